@@ -1,0 +1,108 @@
+"""Every setting of Signalbook, as one table: it feeds the command line, the environment, the config file and the docs.
+
+A setting's value comes from the first of: command line, ``SIGNALBOOK_<NAME>`` in the environment, the TOML config file,
+the default here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from signalbook.errors import SignalbookError
+
+ENVIRONMENT_PREFIX: Final = "SIGNALBOOK_"
+CONFIG_FILE: Final = "signalbook.toml"
+
+
+class SettingError(SignalbookError):
+    """A setting that is unknown or has no usable value; the message names it and where it came from."""
+
+
+def _setting(default: Any, description: str) -> Any:
+    return field(default=default, metadata={"help": description})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One field per setting; its type, default and help text are the table."""
+
+    host: str = _setting("127.0.0.1", "Address the server listens on.")
+    port: int = _setting(8080, "Port the server listens on.")
+    db: str = _setting(
+        "sqlite:///signalbook.db", "Database URL: sqlite:///FILE or postgresql://user:password@host/name."
+    )
+    base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
+    registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
+    model: str = _setting("default", "Model of a new registry: default, empty, or a model file.")
+    workers: int = _setting(1, "Server processes.")
+    threads: int = _setting(8, "Threads in a server process that run requests.")
+    max_body_bytes: int = _setting(64 * 1024 * 1024, "Largest request body accepted, in bytes.")
+    max_response_bytes: int = _setting(256 * 1024 * 1024, "Largest response built, in bytes; beyond it: too_large.")
+    max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
+    request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
+    log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
+
+
+def names() -> tuple[str, ...]:
+    """Names of all settings, in the order of the table."""
+    return tuple(f.name for f in fields(Settings))
+
+
+def help_for(name: str) -> str:
+    """The help text of setting ``name``."""
+    return str(Settings.__dataclass_fields__[name].metadata["help"])
+
+
+def load(
+    given: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> Settings:
+    """Settings from ``given`` (command line; ``None`` values count as absent), ``environ``, and a TOML file.
+
+    Without ``config`` a ``signalbook.toml`` in the working directory is read if there is one.
+    Raises ``SettingError`` for an unknown name in the file or a value of the wrong type.
+    """
+    values: dict[str, object] = {}
+    path = config or Path(CONFIG_FILE)
+    if config is not None or path.is_file():
+        values.update(_read_file(path))
+    known = set(names())
+    for name, text in (environ or {}).items():
+        setting = name.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if name.startswith(ENVIRONMENT_PREFIX) and setting in known:
+            values[setting] = _convert(setting, text, f"environment variable {name}")
+    values.update({name: value for name, value in (given or {}).items() if value is not None})
+    unknown = set(values) - known
+    if unknown:
+        raise SettingError(f"unknown setting {sorted(unknown)[0]!r}; there are: {', '.join(names())}")
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def _read_file(path: Path) -> dict[str, object]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read config file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"config file {path} is not TOML: {error}") from None
+    known = names()
+    for name in document:
+        if name not in known:
+            raise SettingError(f"config file {path}: unknown setting {name!r}; there are: {', '.join(known)}")
+    return {name: _convert(name, value, f"config file {path}") for name, value in document.items()}
+
+
+def _convert(name: str, value: object, origin: str) -> object:
+    wanted: type[str | int | float] = type(getattr(Settings, name))
+    try:
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            return wanted(value)
+    except ValueError:
+        pass
+    raise SettingError(f"{origin}: {name} takes a {wanted.__name__}, not {value!r}")

@@ -1,0 +1,152 @@
+"""What the engine may ask of a store: rows by xid and by parent, documents by digest, one outbox.
+
+Twenty-odd calls; the rest of the house sees nothing else of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+
+class StorageError(SignalbookError):
+    """The store cannot do its work (no connection, full disk, damaged file); the message says what to do."""
+
+
+class StorageBusy(StorageError):
+    """Another writer held the store for longer than the request may wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One entity: the Registry, a Group, a Resource (with its meta) or a Version.
+
+    ``attributes`` are the client-settable ones beyond the columns here. Of a Resource, ``epoch``, ``createdat``,
+    ``modifiedat`` and ``attributes`` are its meta's (core R38, R56); the default Version is a pointer, its view is
+    computed. ``key`` and ``parent`` are storage keys; 0 as ``parent`` is the Registry's.
+    """
+
+    key: int
+    parent: int
+    xid: Xid
+    epoch: int
+    createdat: datetime
+    modifiedat: datetime
+    attributes: JSONObject = field(default_factory=dict)
+    # Resource only
+    defaultversionid: str | None = None
+    defaultversionsticky: bool = False
+    versioncounter: int = 0
+    xref: Xid | None = None
+    # Version only
+    ancestorid: str | None = None
+    document: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One line of the outbox: what one committed change was. ``position`` grows in commit order, without reuse."""
+
+    position: int
+    time: datetime
+    correlationid: str
+    change: JSONObject
+
+
+class Reader(Protocol):
+    """A consistent view of the store at one instant."""
+
+    def get(self, xid: Xid) -> Row | None:
+        """The entity at exactly this xid (case-sensitive), or None."""
+
+    def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """The entities that exist among ``xids``."""
+
+    def children(
+        self,
+        parents: Collection[int],
+        type: str | None = None,
+        *,
+        ids: Collection[str] | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Row]:
+        """Rows below ``parents``, ordered by parent, type, folded id; of one plural ``type`` if given.
+
+        ``ids`` keeps only these ids, compared case-insensitively; ``after`` starts behind this id and ``limit`` bounds
+        the rows (both for one parent and one type: keyset paging). Memory is bounded by a fetch batch.
+        """
+
+    def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
+        """Number of children per (parent key, type); pairs without children are absent."""
+
+    def referrers(self, target: Xid) -> list[Row]:
+        """Resources whose xref is ``target``."""
+
+    def documents(self, digests: Collection[str]) -> dict[str, bytes]:
+        """Exact bytes by digest."""
+
+    def config(self, name: str) -> JSON | None:
+        """The configuration document ``name`` (``capabilities``, ``modelsource``), or None if never set."""
+
+    def config_epoch(self, name: str) -> int:
+        """Grows with every ``put_config``; 0 if never set. Cheap: what compiled models are cached by."""
+
+    def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Committed changes behind position ``after``, in commit order."""
+
+
+class Writer(Reader, Protocol):
+    """A read-write transaction: sees its own writes; all or nothing."""
+
+    def reserve(self, count: int) -> Sequence[int]:
+        """``count`` fresh storage keys, so that a tree can be inserted level by level."""
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Add rows (parents first). A sibling with the same id in any case raises ``DuplicateId``."""
+
+    def update(self, rows: Sequence[Row]) -> None:
+        """Replace the rows with these keys."""
+
+    def delete(self, keys: Collection[int]) -> None:
+        """Remove these rows and all beneath them; documents nobody names any more go too."""
+
+    def put_documents(self, documents: Mapping[str, bytes]) -> None:
+        """Keep documents by digest (``values.digest``); one that is there already stays."""
+
+    def put_config(self, name: str, value: JSON | None) -> None:
+        """Set (or with None remove) a configuration document; raises its epoch."""
+
+    def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
+        """Add changes to the outbox, in this order, in this transaction."""
+
+
+class DuplicateId(StorageError):
+    """Two siblings whose ids differ in case only, or not at all."""
+
+    def __init__(self, xid: Xid) -> None:
+        super().__init__(f"{xid.parent} already has an entity with the id {xid.id!r} (upper and lower case are one)")
+        self.xid = xid
+
+
+class Store(Protocol):
+    """A database with the schema of this version in it."""
+
+    def read(self) -> AbstractContextManager[Reader]:
+        """A read transaction; any number at once, beside the writer."""
+
+    def write(self) -> AbstractContextManager[Writer]:
+        """The write transaction: commits at the end of the block, rolls back on any exception.
+
+        Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
+        """
+
+    def close(self) -> None:
+        """Give back every connection."""

@@ -1,0 +1,132 @@
+"""Frozen values shared by every layer: JSON, timestamps, findings."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+import msgspec
+
+# A JSON value as decoded. `Any` inside, because a recursive alias makes every caller cast.
+JSON = Any
+JSONObject = dict[str, Any]
+
+MAX_DEPTH: Final = 64
+
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
+)
+
+
+class JSONError(ValueError):
+    """Text that is no JSON, or is nested deeper than allowed. The message says what and where."""
+
+
+def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> JSON:
+    """Decode JSON text. Numbers without fraction or exponent become ``int``.
+
+    Raises ``JSONError`` on broken JSON, invalid UTF-8, or nesting beyond ``max_depth`` containers.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except RecursionError:
+        raise JSONError(f"nested deeper than {max_depth} levels") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise JSONError(str(error)) from None
+    if _deeper_than(value, max_depth):
+        raise JSONError(f"nested deeper than {max_depth} levels")
+    return value
+
+
+def dump_json(value: JSON, *, indent: int | None = None) -> bytes:
+    """Encode as compact UTF-8 JSON, or indented by ``indent`` spaces."""
+    text = msgspec.json.encode(value)
+    return text if indent is None else msgspec.json.format(text, indent=indent)
+
+
+def canonical_json(value: JSON) -> bytes:
+    """Encode with sorted keys and no white space: equal values give equal bytes."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def fingerprint(value: JSON) -> str:
+    """SHA-256 of the canonical JSON of ``value``, in lower-case hex."""
+    return digest(canonical_json(value))
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of ``data``, in lower-case hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _deeper_than(value: JSON, depth: int) -> bool:
+    level = [value] if isinstance(value, (dict, list)) else []
+    while level:
+        if depth == 0:
+            return True
+        depth -= 1
+        level = [
+            item
+            for parent in level
+            for item in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(item, (dict, list))
+        ]
+    return False
+
+
+def parse_timestamp(text: str) -> datetime:
+    """An RFC3339 timestamp as an aware UTC ``datetime``; without a zone it counts as UTC (core R7).
+
+    Digits beyond microseconds are cut. Raises ``ValueError`` for anything else.
+    """
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not an RFC3339 timestamp such as 2030-12-19T06:00:00Z")
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    leap = second == "60"
+    stamp = datetime(
+        int(year), int(month), int(day), int(hour), int(minute), 59 if leap else int(second),
+        int((fraction or "0").ljust(6, "0")[:6]), tzinfo=UTC,
+    )  # fmt: skip
+    if leap:
+        stamp += timedelta(seconds=1)
+    if zone and zone not in "Zz":
+        hours, minutes = int(zone[1:3]), int(zone[4:6])
+        if hours > 23 or minutes > 59:
+            raise ValueError(f"{text!r} has no valid time zone offset")
+        offset = timedelta(hours=hours, minutes=minutes)
+        try:
+            stamp = stamp - offset if zone[0] == "+" else stamp + offset
+        except OverflowError:
+            raise ValueError(f"{text!r} lies outside the years 1 to 9999") from None
+    return stamp
+
+
+def format_timestamp(stamp: datetime) -> str:
+    """RFC3339 in UTC with a ``Z``; fractions only where there are any. ``parse_timestamp`` reads it back equal."""
+    return stamp.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def now() -> datetime:
+    """The current instant, UTC, in microseconds."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing found wrong (or doubtful) in a document, payload or definition.
+
+    ``path`` is a JSON Pointer or dot path inside what was examined ("" is the whole), ``rule`` a stable machine name
+    (``required``, ``type``, ``enum``, ...), ``message`` is for people.
+    """
+
+    path: str
+    rule: str
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: {self.message} [{self.rule}]"

@@ -1,0 +1,141 @@
+"""The path grammar: xids and ids of xRegistry (core/spec.md "xid", "<SINGULAR>id")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}", re.ASCII)
+_TYPE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+_MAX_PARTS: Final = 6
+
+
+class Kind(StrEnum):
+    """What an xid names; the value is the word used for it in messages."""
+
+    REGISTRY = "registry"
+    GROUPS = "groups"
+    GROUP = "group"
+    RESOURCES = "resources"
+    RESOURCE = "resource"
+    META = "meta"
+    VERSIONS = "versions"
+    VERSION = "version"
+
+
+_KINDS: Final = (Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.RESOURCE, Kind.VERSIONS, Kind.VERSION)
+COLLECTIONS: Final = frozenset({Kind.GROUPS, Kind.RESOURCES, Kind.VERSIONS})
+
+
+class XidError(ValueError):
+    """A string that is no xid; the message says why."""
+
+
+def check_id(text: str) -> str:
+    """``text`` if it is a legal id (core R25), else raises ``XidError``."""
+    if not ID.fullmatch(text):
+        raise XidError(
+            "an id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ - and starts with a letter, a digit or _"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Xid:
+    """A path below the registry root, such as ``/schemagroups/g/schemas/s/versions/1``; ``Xid(())`` is the root.
+
+    ``parts`` alternates type names and ids; the fifth part is the literal ``meta`` or ``versions``.
+    Collections (``/schemagroups``) are Xids too: ``kind`` tells.
+    """
+
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Xid:
+        """Read an xid. Raises ``XidError`` on a bad shape; whether types exist is the model's business."""
+        if text == "/":
+            return ROOT
+        if not text.startswith("/"):
+            raise XidError("an xid starts with /")
+        parts = tuple(text[1:].split("/"))
+        if len(parts) > _MAX_PARTS or (len(parts) == _MAX_PARTS and parts[4] == "meta"):
+            raise XidError("an xid has at most the parts /GROUPS/gid/RESOURCES/rid/versions/vid")
+        for position, part in enumerate(parts):
+            if position == 4:
+                if part not in ("meta", "versions"):
+                    raise XidError(f'"{part}" must be "meta" or "versions"')
+            elif position % 2 == 0:
+                if not _TYPE.fullmatch(part):
+                    raise XidError(f'"{part}" is not a type name')
+            else:
+                check_id(part)
+        return cls(parts)
+
+    def __str__(self) -> str:
+        return "/" + "/".join(self.parts)
+
+    @property
+    def kind(self) -> Kind:
+        """What this names."""
+        return Kind.META if len(self.parts) == 5 and self.parts[4] == "meta" else _KINDS[len(self.parts)]
+
+    @property
+    def is_collection(self) -> bool:
+        """Whether this names a collection rather than an entity."""
+        return self.kind in COLLECTIONS
+
+    @property
+    def parent(self) -> Xid:
+        """One part up; of an entity its collection (of meta its Resource), of a collection its owner."""
+        return Xid(self.parts[:-1])
+
+    @property
+    def owner(self) -> Xid:
+        """The entity above: of a Version its Resource, of a Resource its Group, of a collection its owner."""
+        return Xid(self.parts[:-1] if self.is_collection or self.kind is Kind.META else self.parts[:-2])
+
+    @property
+    def id(self) -> str:
+        """The entity's own id; ``""`` for the registry and for collections (of meta the Resource's id)."""
+        if self.kind is Kind.META:
+            return self.parts[3]
+        return self.parts[-1] if self.parts and not self.is_collection else ""
+
+    @property
+    def group_type(self) -> str:
+        """Plural name of the Group type, or ``""``."""
+        return self.parts[0] if self.parts else ""
+
+    @property
+    def group_id(self) -> str:
+        """Id of the Group, or ``""``."""
+        return self.parts[1] if len(self.parts) > 1 else ""
+
+    @property
+    def resource_type(self) -> str:
+        """Plural name of the Resource type, or ``""``."""
+        return self.parts[2] if len(self.parts) > 2 else ""
+
+    @property
+    def resource_id(self) -> str:
+        """Id of the Resource, or ``""``."""
+        return self.parts[3] if len(self.parts) > 3 else ""
+
+    @property
+    def version_id(self) -> str:
+        """Id of the Version, or ``""``."""
+        return self.parts[5] if len(self.parts) > 5 else ""
+
+    @property
+    def resource(self) -> Xid:
+        """The Resource this belongs to (itself for a Resource)."""
+        return Xid(self.parts[:4])
+
+    def __truediv__(self, part: str) -> Xid:
+        """Append one part, unchecked."""
+        return Xid((*self.parts, part))
+
+
+ROOT: Final = Xid()

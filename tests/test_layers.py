@@ -1,0 +1,92 @@
+"""Who may import whom: arrows only point down, lazy imports counted, no cycles."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
+L0 = {"errors", "values", "xid", "settings"}
+L1 = {"model", "formats", "messages"}
+ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
+
+# room -> rooms it may import (itself is always allowed)
+ARROWS: dict[str, set[str]] = {
+    "__init__": set(),
+    "values": set(),
+    "xid": set(),
+    "errors": {"values"},
+    "settings": {"errors", "values"},
+    "model": L0,
+    "formats": L0,
+    "messages": L0 | {"formats"},
+    "storage": L0,
+    "engine": L0 | L1 | {"storage"},
+    "events": L0 | L1 | {"storage", "engine"},
+    "replication": L0 | L1 | {"storage", "engine", "events", "client"},
+    "api": {"__init__"} | L0 | L1 | {"storage", "engine", "events"},
+    "client": {"__init__"} | L0,
+    "pipeline": {"__init__"} | L0 | L1 | {"client"},
+    "codegen": L0 | L1 | {"client"},
+    "server": ALL - {"cli"},
+    "cli": ALL,
+    "__main__": {"cli"},
+}
+PYSPARK_ROOMS = {"pipeline"}
+
+
+def room(module: Path) -> str:
+    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def dotted(module: Path) -> str:
+    parts = module.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {dotted(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def imports(path: Path) -> set[str]:
+    """Absolute names imported anywhere in a module, inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            base = node.module or ""
+            names = {f"{base}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else base for name in names}
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_arrows_point_down(name: str) -> None:
+    here = room(MODULES[name])
+    assert here in ARROWS, f"{here} is a room nobody planned: add it to the plan first"
+    for target in imports(MODULES[name]):
+        if target == "signalbook" or target.startswith("signalbook."):
+            there = room(MODULES[target])
+            assert there == here or there in ARROWS[here], f"{name} may not import {target}"
+        if target.split(".")[0] == "pyspark":
+            assert here in PYSPARK_ROOMS, f"{name} may not import pyspark"
+        if target.split(".")[0] == "sqlalchemy":
+            assert here == "storage", f"{name} may not import sqlalchemy"
+
+
+def test_no_import_cycles() -> None:
+    graph = {name: imports(path) & MODULES.keys() for name, path in MODULES.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name not in done:
+            for target in graph[name]:
+                visit(target, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
