@@ -1,0 +1,51 @@
+"""Change events: core/events.md."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from signalbook.events.cloudevents import cloudevent, lists_changes
+from signalbook.storage.base import Record
+
+
+def record(entity: str, action: str, changed: list[str]) -> Record:
+    return Record(
+        position=7,
+        time=datetime(2030, 12, 19, 6, tzinfo=UTC),
+        correlationid="c-1",
+        change={"xid": "/dirs/d1", "entity": entity, "action": action, "changed": changed},
+    )
+
+
+def test_an_update_names_what_changed() -> None:
+    """R293, R294, R295, R296, R298."""
+    assert cloudevent(record("group", "updated", ["epoch", "name"]), source="https://example.com/registry") == {
+        "specversion": "1.0",
+        "id": "7",
+        "type": "io.xregistry.group.updated",
+        "source": "https://example.com/registry",
+        "subject": "/dirs/d1",
+        "time": "2030-12-19T06:00:00Z",
+        "xregcorrelationid": "c-1",
+        "datacontenttype": "application/json",
+        "data": {"changed": ["epoch", "name"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("entity", "action", "expected"),
+    [
+        ("group", "created", False),
+        ("version", "deleted", False),
+        ("model", "updated", False),
+        ("modelsource", "updated", False),
+        ("capabilities", "updated", True),
+        ("resource", "deprecation", True),
+    ],
+)
+def test_changed_is_only_where_the_specification_allows_it(entity: str, action: str, expected: bool) -> None:
+    """R298."""
+    assert lists_changes(entity, action) is expected
+    assert ("data" in cloudevent(record(entity, action, ["a"]), source="https://x.example")) is expected
