@@ -1,0 +1,1 @@
+"""The main job on real input, for anyone to run: catalogues, traffic with seeded faults, and the check."""

@@ -1,0 +1,109 @@
+"""Files of deliveries with a known number of seeded faults, and the ledger of what must become of each line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from signalbook.demo.faults import Fault
+
+# Stands in a template for the id that makes each delivery its own.
+TOKEN: Final = b"@@DELIVERY@@"
+_PARTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """One line of traffic, less its id, and what must become of it.
+
+    ``definition`` is the xid of the message it is meant to be; with a ``reason`` it must be sidelined for that,
+    ``fault`` saying which kind of fault was seeded (None for a real payload that never met its published schema).
+    """
+
+    line: bytes
+    definition: str
+    reason: str = ""
+    fault: Fault | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """What was written and what must become of it: counts per definition, and every line to be sidelined."""
+
+    written: int = 0
+    bytes: int = 0
+    landed: Counter[str] = field(default_factory=Counter)
+    seeded: Counter[Fault] = field(default_factory=Counter)
+    nonconforming: int = 0
+    sidelined: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def enter(self, file: str, line: int, template: Template, size: int) -> None:
+        """Note one written line; ``line`` counts from 1."""
+        self.written += 1
+        self.bytes += size
+        if not template.reason:
+            self.landed[template.definition] += 1
+            return
+        self.sidelined[file, line] = template.reason
+        if template.fault is None:
+            self.nonconforming += 1
+        else:
+            self.seeded[template.fault] += 1
+
+
+def write(
+    folder: Path,
+    sound: Sequence[Template],
+    faulty: Sequence[Template],
+    *,
+    count: int,
+    faults_of_each_kind: int,
+    seed: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Ledger:
+    """Write ``count`` deliveries to JSON-lines files in ``folder`` (made here, must not exist).
+
+    ``sound`` templates that carry a reason are real payloads that do not conform; they take their share like the
+    others. Of each kind of fault in ``faulty`` exactly ``faults_of_each_kind`` lines are strewn in. The same ``seed``
+    gives the same files. ``progress`` is told the number of lines written since the last call.
+    """
+    random = Random(seed)  # noqa: S311 - reproducible test traffic, nothing secret
+    plan = _plan(sound, faulty, count, faults_of_each_kind, random)
+    folder.mkdir(parents=True)
+    ledger = Ledger()
+    size = -(-len(plan) // _PARTS)
+    for part in range(_PARTS):
+        chunk = plan[part * size : (part + 1) * size]
+        _write_part(folder / f"deliveries-{part}.jsonl", chunk, part * size, ledger)
+        progress(len(chunk))
+    return ledger
+
+
+def _plan(
+    sound: Sequence[Template], faulty: Sequence[Template], count: int, faults_of_each_kind: int, random: Random
+) -> list[Template]:
+    plan: list[Template] = []
+    for kind in Fault:
+        templates = [template for template in faulty if template.fault is kind]
+        if templates:
+            plan += random.choices(templates, k=faults_of_each_kind)
+    plan += random.choices(sound, k=count - len(plan))
+    random.shuffle(plan)
+    return plan
+
+
+def _write_part(path: Path, chunk: Sequence[Template], first: int, ledger: Ledger) -> None:
+    with path.open("wb") as file:
+        for number, template in enumerate(chunk, start=1):
+            line = template.line.replace(TOKEN, delivery_id(first + number)) + b"\n"
+            file.write(line)
+            ledger.enter(path.name, number, template, len(line))
+
+
+def delivery_id(number: int) -> bytes:
+    """A GUID of the form GitHub sends, distinct for each ``number`` below 2**48."""
+    return b"%08x-%04x-4000-8000-%012x" % (number * 2654435761 % 2**32, number % 2**16, number)

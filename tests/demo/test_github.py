@@ -1,0 +1,87 @@
+"""The GitHub catalogue and deliveries, from a small pair of packages of our own and from the real ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.demo import deliveries, github
+from signalbook.demo.faults import Fault
+
+SCHEMA = {
+    "$schema": "http://json-schema.org/draft-07/schema",
+    "definitions": {
+        "user": {"type": "object", "required": ["login"], "properties": {"login": {"type": "string"}}},
+        "issues$opened": {
+            "type": "object",
+            "required": ["action", "sender"],
+            "properties": {"action": {"enum": ["opened"]}, "sender": {"$ref": "#/definitions/user"}},
+        },
+        "push$event": {
+            "type": "object",
+            "required": ["ref"],
+            "properties": {"ref": {"type": "string"}},
+            "additionalProperties": False,
+        },
+    },
+    "oneOf": [],
+}
+EXAMPLES: list[dict[str, Any]] = [
+    {"name": "issues", "examples": [{"action": "opened", "sender": {"login": "me[bot]"}}]},
+    {"name": "push", "examples": [{"ref": "main"}, {"ref": 1}]},
+    {"name": "unpublished", "examples": [{"x": 1}]},
+]
+
+
+def pack(folder: Path, name: str, member: str, content: object) -> None:
+    data = json.dumps(content).encode()
+    with tarfile.open(folder / f"octokit-{name}-{github.VERSION}.tgz", "w:gz") as tar:
+        info = tarfile.TarInfo(member)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+
+
+@pytest.fixture
+def webhooks(tmp_path: Path) -> github.Webhooks:
+    pack(tmp_path, "webhooks-examples", "package/api.github.com/index.json", EXAMPLES)
+    pack(tmp_path, "webhooks-schemas", "package/schema.json", SCHEMA)
+    found = github.fetch(tmp_path)
+    assert found is not None
+    return found
+
+
+def test_without_npm_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert github.fetch(tmp_path / "packages") is None
+
+
+def test_a_message_per_event_and_action_with_a_cloudevents_variant(webhooks: github.Webhooks) -> None:
+    groups = github.catalogue(webhooks)["messagegroups"]
+    assert list(groups["github.webhooks"]["messages"]) == ["issues.opened", "push"]
+    variant = groups["github.cloudevents"]["messages"]["com.github.issues.opened"]
+    assert variant["basemessage"] == "/messagegroups/github.webhooks/messages/issues.opened"
+    assert variant["envelopemetadata"]["type"] == {"value": "com.github.issues.opened"}
+
+
+def test_payloads_that_miss_their_schema_are_known_beforehand(webhooks: github.Webhooks) -> None:
+    http, cloudevents = deliveries.sound_templates(webhooks)
+    assert [template.reason for template in http] == ["", "", "schema_violation"]
+    assert [template.reason for template in cloudevents] == ["", "", "schema_violation"]
+
+
+def test_every_kind_of_fault_is_seeded(webhooks: github.Webhooks) -> None:
+    http, cloudevents = deliveries.faulty_templates(webhooks)
+    assert {template.fault for template in http} == set(Fault) - {Fault.BAD_SOURCE}
+    assert {template.fault for template in cloudevents} == set(Fault)
+    wrong = next(t for t in http if t.fault is Fault.WRONG_TYPE)
+    assert json.loads(json.loads(wrong.line)["body"])["sender"] == -0.5
+
+
+def test_a_source_is_a_legal_uri(webhooks: github.Webhooks) -> None:
+    _, cloudevents = deliveries.sound_templates(webhooks)
+    assert json.loads(cloudevents[0].line)["headers"]["ce-source"] == "https://github.com/me%5Bbot%5D"
