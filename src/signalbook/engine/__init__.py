@@ -1,0 +1,1 @@
+"""The registry itself: commands in, one transaction, changes out. Knows no HTTP and no SQL."""

@@ -1,0 +1,81 @@
+"""What a write did: the changes it committed, ready to be told as events (core/events.md), and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from signalbook.values import JSONObject
+from signalbook.xid import Xid
+
+
+class Action(StrEnum):
+    """Last part of an event's type (R293)."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    DEPRECATION = "deprecation"
+    DELETED = "deleted"
+
+
+class Entity(StrEnum):
+    """What an event is about (R293); a meta has no events of its own."""
+
+    REGISTRY = "registry"
+    MODEL = "model"
+    MODELSOURCE = "modelsource"
+    CAPABILITIES = "capabilities"
+    GROUP = "group"
+    RESOURCE = "resource"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that happened to one subject in one interaction (R297).
+
+    ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
+    attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
+    """
+
+    xid: str
+    entity: Entity
+    action: Action
+    changed: tuple[str, ...] = ()
+
+    def to_json(self) -> JSONObject:
+        """The form the outbox keeps."""
+        return {
+            "xid": self.xid,
+            "entity": self.entity.value,
+            "action": self.action.value,
+            "changed": list(self.changed),
+        }
+
+    @classmethod
+    def from_json(cls, value: JSONObject) -> Self:
+        """Read back what ``to_json`` wrote."""
+        return cls(
+            xid=value["xid"],
+            entity=Entity(value["entity"]),
+            action=Action(value["action"]),
+            changed=tuple(value["changed"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a door needs to answer a write.
+
+    ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
+    ``created`` tells whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
+    collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
+    Resource, for ``Content-Location`` (R152).
+    """
+
+    target: Xid
+    created: bool = False
+    processed: tuple[Xid, ...] = ()
+    version: Xid | None = None
+    changes: tuple[Change, ...] = ()
