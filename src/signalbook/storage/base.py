@@ -61,7 +61,11 @@ class Record:
 
 
 class Reader(Protocol):
-    """A consistent view of the store at one instant."""
+    """A consistent view of the store at one instant, that of its first call. For one thread at a time.
+
+    Every call may raise ``StorageError``. Collections given may be of any size: each call is a fixed number of
+    statements.
+    """
 
     def get(self, xid: Xid) -> Row | None:
         """The entity at exactly this xid (case-sensitive), or None."""
@@ -80,8 +84,11 @@ class Reader(Protocol):
     ) -> Iterator[Row]:
         """Rows below ``parents``, ordered by parent, type, folded id; of one plural ``type`` if given.
 
-        ``ids`` keeps only these ids, compared case-insensitively; ``after`` starts behind this id and ``limit`` bounds
-        the rows (both for one parent and one type: keyset paging). Memory is bounded by a fetch batch.
+        ``ids`` keeps only these ids, compared case-insensitively; ``limit`` bounds the rows; ``after`` starts behind
+        this id, there or not, in any case (keyset paging; for one parent and one type only, else ``ValueError``).
+        Memory is bounded by a batch of 1000 rows: the first one is read by this call, the others while iterating, so a
+        writer that changes what it iterates over may meet either state beyond the first batch. Ends with its
+        transaction.
         """
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
@@ -110,16 +117,26 @@ class Writer(Reader, Protocol):
         """``count`` fresh storage keys, so that a tree can be inserted level by level."""
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows (parents first). A sibling with the same id in any case raises ``DuplicateId``."""
+        """Add rows (parents first). A sibling with the same id in any case raises ``DuplicateId``.
+
+        After that, as after every error of the database, the transaction can only be rolled back: further calls and
+        the commit raise ``StorageError``.
+        """
 
     def update(self, rows: Sequence[Row]) -> None:
-        """Replace the rows with these keys."""
+        """Replace the rows with these keys; ``key``, ``parent`` and ``xid`` of a row never change.
+
+        Raises ``StorageError`` if one of them is not stored.
+        """
 
     def delete(self, keys: Collection[int]) -> None:
-        """Remove these rows and all beneath them; documents nobody names any more go too."""
+        """Remove these rows and all beneath them; documents that no row names at the commit go with it."""
 
     def put_documents(self, documents: Mapping[str, bytes]) -> None:
-        """Keep documents by digest (``values.digest``); one that is there already stays."""
+        """Keep documents by digest (``values.digest``); one that is there already stays.
+
+        In any order with the rows that name them: what no row names at the commit is not kept.
+        """
 
     def put_config(self, name: str, value: JSON | None) -> None:
         """Set (or with None remove) a configuration document; raises its epoch."""

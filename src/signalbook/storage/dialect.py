@@ -1,0 +1,89 @@
+"""What differs between databases; everything else in this room is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, ClassVar, Protocol
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.engine import Dialect as SqlDialect
+
+from signalbook.storage.base import StorageError
+
+Parameters = Mapping[str, Any]
+Record = tuple[Any, ...]
+
+
+class Cursor(Protocol):
+    """The part of a DB-API cursor used here."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows the last statement touched; of ``executemany`` the sum."""
+
+    def executemany(self, sql: str, parameters: Any, /) -> object:
+        """Run ``sql`` once per set of parameters."""
+
+    def fetchall(self) -> list[Any]:
+        """All records of the result."""
+
+
+class Connection(Protocol):
+    """The part of a driver's connection used here. Both drivers are in autocommit mode: transactions are explicit."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor:
+        """Run one statement."""
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+
+    def rollback(self) -> None:
+        """End the transaction, if one is open, without a trace."""
+
+    def close(self) -> None:
+        """Give the connection back to the operating system."""
+
+
+class Dialect(Protocol):
+    """One kind of database at one place."""
+
+    begin_read: ClassVar[str]
+    """Opens a transaction that sees the store at one instant."""
+    begin_write: ClassVar[str]
+    """Opens a transaction that is the only writer. Waits for others, and raises after the timeout."""
+    connections: ClassVar[int]
+    """Most connections open at once; -1 is no limit."""
+    errors: ClassVar[type[Exception]]
+    """What the driver raises."""
+    sql: SqlDialect
+    """Compiles statements; parameters are passed by name."""
+    where: str
+    """The place, fit to be shown: a path or a URL without password."""
+
+    def connect(self) -> Connection:
+        """A new connection, ready for use. Raises the driver's errors or ``StorageError``."""
+
+    def commit(self, connection: Connection) -> None:
+        """Commit the open transaction. Raises when there is none any more to commit."""
+
+    def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """Whether ``column`` is among the values of parameter ``name``, which ``array`` made: any number of them."""
+
+    def array(self, values: Collection[int] | Collection[str]) -> object:
+        """``values`` as one parameter."""
+
+    def stream(self, connection: Connection, sql: str, parameters: Parameters) -> Iterator[Record]:
+        """Records of a query, holding one batch of them at a time."""
+
+    def lost(self, error: Exception) -> bool:
+        """Whether ``error`` says that this connection is gone, so that another one may do better."""
+
+    def explain(self, error: Exception) -> StorageError:
+        """What to tell a person about ``error``: what failed, where, and what to do. Names no password."""
+
+    def close(self) -> None:
+        """Give back what is not a connection."""
+
+
+BATCH = 1000
+"""Rows held in memory while streaming."""

@@ -1,0 +1,108 @@
+"""PostgreSQL: any number of programs on any number of machines; writers take turns by an advisory lock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import count
+from typing import Any, ClassVar, Final, cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import ARRAY, URL, ColumnElement, bindparam, func
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.engine import Dialect as SqlDialect
+
+from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.dialect import BATCH, Connection, Parameters, Record
+
+_LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
+_CONNECT_SECONDS: Final = 10
+# A machine that vanished while writing must not keep its turn for the two hours TCP takes by default.
+_SESSION: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+_SECRETS: Final = ("password", "sslpassword")
+_BUSY: Final = ("55P03", "57014")
+_REMEDIES: Final = {
+    "08": "the server cannot be reached; check that it runs and that host and port are right",
+    "28": "the server refuses this user; check user and password",
+    "3D": "there is no such database; create it",
+    "42501": "this user may not do that; grant it the rights on the database and its schema",
+    "25006": "it is read-only (a standby?); name the primary server",
+    "53100": "the server's disk is full; free some space there",
+    "53300": "the server has no connection left; raise its max_connections",
+    "57": "the server is shutting down or starting; try again",
+    "XX": "the server found its data damaged; see its log, restore a backup",
+}
+
+
+class Postgres:
+    """A PostgreSQL database. ``timeout`` is in seconds; the URL may carry libpq's parameters behind its ``?``."""
+
+    # Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
+    # Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
+    begin_write: ClassVar = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({_LOCK})"
+    begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    connections: ClassVar = 32
+    errors: ClassVar[type[Exception]] = psycopg.Error
+
+    def __init__(self, url: URL, *, timeout: float) -> None:
+        self._parameters: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **dict(url.query)}
+        self._parameters |= url.translate_connect_args(username="user", database="dbname")
+        self._timeout = timeout
+        self._cursors = count(1)
+        self.sql: SqlDialect = URL.create("postgresql+psycopg").get_dialect()()
+        self.where = url.set(query={}, password=None).render_as_string()
+
+    def connect(self) -> Connection:
+        """Connect in autocommit mode. Raises psycopg's errors."""
+        connection = psycopg.connect(**self._parameters, autocommit=True)
+        try:
+            connection.execute(f"{_SESSION}; SET lock_timeout = {max(1, round(self._timeout * 1000))}")
+        except BaseException:
+            connection.close()
+            raise
+        return cast(Connection, connection)
+
+    def commit(self, connection: Connection) -> None:
+        """Commit. A transaction that failed would be rolled back by COMMIT without a word; here that raises."""
+        status = cast(psycopg.Connection, connection).info.transaction_status
+        if status is not TransactionStatus.INTRANS:
+            raise psycopg.OperationalError("the transaction had failed before it could be committed")
+        connection.execute("COMMIT")
+
+    def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """``= ANY`` of an array."""
+        return column == func.any(sql_cast(bindparam(name), ARRAY(column.type)))
+
+    def array(self, values: Collection[int] | Collection[str]) -> list[int] | list[str]:
+        """A list, which psycopg sends as an array."""
+        return cast("list[int] | list[str]", list(values))
+
+    def stream(self, connection: Connection, sql: str, parameters: Parameters) -> Iterator[Record]:
+        """Fetch batch by batch from a cursor held by the server."""
+        name = f"stream_{next(self._cursors)}"
+        with cast(psycopg.Connection, connection).cursor(name) as cursor:
+            cursor.execute(sql, parameters)
+            while records := cursor.fetchmany(BATCH):
+                yield from records
+
+    def lost(self, error: Exception) -> bool:
+        """Whether the server hung up: no answer at all, or one that says that it is going down."""
+        state = getattr(error, "sqlstate", None)
+        return isinstance(error, psycopg.OperationalError) and (state is None or state.startswith(("08", "57P")))
+
+    def explain(self, error: Exception) -> StorageError:
+        """By SQLSTATE: the whole code or its class."""
+        state = getattr(error, "sqlstate", None) or "08000"
+        if state in _BUSY:
+            return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
+        remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
+        return StorageError(f"{self.where}: {remedy} ({self._without_secrets(str(error).strip())})")
+
+    def _without_secrets(self, text: str) -> str:
+        for name in _SECRETS:
+            if secret := self._parameters.get(name):
+                text = text.replace(str(secret), "***")
+        return text
+
+    def close(self) -> None:
+        """Nothing but connections here."""

@@ -1,0 +1,99 @@
+"""The tables, as the program of this version wants them. ``migrations/`` brings a database here.
+
+Attributes are JSON text beside indexed key columns, so that a change of the model never changes a table. Instants are
+integers (microseconds since 1970 UTC): exact, comparable and the same on every database. Text that is compared or
+sorted uses code point order everywhere (SQLite's own order, collation "C" on PostgreSQL).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION: Final = "0001"
+"""The newest migration; a test holds it to ``migrations/versions``."""
+
+TABLES: Final = MetaData()
+
+_BY_CODE_POINT: Final = Text().with_variant(Text(collation="C"), "postgresql")
+_ROWID: Final = BigInteger().with_variant(Integer, "sqlite")
+
+ENTITIES: Final = Table(
+    "entities",
+    TABLES,
+    Column("key", _ROWID, primary_key=True, autoincrement=False),
+    Column("parent", BigInteger, nullable=False),
+    Column("xid", _BY_CODE_POINT, nullable=False, unique=True),
+    Column("type", _BY_CODE_POINT, nullable=False),
+    # The id in lower case: ids are unique among siblings whatever their case (core R25), and sorted by this.
+    Column("folded", _BY_CODE_POINT, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("createdat", BigInteger, nullable=False),
+    Column("modifiedat", BigInteger, nullable=False),
+    Column("attributes", Text, nullable=False),
+    Column("defaultversionid", Text),
+    Column("defaultversionsticky", Boolean, nullable=False),
+    Column("versioncounter", BigInteger, nullable=False),
+    Column("xref", _BY_CODE_POINT),
+    Column("ancestorid", Text),
+    Column("document", _BY_CODE_POINT),
+    UniqueConstraint("parent", "type", "folded"),
+)
+Index(
+    "entities_by_xref",
+    ENTITIES.c.xref,
+    sqlite_where=ENTITIES.c.xref.is_not(None),
+    postgresql_where=ENTITIES.c.xref.is_not(None),
+)
+Index(
+    "entities_by_document",
+    ENTITIES.c.document,
+    sqlite_where=ENTITIES.c.document.is_not(None),
+    postgresql_where=ENTITIES.c.document.is_not(None),
+)
+
+DOCUMENTS: Final = Table(
+    "documents",
+    TABLES,
+    Column("digest", _BY_CODE_POINT, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+CONFIG: Final = Table(
+    "config",
+    TABLES,
+    Column("name", _BY_CODE_POINT, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("value", Text),
+)
+
+# One row: the last storage key given out. A row rather than a sequence, so that a rolled back write leaves no trace.
+COUNTERS: Final = Table(
+    "counters",
+    TABLES,
+    Column("name", _BY_CODE_POINT, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+OUTBOX: Final = Table(
+    "outbox",
+    TABLES,
+    Column("position", _ROWID, Identity(), primary_key=True),
+    Column("time", BigInteger, nullable=False),
+    Column("correlationid", Text, nullable=False),
+    Column("change", Text, nullable=False),
+    sqlite_autoincrement=True,
+)

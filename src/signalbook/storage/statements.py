@@ -1,0 +1,175 @@
+"""Every SQL statement, once: built with SQLAlchemy Core, compiled once per store, run by the driver.
+
+Running a compiled SQLAlchemy statement costs 30 us, running its text through the driver 3 us; a point read consists
+of little else (docs/decisions/020-storage.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import (
+    ClauseElement,
+    ColumnElement,
+    Select,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    not_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from signalbook.storage.base import Row
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.rows import COLUMNS, IDENTITY, position
+from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, OUTBOX
+
+_E: Final = ENTITIES.c
+_ORDER: Final = (_E.parent, _E.type, _E.folded)
+_BEHIND: Final = ("after_parent", "after_type", "after_folded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Below:
+    """A question for children: see ``base.Reader.children``. ``ids`` are folded, ``parents`` sorted and not empty.
+
+    ``after`` is a position in the order of the answer: parent key, type, folded id.
+    """
+
+    parents: tuple[int, ...]
+    type: str | None = None
+    ids: tuple[str, ...] | None = None
+    after: tuple[int, str, str] | None = None
+    limit: int | None = None
+
+    def first(self, count: int) -> Below:
+        """The first ``count`` rows of the answer."""
+        return replace(self, limit=count if self.limit is None else min(count, self.limit))
+
+    def behind(self, row: Row, count: int) -> Below:
+        """The answer after its first ``count`` rows, of which ``row`` is the last."""
+        return replace(
+            self,
+            parents=tuple(parent for parent in self.parents if parent >= row.parent),
+            after=(row.parent, *position(row.xid)),
+            limit=None if self.limit is None else self.limit - count,
+        )
+
+
+class Statements:
+    """The SQL text of every statement for one dialect. Parameters go by the names of the columns they meet."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._children = cache(self._children_query)
+        rows = select(*COLUMNS)
+        self.get = self._text(rows.where(_E.xid == bindparam("xid")))
+        self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
+        self.referrers = self._text(rows.where(_E.xref == bindparam("xref")).order_by(_E.xid))
+        self.counts = self._text(
+            select(_E.parent, _E.type, func.count())
+            .where(dialect.member(_E.parent, "parents"))
+            .group_by(_E.parent, _E.type)
+        )
+        self._document_statements()
+        self._config_statements()
+        self._outbox_statements()
+        self._entity_writes()
+
+    def _text(self, statement: ClauseElement) -> str:
+        return str(statement.compile(dialect=self._dialect.sql))
+
+    def children(self, below: Below) -> tuple[str, dict[str, Any]]:
+        """The query for ``below`` and its parameters."""
+        one = len(below.parents) == 1
+        parameters: dict[str, Any] = {"limit": below.limit, "type": below.type}
+        parameters["parents"] = below.parents[0] if one else self._dialect.array(below.parents)
+        if below.ids is not None:
+            parameters["ids"] = self._dialect.array(below.ids)
+        if below.after is not None:
+            parameters.update(zip(_BEHIND, below.after, strict=True))
+        given = [name for name in ("type", "ids", "after", "limit") if getattr(below, name) is not None]
+        return self._children(one, frozenset(given)), parameters
+
+    def _children_query(self, one: bool, given: frozenset[str]) -> str:
+        conditions = [_E.parent == bindparam("parents") if one else self._dialect.member(_E.parent, "parents")]
+        if "type" in given:
+            conditions.append(_E.type == bindparam("type"))
+        if "ids" in given:
+            conditions.append(self._dialect.member(_E.folded, "ids"))
+        if "after" in given:
+            conditions.append(_behind(skip=(2 if "type" in given else 1) if one else 0))
+        query = select(*COLUMNS).where(*conditions).order_by(*_ORDER)
+        return self._text(_limited(query) if "limit" in given else query)
+
+    def _entity_writes(self) -> None:
+        changeable: dict[str, Any] = {c.name: bindparam(c.name) for c in ENTITIES.c if c.name not in IDENTITY}
+        self.reserve = self._text(
+            update(COUNTERS)
+            .where(COUNTERS.c.name == literal_column("'entities'"))
+            .values(value=COUNTERS.c.value + bindparam("count"))
+            .returning(COUNTERS.c.value)
+        )
+        self.insert = self._text(self._insert(ENTITIES).on_conflict_do_nothing())
+        self.update = self._text(update(ENTITIES).where(_E.key == bindparam("key")).values(changeable))
+        self.delete_trees = self._text(delete(ENTITIES).where(_E.key.in_(select(self._trees()))))
+
+    def _trees(self) -> Any:
+        """Keys of the entities with ``keys`` and of all beneath them."""
+        top = select(_E.key).where(self._dialect.member(_E.key, "keys")).cte("trees", recursive=True)
+        return top.union_all(select(_E.key).join(top, _E.parent == top.c.key))
+
+    def _document_statements(self) -> None:
+        d = DOCUMENTS.c
+        unnamed = not_(exists().where(_E.document == d.digest))
+        named = select(_E.document).where(_E.document.is_not(None)).distinct()
+        self.documents = self._text(select(d.digest, d.content).where(self._dialect.member(d.digest, "digests")))
+        self.put_document = self._text(self._insert(DOCUMENTS).on_conflict_do_nothing())
+        self.named_by_rows = self._text(named.where(self._dialect.member(_E.key, "keys")))
+        self.named_by_trees = self._text(_limited(named.where(_E.key.in_(select(self._trees())))))
+        self.sweep = self._text(delete(DOCUMENTS).where(self._dialect.member(d.digest, "digests"), unnamed))
+        self.sweep_all = self._text(delete(DOCUMENTS).where(unnamed))
+
+    def _config_statements(self) -> None:
+        c = CONFIG.c
+        put = self._insert(CONFIG).values(name=bindparam("name"), value=bindparam("value"), epoch=literal_column("1"))
+        self.config = self._text(select(c.value).where(c.name == bindparam("name")))
+        self.config_epoch = self._text(select(c.epoch).where(c.name == bindparam("name")))
+        self.put_config = self._text(
+            put.on_conflict_do_update(
+                index_elements=[c.name], set_={"value": put.excluded.value, "epoch": c.epoch + literal_column("1")}
+            )
+        )
+
+    def _outbox_statements(self) -> None:
+        o = OUTBOX.c
+        self.outbox = self._text(
+            _limited(
+                select(o.position, o.time, o.correlationid, o.change)
+                .where(o.position > bindparam("after"))
+                .order_by(o.position)
+            )
+        )
+        line: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
+        self.append = self._text(self._insert(OUTBOX).values(line))
+
+    def _insert(self, table: Any) -> Any:
+        """An INSERT that can say ON CONFLICT; both dialects have it, in the same words, under their own names."""
+        return (sqlite if self._dialect.sql.name == "sqlite" else postgresql).insert(table)
+
+
+def _limited(query: Select[Any]) -> Select[Any]:
+    """At most ``limit`` rows. The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite."""
+    return query.limit(bindparam("limit")).offset(literal_column("0"))
+
+
+def _behind(*, skip: int) -> ColumnElement[bool]:
+    """Rows behind a position. The columns of ``_ORDER`` that are fixed are skipped: SQLite's index needs it so."""
+    return tuple_(*_ORDER[skip:]) > tuple_(*(bindparam(name) for name in _BEHIND[skip:]))

@@ -1,0 +1,144 @@
+"""The store: a pool of connections and the turn to write, on any dialect."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+
+from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.dialect import Connection, Dialect
+from signalbook.storage.statements import Statements
+from signalbook.storage.transaction import SqlReader, SqlWriter
+
+_KEPT: Final = 8
+"""Idle connections kept for the next request."""
+
+
+class SqlStore:
+    """``base.Store`` over a database whose schema is current. Safe for threads; not for use on both sides of a fork."""
+
+    def __init__(self, dialect: Dialect, *, timeout: float) -> None:
+        self._dialect = dialect
+        self._timeout = timeout
+        self._statements = Statements(dialect)
+        self._writing = threading.Lock()
+        self._closed = False
+        self._pool = QueuePool(
+            dialect.connect,  # type: ignore[arg-type]  # SQLAlchemy's own Protocol lists every DB-API member
+            pool_size=_KEPT,
+            max_overflow=-1 if dialect.connections < 0 else dialect.connections - _KEPT,
+            timeout=timeout,
+            use_lifo=True,
+            reset_on_return=None,
+        )
+
+    def __repr__(self) -> str:
+        return f"SqlStore({self._dialect.where})"
+
+    @contextmanager
+    def read(self) -> Iterator[SqlReader]:
+        """A read transaction."""
+        with self._transaction(self._dialect.begin_read) as connection:
+            reader = SqlReader(connection, self._dialect, self._statements)
+            try:
+                yield reader
+            finally:
+                reader.end()
+
+    @contextmanager
+    def write(self) -> Iterator[SqlWriter]:
+        """The write transaction."""
+        with self._turn(), self._transaction(self._dialect.begin_write) as connection:
+            writer = SqlWriter(connection, self._dialect, self._statements)
+            try:
+                yield writer
+                writer.finish()
+            finally:
+                writer.end()
+            self._commit(connection)
+
+    def close(self) -> None:
+        """Give back every connection; those in use follow when their transactions end."""
+        self._closed = True
+        self._pool.dispose()
+        self._dialect.close()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Writers of this process queue here, not at the database: first come, first served, one connection."""
+        if not self._writing.acquire(timeout=self._timeout):
+            raise StorageBusy(f"{self._dialect.where}: other writers held the store for {self._timeout:g} s; try again")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        """An open transaction; whatever is not committed at the end is rolled back."""
+        pooled = self._begin(begin)
+        try:
+            yield _driver(pooled)
+        finally:
+            self._give_back(pooled)
+
+    def _begin(self, begin: str) -> PoolProxiedConnection:
+        try:
+            return self._try_begin(begin)
+        except self._dialect.errors as error:
+            if not self._dialect.lost(error):
+                raise self._dialect.explain(error) from None
+        try:
+            # The pool's connection had died with the server behind it; the next one is new.
+            return self._try_begin(begin)
+        except self._dialect.errors as error:
+            raise self._dialect.explain(error) from None
+
+    def _try_begin(self, begin: str) -> PoolProxiedConnection:
+        pooled = self._checkout()
+        try:
+            _driver(pooled).execute(begin)
+        except self._dialect.errors as error:
+            if self._dialect.lost(error):
+                pooled.invalidate()
+            else:
+                self._give_back(pooled)
+            raise
+        return pooled
+
+    def _checkout(self) -> PoolProxiedConnection:
+        if self._closed:
+            raise StorageError(f"{self._dialect.where}: this store is closed; open it again")
+        try:
+            return self._pool.connect()
+        except PoolTimeout:
+            raise StorageBusy(
+                f"{self._dialect.where}: all {self._dialect.connections} connections are in use"
+            ) from None
+
+    def _commit(self, connection: Connection) -> None:
+        try:
+            self._dialect.commit(connection)
+        except self._dialect.errors as error:
+            raise self._dialect.explain(error) from None
+
+    def _give_back(self, pooled: PoolProxiedConnection) -> None:
+        try:
+            _driver(pooled).rollback()
+        except self._dialect.errors:
+            pooled.invalidate()
+            return
+        if self._closed:
+            pooled.invalidate()
+        else:
+            pooled.close()
+
+
+def _driver(pooled: PoolProxiedConnection) -> Connection:
+    connection: Connection = pooled.dbapi_connection  # type: ignore[assignment]  # as dialect.connect made it
+    return connection

@@ -1,0 +1,143 @@
+"""What many tests need: the shared data, a real PostgreSQL server, an empty store on every database."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Store
+from signalbook.storage.schema import TABLES
+
+_INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
+_SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+_databases = count(1)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real documents beside the checkout; tests that read it are skipped where it is absent."""
+    if not _SHARED_DATA.is_dir():
+        pytest.skip(f"no shared data at {_SHARED_DATA}")
+    return _SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The URL of an empty database on a real server of this test process, reached by a socket in a temporary folder."""
+    programs = _postgres_programs()
+    with tempfile.TemporaryDirectory(prefix="sb-pg-") as name:
+        folder = Path(name)
+        user = _unprivileged(folder)
+        data = folder / "data"
+        _run(
+            [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"], user, folder
+        )
+        server = _start(programs / "postgres", data, user)
+        try:
+            url = f"postgresql://postgres@/postgres?host={folder}"
+            _wait_for(url, server, folder / "log")
+            yield url
+        finally:
+            server.terminate()
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+@pytest.fixture(scope="session")
+def _shared_database(postgres_url: str) -> str:
+    return _new_database(postgres_url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """An empty store, on each database in turn."""
+    if request.param == "sqlite":
+        opened = open_store("sqlite://", timeout=10)
+    else:
+        url = request.getfixturevalue("_shared_database")
+        opened = open_store(url, timeout=10)
+        _empty(url)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new database without tables, for tests with several stores or programs on one database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'signalbook.db'}"
+    return _new_database(request.getfixturevalue("postgres_url"))
+
+
+def _postgres_programs() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: float(path.parts[4]))
+    on_path = shutil.which("postgres")
+    if not found and on_path is None:
+        pytest.fail(_INSTALL, pytrace=False)
+    return (found[-1] if found else Path(str(on_path)).resolve()).parent
+
+
+def _unprivileged(folder: Path) -> str | None:
+    """A user PostgreSQL runs as, given ``folder``; None is the present one. The server refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    user = next(name for name in ("postgres", "nobody") if name in {entry.pw_name for entry in pwd.getpwall()})
+    shutil.chown(folder, user)
+    return user
+
+
+def _run(command: list[str | Path], user: str | None, folder: Path) -> None:
+    done = subprocess.run(command, user=user, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
+
+
+def _start(program: Path, data: Path, user: str | None) -> subprocess.Popen[bytes]:
+    """A server that no one but the holder of its socket reaches, and that may forget all on a power failure."""
+    options = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "listen_addresses": ""}
+    settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    with (data.parent / "log").open("wb") as log:
+        return subprocess.Popen(
+            [program, "-D", data, "-k", data.parent, *settings], user=user, cwd=data, stdout=log, stderr=log
+        )
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(url).close()
+            return
+        except psycopg.OperationalError:
+            if server.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"PostgreSQL does not start: {log.read_text()}", pytrace=False)
+            time.sleep(0.05)
+
+
+def _new_database(url: str) -> str:
+    name = f"signalbook_{next(_databases)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    return url.replace("/postgres?", f"/{name}?")
+
+
+def _empty(url: str) -> None:
+    """Back to the state after migration: faster than another database for every test."""
+    tables = ", ".join(name for name in TABLES.tables if name != "counters")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"TRUNCATE {tables} RESTART IDENTITY; UPDATE counters SET value = 0".encode())
