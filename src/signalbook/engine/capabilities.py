@@ -1,0 +1,216 @@
+"""What this server can do and lets be switched: the capabilities document (core/spec.md "Registry Capabilities")."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from signalbook.errors import RegistryError
+from signalbook.formats import registry as formats
+from signalbook.model import SPECVERSION
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+_SUBJECT: Final = "/capabilities"
+_AVAILABLE: Final[dict[str, bool]] = {
+    "capabilities": True,
+    "capabilitiesoffered": False,
+    "entities": True,
+    "export": False,
+    "model": False,
+    "modelsource": True,
+}
+"""What may be listed in ``available``, and whether it may be mutable."""
+_ALWAYS_AVAILABLE: Final = ("capabilities", "entities", "model")
+FLAGS: Final = ("binary", "collections", "doc", "epoch", "ignore", "inline", "setdefaultversionid", "specversion")
+IGNORES: Final = (
+    "capabilities",
+    "defaultversionid",
+    "defaultversionsticky",
+    "epoch",
+    "id",
+    "modelsource",
+    "readonly",
+)
+VERSIONMODES: Final = ("manual", "createdat", "modifiedat", "semver")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """One capability: the value it takes when a replacing update leaves it out, what is offered, and its check.
+
+    ``offered`` is its entry in ``/capabilitiesoffered`` (R130); ``everything`` the value of a fresh server.
+    """
+
+    name: str
+    default: JSON
+    everything: JSON
+    offered: JSONObject
+    check: Callable[[Capability, Any], JSON]
+
+
+def everything() -> JSONObject:
+    """The capabilities of a fresh server: all that is offered, switched on."""
+    return {name: copy.deepcopy(row.everything) for name, row in table().items()}
+
+
+def offered() -> JSONObject:
+    """The document of ``/capabilitiesoffered`` (R130)."""
+    return {name: copy.deepcopy(row.offered) for name, row in table().items()}
+
+
+def replace(given: JSON) -> JSONObject:
+    """The capabilities after ``PUT``: those left out return to the specification's default (R125)."""
+    return {name: copy.deepcopy(row.default) for name, row in table().items()} | _checked(given)
+
+
+def merge(current: JSONObject, given: JSON) -> JSONObject:
+    """The capabilities after ``PATCH``: each one named is replaced whole, null returns it to its default (R126)."""
+    return current | _checked(given)
+
+
+def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid) -> frozenset[str]:
+    """The names behind what a client put into ``ignore``: nothing or ``*`` is all there are (R204).
+
+    Raises ``bad_ignore``.
+    """
+    supported = frozenset(capabilities["ignores"])
+    named = {value.strip().lower() for value in values}
+    for value in sorted(named - supported - {"", "*"}):
+        detail = f"supported values are {', '.join(sorted(supported)) or 'none'}"
+        raise RegistryError("bad_ignore", subject=str(subject), value=value, error_detail=detail)
+    return supported if not named or named & {"", "*"} else frozenset(named)
+
+
+def require_mutable(capabilities: JSONObject, name: str) -> None:
+    """Refuse a write to what ``available`` does not list as mutable: ``not_available`` (GAP 7)."""
+    if not capabilities["available"].get(name, {}).get("mutable", False):
+        raise RegistryError("not_available", subject=name, detail=f'"{name}" is not mutable in the capabilities')
+
+
+def require_available(capabilities: JSONObject, name: str) -> None:
+    """Refuse to show what ``available`` does not list (R117): ``not_available``."""
+    if name not in capabilities["available"]:
+        raise RegistryError("not_available", subject=name)
+
+
+@cache
+def table() -> dict[str, Capability]:
+    """Every capability, by name; read once, since installed formats are looked up."""
+    rows = (
+        Capability(
+            name="available",
+            default={"capabilities": {"mutable": False}, "entities": {"mutable": True}, "model": {"mutable": False}},
+            everything={name: {"mutable": mutable} for name, mutable in _AVAILABLE.items()},
+            offered={
+                "type": "map",
+                "enum": list(_AVAILABLE),
+                "item": {"type": "object", "attributes": {"mutable": {"type": "boolean", "enum": [False, True]}}},
+            },
+            check=_available,
+        ),
+        Capability(
+            name="compatibilities",
+            default={},
+            everything={},
+            offered={"type": "map", "enum": [], "item": {"type": "array", "item": {"type": "string"}}},
+            check=_compatibilities,
+        ),
+        _list("flags", FLAGS),
+        _list("formats", formats.supported()),
+        _list("ignores", IGNORES),
+        _switch("pagination"),
+        _switch("shortself"),
+        _list("specversions", (SPECVERSION,), always=(SPECVERSION,)),
+        _list("versionmodes", VERSIONMODES, always=("manual",)),
+    )
+    return {row.name: row for row in rows}
+
+
+def _list(name: str, values: tuple[str, ...], always: tuple[str, ...] = ()) -> Capability:
+    def check(row: Capability, given: Any) -> JSON:
+        chosen = _choose(row, given, values)
+        for value in always:
+            if value not in chosen:
+                raise RegistryError("capability_missing_value", subject=_SUBJECT, name=name, value=value)
+        return chosen
+
+    item = {"type": "array", "enum": list(values), "item": {"type": "string"}}
+    return Capability(name=name, default=list(always), everything=list(values), offered=item, check=check)
+
+
+def _switch(name: str) -> Capability:
+    """A boolean that is known, and fixed to false."""
+
+    def check(row: Capability, given: Any) -> JSON:
+        if given is not False:
+            raise _value_error(row.name, given, ["false"])
+        return False
+
+    return Capability(
+        name=name, default=False, everything=False, offered={"type": "boolean", "enum": [False]}, check=check
+    )
+
+
+def _choose(row: Capability, given: Any, values: tuple[str, ...]) -> list[str]:
+    """Some of ``values``, in their spelling and order; ``["*"]`` is all of them (R115, R127)."""
+    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
+        raise _value_error(row.name, given, values)
+    if "*" in given:
+        if len(given) > 1:
+            raise RegistryError("capability_wildcard", subject=_SUBJECT, field=row.name)
+        return list(values)
+    wanted = {item.casefold(): item for item in given}
+    for folded, item in wanted.items():
+        if folded not in {value.casefold() for value in values}:
+            raise _value_error(row.name, item, values)
+    return [value for value in values if value.casefold() in wanted]
+
+
+def _available(row: Capability, given: Any) -> JSON:
+    if not isinstance(given, dict):
+        raise _value_error(row.name, given, _AVAILABLE)
+    chosen: JSONObject = {}
+    for key, entry in given.items():
+        name = key.lower()
+        if name not in _AVAILABLE:
+            raise _value_error(row.name, key, _AVAILABLE)
+        mutable = entry.get("mutable", False) if isinstance(entry, dict) and set(entry) <= {"mutable"} else None
+        if not isinstance(mutable, bool):
+            raise _value_error(f"{row.name}.{name}", entry, ['{"mutable": true}', '{"mutable": false}'])
+        if mutable and not _AVAILABLE[name]:
+            raise _value_error(f"{row.name}.{name}.mutable", "true", ["false"])
+        chosen[name] = {"mutable": mutable}
+    for name in _ALWAYS_AVAILABLE:
+        if name not in chosen:
+            raise RegistryError("capability_missing_value", subject=_SUBJECT, name=row.name, value=name)
+    return {name: chosen[name] for name in _AVAILABLE if name in chosen}
+
+
+def _compatibilities(row: Capability, given: Any) -> JSON:
+    if not isinstance(given, dict):
+        raise _value_error(row.name, given, ["{}"])
+    for name in given:
+        detail = f'no compatibility rule is offered for format "{name}"'
+        raise RegistryError("capability_error", subject=_SUBJECT, error_detail=detail)
+    return {}
+
+
+def _checked(given: JSON) -> JSONObject:
+    if not isinstance(given, dict):
+        raise RegistryError("capability_error", subject=_SUBJECT, error_detail="capabilities need to be a JSON object")
+    rows = table()
+    result = {}
+    for name, value in given.items():
+        row = rows.get(name)
+        if row is None:
+            raise RegistryError("capability_unknown", subject=_SUBJECT, field=name)
+        result[name] = copy.deepcopy(row.default) if value is None else row.check(row, value)
+    return result
+
+
+def _value_error(field: str, value: Any, allowed: Iterable[str]) -> RegistryError:
+    return RegistryError("capability_value", subject=_SUBJECT, value=value, field=field, list=", ".join(allowed))

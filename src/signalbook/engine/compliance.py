@@ -1,0 +1,118 @@
+"""Whether everything stored complies with another model, in one pass of bounded memory (core/model.md, R70)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from signalbook.engine.constraints import Limits
+from signalbook.engine.lineage import ORDERED
+from signalbook.engine.versions import VALIDATION
+from signalbook.errors import RegistryError
+from signalbook.model import AttributeSet, GroupType, Model, ResourceType
+from signalbook.storage.base import Reader, Row
+from signalbook.values import Finding
+from signalbook.xid import ROOT, Xid
+
+_BATCH: Final = 500
+_MAX_FINDINGS: Final = 100
+
+
+def check(reader: Reader, model: Model) -> None:
+    """Raise ``model_compliance_error`` naming what does not fit (the first hundred faults).
+
+    Documents where there may be none are ``hasdocument_violation`` (R96); a sticky default where ``maxversions`` is
+    1 is ``setdefaultversionsticky_false`` (R94).
+    """
+    findings = list(islice(_findings(reader, model), _MAX_FINDINGS))
+    if findings:
+        listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
+        raise RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
+
+
+def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
+    root = reader.get(ROOT)
+    if root is None:
+        return
+    yield from _attributes(root, model.attributes)
+    for groups in _batches(reader.children([root.key])):
+        known = [row for row in groups if row.xid.group_type in model.groups]
+        yield from _unknown(groups, known, "there is no such Group type")
+        for row in known:
+            yield from _attributes(row, model.groups[row.xid.group_type].attributes)
+        yield from _resources(reader, known, model)
+
+
+def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
+    owners = {row.key: row for row in groups}
+    for resources in _batches(reader.children(owners)) if owners else ():
+        known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
+        yield from _unknown(resources, known, "there is no such Resource type")
+        versions: dict[int, list[Row]] = {row.key: [] for row in known}
+        for version in reader.children(versions) if versions else ():
+            versions[version.parent].append(version)
+        for row in known:
+            group = model.groups[row.xid.group_type]
+            yield from _resource(row, versions[row.key], group, owners[row.parent])
+
+
+def _resource(row: Row, versions: list[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
+    kind = group.resources[row.xid.resource_type]
+    _check_sticky(row, kind)
+    if row.xref is None:
+        yield from _attributes(row, kind.metaattributes)
+    for version in versions:
+        _check_document(version, kind)
+        yield from _attributes(version, kind.attributes)
+    attributes = [version.attributes for version in versions]
+    for name in kind.mismatched(attributes):
+        yield _finding(row.xid, "mismatched_version_attribute", f"{name} differs between Versions", name)
+    yield from _lineage(row, versions, kind)
+    constraints, faults = group.narrowed(owner.attributes.get("constraints"))
+    for fault in faults:
+        yield _finding(owner.xid, fault.code, fault.message, fault.path)
+    try:
+        Limits(constraints=constraints, group=owner.attributes).check(row.xid, attributes)
+    except RegistryError as error:
+        yield _finding(row.xid, error.code, error.title, error.arguments["path"])
+
+
+def _attributes(row: Row, rules: AttributeSet) -> Iterator[Finding]:
+    stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
+    for fault in rules.check(stored).faults:
+        yield _finding(row.xid, fault.code, fault.message, fault.path)
+
+
+def _lineage(row: Row, versions: list[Row], kind: ResourceType) -> Iterator[Finding]:
+    """Roots and numbers of Versions; in an ordered mode the ancestors follow at the next write of the Resource."""
+    roots = sum(version.ancestorid == version.xid.id for version in versions)
+    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
+        yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
+    if kind.maxversions and len(versions) > kind.maxversions:
+        yield _finding(row.xid, "maxversions", f"it has {len(versions)} Versions, not {kind.maxversions} at most")
+
+
+def _check_sticky(row: Row, kind: ResourceType) -> None:
+    if kind.maxversions == 1 and row.defaultversionsticky:
+        raise RegistryError("setdefaultversionsticky_false", subject=str(row.xid))
+
+
+def _check_document(row: Row, kind: ResourceType) -> None:
+    if not kind.hasdocument and row.document is not None:
+        raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
+
+
+def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
+    kept = {row.xid for row in known}
+    yield from (_finding(row.xid, "type", message) for row in rows if row.xid not in kept)
+
+
+def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
+    return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    stream = iter(rows)
+    while batch := list(islice(stream, _BATCH)):
+        yield batch

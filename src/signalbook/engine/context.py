@@ -1,0 +1,107 @@
+"""What every decision of one command may look at, and where it puts what it finds wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from signalbook.engine.commands import Flags
+from signalbook.errors import RegistryError
+from signalbook.model import Model
+from signalbook.values import Finding, JSONObject, digest
+from signalbook.xid import Xid
+
+# Enough to repair a document by; a hostile one does not get to fill memory with complaints.
+MAX_ERRORS: Final = 100
+
+
+class Problems:
+    """Errors found so far. One bad entity does not hide the next: all are told at once.
+
+    As a context (``with problems:``) it keeps a ``RegistryError`` raised in the block and goes on behind it.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[RegistryError] = []
+
+    def __enter__(self) -> None:
+        """Begin a block whose error is to be kept."""
+
+    def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """Keep the block's error; with ``MAX_ERRORS`` of them there is no going on."""
+        if not isinstance(error, RegistryError):
+            return False
+        self.errors.append(error)
+        if len(self.errors) >= MAX_ERRORS:
+            self.raise_any()
+        return True
+
+    def raise_any(self) -> None:
+        """Raise what was found, if anything: the first error, with the faults of all."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            first = self.errors[0]
+            raise RegistryError(
+                first.code,
+                subject=first.subject,
+                detail=first.detail,
+                faults=[finding for error in self.errors for finding in _findings(error)],
+                **first.arguments,
+            )
+
+
+def _findings(error: RegistryError) -> list[Finding]:
+    """The faults of one error, each path led by the entity it is in."""
+    if not error.faults:
+        return [Finding(path=error.subject, rule=error.code, message=error.title)]
+    return [
+        Finding(
+            path=f"{error.subject}#{fault.path}" if fault.path else error.subject,
+            rule=fault.rule,
+            message=fault.message,
+            severity=fault.severity,
+        )
+        for fault in error.faults
+    ]
+
+
+class Documents:
+    """Document bytes by digest: those this command brings, and stored ones when a check needs them."""
+
+    def __init__(self, stored: Callable[[Collection[str]], Mapping[str, bytes]]) -> None:
+        self.new: dict[str, bytes] = {}
+        self._stored = stored
+
+    def keep(self, content: bytes) -> str | None:
+        """Remember ``content``; returns its digest, None for the empty document."""
+        if not content:
+            return None
+        name = digest(content)
+        self.new[name] = content
+        return name
+
+    def read(self, name: str | None) -> bytes:
+        """The bytes behind a digest; no digest is the empty document."""
+        if name is None:
+            return b""
+        return self.new[name] if name in self.new else self._stored([name])[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One command's surroundings. ``now`` is the one instant all its timestamps share (R42)."""
+
+    model: Model
+    capabilities: JSONObject
+    flags: Flags
+    target: Xid
+    now: datetime
+    documents: Documents
+    problems: Problems = field(default_factory=Problems)
+
+    def ignores(self, name: str) -> bool:
+        """Whether the request asked to ignore ``name`` (R204)."""
+        return name in self.flags.ignore

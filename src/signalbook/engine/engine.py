@@ -1,0 +1,207 @@
+"""The registry as a whole: reading sessions, writing sessions, and a new registry's first contents."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from signalbook import values
+from signalbook.engine import capabilities, compliance, intents, tracking, updates
+from signalbook.engine.changes import Action, Change, Entity, Result
+from signalbook.engine.commands import Command, ConfigCommand, Method
+from signalbook.engine.configuration import CAPABILITIES, MODELSOURCE, Configuration, ConfigurationCache
+from signalbook.engine.context import Context, Documents
+from signalbook.engine.tree import Tree, clash, load_entities
+from signalbook.engine.view import View
+from signalbook.engine.writing import Writing, check_command
+from signalbook.errors import RegistryError
+from signalbook.model import BUILTIN, builtin, compile_model
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import DuplicateId, Row, Store, Writer
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT
+
+_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
+
+
+class Engine:
+    """One registry in one store. Synchronous, and safe to use from several threads.
+
+    A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
+    Raises ``SettingError`` or ``RegistryError`` when that model cannot be used.
+    """
+
+    def __init__(self, store: Store, *, settings: Settings) -> None:
+        self._store = store
+        self._cache = ConfigurationCache()
+        with store.read() as reader:
+            fresh = reader.get(ROOT) is None
+        if fresh:
+            self._found(settings)
+
+    @contextmanager
+    def reading(self) -> Iterator[View]:
+        """A view of the registry at one instant."""
+        with self._store.read() as reader:
+            now = self._cache.read(reader)
+            yield View(reader, now.model, now.capabilities)
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A session that commits at the end of the block, changes going to the outbox with it, or does nothing.
+
+        Raises ``StorageBusy`` when other writers do not give way in time.
+        """
+        with self._store.write() as writer:
+            session = Session(writer, self._cache.read(writer))
+            yield session
+            session.finish()
+
+    def _found(self, settings: Settings) -> None:
+        source = _model_source(settings.model)
+        compile_model(source)
+        with self._store.write() as writer:
+            if writer.get(ROOT) is None:  # another process may have been faster
+                now = values.now()
+                attributes: JSONObject = {"registryid": settings.registry_id}
+                (key,) = writer.reserve(1)
+                root = Row(key=key, parent=0, xid=ROOT, epoch=1, createdat=now, modifiedat=now, attributes=attributes)
+                writer.insert([root])
+                writer.put_config(MODELSOURCE, source)
+
+
+class Session:
+    """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction."""
+
+    def __init__(self, writer: Writer, configuration: Configuration) -> None:
+        self._writer = writer
+        self._configuration = configuration
+        self._changes: list[Change] = []
+        self.now: datetime = values.now()
+        self.correlationid = uuid.uuid4().hex
+
+    @property
+    def view(self) -> View:
+        """The registry with this session's own writes."""
+        return View(self._writer, self._configuration.model, self._configuration.capabilities)
+
+    def execute(self, command: Command | ConfigCommand) -> Result:
+        """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
+        result = self._configure(command) if isinstance(command, ConfigCommand) else self._write(command)
+        self._changes += result.changes
+        return result
+
+    def finish(self) -> None:
+        """Put the changes into the outbox: last thing before the commit."""
+        if self._changes:
+            changes = [change.to_json() for change in self._changes]
+            self._writer.append(changes, time=self.now, correlationid=self.correlationid)
+
+    def _write(self, command: Command) -> Result:
+        check_command(command, self._configuration.model)
+        capabilities.require_mutable(self._configuration.capabilities, "entities")
+        told = self._embedded(command)
+        context = self._context(command)
+        writing = Writing(self._writer, command, context)
+        if command.method is Method.DELETE:
+            result = writing.delete()
+        else:
+            result = writing.add(intents.read(command, self._configuration.model))
+        return self._store(result, writing.tree, context.documents, told)
+
+    def _context(self, command: Command) -> Context:
+        return Context(
+            model=self._configuration.model,
+            capabilities=self._configuration.capabilities,
+            flags=command.flags,
+            target=command.target,
+            now=self.now,
+            documents=Documents(self._writer.documents),
+        )
+
+    def _store(self, result: Result, tree: Tree, documents: Documents, told: list[Change]) -> Result:
+        try:
+            updates.store(tree, documents, self._writer)
+        except DuplicateId as error:
+            raise clash(error.xid) from None
+        config = [change.xid.removeprefix("/") for change in told]
+        return replace(result, changes=(*told, *tracking.changes(tree, self._configuration.model, config)))
+
+    def _embedded(self, command: Command) -> list[Change]:
+        """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
+        body = command.body
+        if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
+            return []
+        before, told = self._configuration.capabilities, []
+        for name in (CAPABILITIES, MODELSOURCE):
+            if name in body and name not in command.flags.ignore:
+                method = command.method if name == CAPABILITIES and body[name] is not None else Method.PUT
+                told += self._change(ConfigCommand(name=name, method=method, body=body[name]), before)
+        return told
+
+    def _configure(self, command: ConfigCommand) -> Result:
+        if command.method not in _METHODS.get(command.name, ()):
+            raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
+        if command.body is None:
+            raise RegistryError("missing_body", subject=f"/{command.name}")
+        told = self._change(command, self._configuration.capabilities)
+        tree = load_entities(self._writer, (), ())
+        tree.registry.touch(self.now)
+        return self._store(Result(target=ROOT), tree, Documents(self._writer.documents), told)
+
+    def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
+        """Put one configuration document in force; ``before`` are the capabilities the request began with (R62)."""
+        capabilities.require_mutable(before, command.name)
+        if command.name == CAPABILITIES:
+            return self._change_capabilities(command)
+        return self._change_model(command.body)
+
+    def _change_capabilities(self, command: ConfigCommand) -> list[Change]:
+        current = self._configuration.capabilities
+        if command.body is None:
+            wanted = capabilities.everything()
+        elif command.method is Method.PATCH:
+            wanted = capabilities.merge(current, command.body)
+        else:
+            wanted = capabilities.replace(command.body)
+        self._writer.put_config(CAPABILITIES, wanted)
+        self._configuration = replace(self._configuration, capabilities=wanted)
+        return _told(Entity.CAPABILITIES, [name for name in wanted if wanted[name] != current[name]])
+
+    def _change_model(self, source: JSON) -> list[Change]:
+        old = self._configuration.model
+        if source is not None and not isinstance(source, dict):
+            raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
+        new = compile_model(source or {})
+        if new.fingerprint != old.fingerprint:
+            compliance.check(self._writer, new)
+        self._writer.put_config(MODELSOURCE, new.source)
+        self._configuration = replace(self._configuration, model=new)
+        told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []
+        return told + (_told(Entity.MODEL, []) if new.fingerprint != old.fingerprint else [])
+
+
+def _told(entity: Entity, changed: list[str]) -> list[Change]:
+    if entity is Entity.CAPABILITIES and not changed:
+        return []
+    return [Change(xid=f"/{entity.value}", entity=entity, action=Action.UPDATED, changed=tuple(changed))]
+
+
+def _model_source(name: str) -> JSONObject:
+    """The model document that the setting ``model`` names."""
+    if name in BUILTIN:
+        return builtin(name)
+    try:
+        source = values.parse_json(Path(name).read_bytes())
+    except OSError as error:
+        raise SettingError(f"cannot read model file {name}: {error.strerror}") from None
+    except values.JSONError as error:
+        raise SettingError(f"model file {name} is not JSON: {error}") from None
+    if not isinstance(source, dict):
+        raise SettingError(f"model file {name} needs to hold a JSON object")
+    return source

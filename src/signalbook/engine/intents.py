@@ -1,0 +1,322 @@
+"""A command's body as a tree of intents: one shape for every write, from one Version to a whole registry.
+
+Only structure is looked at here (maps are maps, ids are ids, types exist); values are judged when they are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from signalbook.engine.commands import Command, DocumentBody, Method
+from signalbook.errors import RegistryError
+from signalbook.model import GroupType, Model, ResourceType
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Kind, Xid, XidError, check_id
+
+_RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
+
+
+class Mode(StrEnum):
+    """How attributes that a body leaves out are taken: reset (R142) or kept (R144)."""
+
+    REPLACE = "replace"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionIntent:
+    """One Version to create or update. ``id`` None asks for a generated ``versionid`` (R234)."""
+
+    id: str | None
+    body: JSONObject
+    mode: Mode
+    document: DocumentBody | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceIntent:
+    """What to do with one Resource and all beneath it.
+
+    ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None when the request does not speak
+    of them (a write to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete.
+    ``explicit`` tells that the request targets this Resource, not a collection it is in.
+    """
+
+    xid: Xid
+    type: ResourceType
+    group: GroupType
+    mode: Mode
+    attributes: JSONObject | None = None
+    document: DocumentBody | None = None
+    meta: JSONObject | None = None
+    versions: tuple[VersionIntent, ...] = ()
+    remove: tuple[str, ...] = ()
+    explicit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupIntent:
+    """What to do with one Group. ``body`` None leaves its own attributes alone (creating it if it is missing, R52)."""
+
+    xid: Xid
+    type: GroupType
+    mode: Mode
+    body: JSONObject | None = None
+    resources: tuple[ResourceIntent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """The whole write. ``body`` None leaves the Registry's own attributes alone; ``processed`` as in ``Result``."""
+
+    mode: Mode
+    body: JSONObject | None = None
+    groups: tuple[GroupIntent, ...] = ()
+    processed: tuple[Xid, ...] = ()
+
+    def resources(self) -> Iterator[ResourceIntent]:
+        """Every Resource intent, in request order."""
+        for group in self.groups:
+            yield from group.resources
+
+
+def read(command: Command, model: Model) -> Intent:
+    """The intent of a PUT, PATCH or POST, whose target's types exist in ``model``.
+
+    Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
+    """
+    return _Reading(command, model).intent()
+
+
+def require_object(value: JSON, subject: Xid, what: str) -> JSONObject:
+    """``value`` if it is a JSON object, else ``bad_request`` (R50)."""
+    if not isinstance(value, dict):
+        raise RegistryError("bad_request", subject=str(subject), error_detail=f"{what} needs to be a JSON object")
+    return value
+
+
+def entry_id(collection: Xid, id: str) -> str:
+    """``id`` if it may name an entity of ``collection`` (R25, R28), else ``malformed_id``."""
+    try:
+        if collection.kind is Kind.VERSIONS and id in _RESERVED_VERSIONIDS:
+            raise XidError("null and request are reserved words")
+        return check_id(id)
+    except XidError as error:
+        raise RegistryError("malformed_id", subject=str(collection), id=id, error_detail=str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    command: Command
+    model: Model
+    mode: Mode = field(init=False)
+
+    def __post_init__(self) -> None:
+        merge = self.command.method is Method.PATCH
+        object.__setattr__(self, "mode", Mode.MERGE if merge else Mode.REPLACE)
+
+    @property
+    def target(self) -> Xid:
+        return self.command.target
+
+    def intent(self) -> Intent:
+        for position in range(1, len(self.target.parts), 2):
+            entry_id(Xid(self.target.parts[:position]), self.target.parts[position])
+        return _BY_KIND[self.target.kind](self)
+
+    def body(self) -> JSONObject:
+        """The request's body; of a single entity without its ``$schema`` (R21)."""
+        if self.command.body is None:
+            raise RegistryError("missing_body", subject=str(self.target))
+        body = require_object(self.command.body, self.target, "the body")
+        single = self.command.method is not Method.POST and not self.target.is_collection
+        return {key: value for key, value in body.items() if key != "$schema"} if single else body
+
+    def registry(self) -> Intent:
+        body = self.body()
+        only_maps = self.command.method is Method.POST
+        groups: list[GroupIntent] = []
+        rest: JSONObject = {}
+        for name, value in body.items():
+            if name in self.model.groups:
+                groups += self.groups(Xid((name,)), value)
+            elif only_maps:
+                raise RegistryError("groups_only", subject=str(self.target), name=name)
+            else:
+                rest[name] = value
+        return Intent(
+            mode=self.mode,
+            body=None if only_maps else _without(rest, self.model.groups),
+            groups=tuple(groups),
+            processed=tuple(g.xid for g in groups) if only_maps else (),
+        )
+
+    def groups(self, collection: Xid, entries: JSON) -> list[GroupIntent]:
+        return [self.group(collection / entry_id(collection, key), body) for key, body in _entries(collection, entries)]
+
+    def group(self, xid: Xid, body: JSON, *, only_maps: bool = False) -> GroupIntent:
+        kind = self.model.groups[xid.group_type]
+        resources: list[ResourceIntent] = []
+        rest: JSONObject = {}
+        for name, value in require_object(body, xid, f'"{xid}"').items():
+            if name in kind.resources:
+                resources += self.resources(xid / name, value)
+            elif only_maps:
+                raise RegistryError("resources_only", subject=str(xid), name=name)
+            else:
+                rest[name] = value
+        return GroupIntent(
+            xid=xid,
+            type=kind,
+            mode=self.mode,
+            body=None if only_maps else _without(rest, kind.resources),
+            resources=tuple(resources),
+        )
+
+    def resources(self, collection: Xid, entries: JSON) -> list[ResourceIntent]:
+        return [
+            self.resource(collection / entry_id(collection, key), body) for key, body in _entries(collection, entries)
+        ]
+
+    def resource(self, xid: Xid, body: JSON, *, explicit: bool = False) -> ResourceIntent:
+        attributes = dict(require_object(body, xid, f'"{xid}"'))
+        meta = attributes.pop("meta", None)
+        versions = attributes.pop("versions", None)
+        return self.about(
+            xid,
+            attributes=_without(attributes, ("versions",)),
+            meta=None if meta is None else require_object(meta, xid / "meta", '"meta"'),
+            versions=self.versions(xid / "versions", versions),
+            explicit=explicit,
+        )
+
+    def versions(self, collection: Xid, entries: JSON) -> tuple[VersionIntent, ...]:
+        return tuple(
+            VersionIntent(
+                id=entry_id(collection, key), body=require_object(body, collection / key, f'"{key}"'), mode=self.mode
+            )
+            for key, body in _entries(collection, entries)
+        )
+
+    def about(
+        self,
+        xid: Xid,
+        *,
+        attributes: JSONObject | None = None,
+        document: DocumentBody | None = None,
+        meta: JSONObject | None = None,
+        versions: tuple[VersionIntent, ...] = (),
+        explicit: bool = False,
+    ) -> ResourceIntent:
+        group = self.model.groups[xid.group_type]
+        return ResourceIntent(
+            xid=xid,
+            type=group.resources[xid.resource_type],
+            group=group,
+            mode=Mode.MERGE if document is not None else self.mode,
+            attributes=attributes,
+            document=document,
+            meta=meta,
+            versions=versions,
+            explicit=explicit,
+        )
+
+    def wrap(self, *resources: ResourceIntent, group: GroupIntent | None = None, collection: bool = False) -> Intent:
+        """An intent about Resources of one Group, whose own attributes are left alone."""
+        xid = Xid(self.target.parts[:2])
+        owner = group or GroupIntent(
+            xid=xid, type=self.model.groups[xid.group_type], mode=self.mode, resources=resources
+        )
+        return Intent(
+            mode=self.mode, groups=(owner,), processed=tuple(r.xid for r in owner.resources) if collection else ()
+        )
+
+    def group_collection(self) -> Intent:
+        groups = tuple(self.groups(self.target, self.body()))
+        return Intent(mode=self.mode, groups=groups, processed=tuple(g.xid for g in groups))
+
+    def one_group(self) -> Intent:
+        only_maps = self.command.method is Method.POST
+        return self.wrap(group=self.group(self.target, self.body(), only_maps=only_maps), collection=only_maps)
+
+    def resource_collection(self) -> Intent:
+        return self.wrap(*self.resources(self.target, self.body()), collection=True)
+
+    def one_resource(self) -> Intent:
+        if self.command.method is Method.POST:
+            return self.wrap(self.posted_version())
+        document = self.command.document
+        if document is not None:
+            attributes = dict(document.attributes)
+            return self.wrap(self.about(self.target, attributes=attributes, document=document, explicit=True))
+        return self.wrap(self.resource(self.target, self.body(), explicit=True))
+
+    def posted_version(self) -> ResourceIntent:
+        document = self.command.document
+        body = dict(document.attributes) if document is not None else dict(self.body())
+        body.pop("$schema", None)
+        for name in ("metaurl", "versionsurl", "versionscount"):  # R147
+            body.pop(name, None)
+        named = body.get("versionid")
+        if named is not None:
+            named = entry_id(self.target / "versions", _text(named, self.target))
+        mode = Mode.MERGE if document is not None else Mode.REPLACE
+        version = VersionIntent(id=named, body=body, mode=mode, document=document)
+        return self.about(self.target, versions=(version,), explicit=True)
+
+    def one_meta(self) -> Intent:
+        return self.wrap(self.about(self.target.resource, meta=self.body(), explicit=True))
+
+    def version_collection(self) -> Intent:
+        versions = self.versions(self.target, self.body())
+        about = self.about(self.target.resource, versions=versions, explicit=True)
+        intent = self.wrap(about)
+        return Intent(
+            mode=intent.mode, groups=intent.groups, processed=tuple(self.target / str(v.id) for v in versions)
+        )
+
+    def one_version(self) -> Intent:
+        document = self.command.document
+        version = VersionIntent(
+            id=self.target.version_id,
+            body=dict(document.attributes) if document is not None else self.body(),
+            mode=Mode.MERGE if document is not None else self.mode,
+            document=document,
+        )
+        return self.wrap(self.about(self.target.resource, versions=(version,), explicit=True))
+
+
+_BY_KIND: Final = {
+    Kind.REGISTRY: _Reading.registry,
+    Kind.GROUPS: _Reading.group_collection,
+    Kind.GROUP: _Reading.one_group,
+    Kind.RESOURCES: _Reading.resource_collection,
+    Kind.RESOURCE: _Reading.one_resource,
+    Kind.META: _Reading.one_meta,
+    Kind.VERSIONS: _Reading.version_collection,
+    Kind.VERSION: _Reading.one_version,
+}
+
+
+def _entries(collection: Xid, entries: JSON) -> list[tuple[str, JSON]]:
+    """The entries of a nested map; absent or null changes nothing (R50)."""
+    if entries is None:
+        return []
+    return list(require_object(entries, collection, f'"{collection.parts[-1]}"').items())
+
+
+def _without(attributes: JSONObject, collections: JSON) -> JSONObject:
+    """Drop the read-only ``<COLLECTION>url`` and ``<COLLECTION>count`` (R50)."""
+    derived = {f"{plural}{suffix}" for plural in collections for suffix in ("url", "count")}
+    return {name: value for name, value in attributes.items() if name not in derived}
+
+
+def _text(value: JSON, subject: Xid) -> str:
+    if isinstance(value, str):
+        return value
+    raise RegistryError(
+        "invalid_attribute", subject=str(subject), name="versionid", error_detail="it needs to be a string"
+    )

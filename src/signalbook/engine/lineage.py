@@ -1,0 +1,179 @@
+"""Newest, oldest and ancestors of a Resource's Versions, per ``versionmode`` (core/model.md "versionmode")."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, TypeAlias
+
+from signalbook.engine.drafts import VersionDraft
+
+Versions: TypeAlias = dict[str, VersionDraft]
+
+_SEMVER: Final = re.compile(r"[vV]?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+_UNORDERED: Final = (0,)
+
+
+def semver_key(versionid: str) -> tuple[object, ...]:
+    """Sort key by semantic-version precedence; missing minor or patch count as 0, an id that is no semver is lowest."""
+    match = _SEMVER.fullmatch(versionid)
+    if match is None:
+        return _UNORDERED
+    major, minor, patch, prerelease = match.groups()
+    identifiers = tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (prerelease or "").split(".") if part
+    )
+    return (1, int(major), int(minor or 0), int(patch or 0), not identifiers, identifiers)
+
+
+def _by_id(version: VersionDraft) -> tuple[object, ...]:
+    # The id itself settles a tie that case-folding leaves open.
+    return (version.id.casefold(), version.id)
+
+
+def _by_createdat(version: VersionDraft) -> tuple[object, ...]:
+    return (version.createdat, *_by_id(version))
+
+
+def _by_modifiedat(version: VersionDraft) -> tuple[object, ...]:
+    return (version.modifiedat, *_by_id(version))
+
+
+def _by_semver(version: VersionDraft) -> tuple[object, ...]:
+    return (semver_key(version.id), *_by_id(version))
+
+
+ORDERED: Final[dict[str, Callable[[VersionDraft], tuple[object, ...]]]] = {
+    "createdat": _by_createdat,
+    "modifiedat": _by_modifiedat,
+    "semver": _by_semver,
+}
+"""The modes in which all Versions form one line, with the key that orders them; the mode left over is ``manual``."""
+
+
+def newest(versions: Versions, mode: str) -> VersionDraft:
+    """The newest of at least one Version (R235-R238)."""
+    if mode in ORDERED:
+        return max(versions.values(), key=ORDERED[mode])
+    ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}
+    leaves = [v for v in versions.values() if v.id not in ancestors]
+    return max(leaves or versions.values(), key=_by_createdat)
+
+
+def surplus(versions: Versions, mode: str, limit: int, keep: str | None) -> list[str]:
+    """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``keep`` (R93)."""
+    excess = len(versions) - limit
+    if mode in ORDERED:
+        line = sorted(versions.values(), key=ORDERED[mode])
+        return [v.id for v in line if v.id != keep][:excess]
+    return _oldest_roots({vid: v for vid, v in versions.items() if vid != keep}, excess)
+
+
+def _oldest_roots(candidates: Versions, count: int) -> list[str]:
+    """``count`` times the oldest root (R235); deleting one makes its children roots."""
+    children: dict[str, list[VersionDraft]] = {}
+    heap = []
+    for version in candidates.values():
+        if version.ancestorid == version.id or version.ancestorid not in candidates:
+            heap.append((_by_createdat(version), version.id))
+        else:
+            children.setdefault(version.ancestorid, []).append(version)
+    heapq.heapify(heap)
+    gone: list[str] = []
+    while heap and len(gone) < count:
+        gone.append(heapq.heappop(heap)[1])
+        for child in children.get(gone[-1], ()):
+            heapq.heappush(heap, (_by_createdat(child), child.id))
+    return gone
+
+
+def roots(versions: Iterable[VersionDraft]) -> list[VersionDraft]:
+    """Versions that are their own ancestor."""
+    return [v for v in versions if v.ancestorid == v.id]
+
+
+def assign(versions: Versions, mode: str) -> None:
+    """Settle every ``ancestorid``: by order where the mode has one (R236-R238), else for those without (R235)."""
+    if mode in ORDERED:
+        _assign_in_order(sorted(versions.values(), key=ORDERED[mode]))
+    else:
+        _reroot_orphans(versions)
+        _assign_to_newest(versions)
+
+
+def unknown_ancestor(versions: Versions, removed: Collection[str]) -> VersionDraft | None:
+    """A Version whose ancestor neither exists nor goes away in this very request, if there is one (R239)."""
+    for version in versions.values():
+        ancestor = version.ancestorid
+        if ancestor is not None and ancestor not in versions and ancestor not in removed:
+            return version
+    return None
+
+
+def cycle(versions: Versions) -> tuple[str, ...]:
+    """The ids along one circle of ancestors, or nothing (R240)."""
+    done: set[str] = set()
+    for start in versions:
+        trail: dict[str, None] = {}
+        here = start
+        while here not in done and here not in trail:
+            trail[here] = None
+            ancestor = versions[here].ancestorid
+            if ancestor is None or ancestor == here or ancestor not in versions:
+                break
+            here = ancestor
+        else:
+            if here in trail:
+                ids = list(trail)
+                return tuple(ids[ids.index(here) :])
+        done.update(trail)
+    return ()
+
+
+def _assign_in_order(line: list[VersionDraft]) -> None:
+    previous = line[0] if line else None
+    for version in line:
+        version.ancestorid = previous.id if previous else version.id
+        previous = version
+
+
+def _reroot_orphans(versions: Versions) -> None:
+    for version in versions.values():
+        if version.ancestorid is not None and version.ancestorid not in versions:
+            version.ancestorid = version.id
+
+
+def _assign_to_newest(versions: Versions) -> None:
+    pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_by_id)
+    named = {v.ancestorid for v in versions.values()}
+    settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
+    last: VersionDraft | None = None
+    for version in pending:
+        candidates = settled if version.id not in named else _not_descending(settled, version.id)
+        if last is not None and last.id in candidates:
+            version.ancestorid = last.id
+        else:
+            version.ancestorid = newest(candidates, "manual").id if candidates else version.id
+        settled[version.id] = version
+        last = version
+
+
+def _not_descending(versions: Versions, ancestor: str) -> Versions:
+    """Versions that do not lead up to ``ancestor``: hanging it below one that does would close a circle."""
+    return {vid: v for vid, v in versions.items() if ancestor not in _line(versions, v)}
+
+
+def _line(versions: Versions, version: VersionDraft) -> set[str]:
+    seen: set[str] = set()
+    here: VersionDraft | None = version
+    while here is not None and here.id not in seen:
+        seen.add(here.id)
+        if here.ancestorid is not None:
+            above = versions.get(here.ancestorid)
+            if above is None:
+                seen.add(here.ancestorid)
+            here = above
+        else:
+            here = None
+    return seen

@@ -1,0 +1,149 @@
+"""One Resource: the processing order of core/spec.md "Resource Processing Algorithm" (R216), step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from signalbook.engine import crossreferences, lineage, meta, validation, versions
+from signalbook.engine.attributes import check_id
+from signalbook.engine.constraints import Limits
+from signalbook.engine.context import Context
+from signalbook.engine.drafts import ResourceDraft
+from signalbook.engine.intents import ResourceIntent, VersionIntent, entry_id
+from signalbook.errors import RegistryError
+from signalbook.model import ResourceType
+from signalbook.values import JSONObject
+
+
+def write(
+    resource: ResourceDraft,
+    intent: ResourceIntent,
+    limits: Limits,
+    context: Context,
+    target_epoch: Callable[[], int],
+) -> None:
+    """Apply ``intent`` to ``resource``. ``target_epoch`` is the epoch of the Resource its present xref points to.
+
+    Raises ``RegistryError`` at the end of the step that found something wrong; single Versions report into
+    ``context.problems`` too, so that all of them are told.
+    """
+    target = crossreferences.wanted(resource, intent, context)
+    if target is not None:
+        crossreferences.refer(resource, intent, target, context)
+        return
+    if resource.xref is not None:
+        crossreferences.dissolve(resource, target_epoch())
+    found = len(context.problems.errors)
+    before = frozenset(resource.versions)
+    _write_versions(resource, intent, limits, context)
+    if len(context.problems.errors) > found:
+        return
+    _settle(resource, intent, frozenset(resource.versions) - before, limits, context)
+
+
+def _write_versions(resource: ResourceDraft, intent: ResourceIntent, limits: Limits, context: Context) -> None:
+    """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
+    before = frozenset(resource.versions)
+    own = _resource_level(resource, intent)
+    for version in (*intent.versions, *own):
+        with context.problems:
+            versions.write(resource, version, intent, limits, context)
+    for versionid in intent.remove:
+        resource.remove(versionid)
+    if frozenset(resource.versions) != before:
+        resource.touch(context.now)  # R38
+
+
+def _resource_level(resource: ResourceDraft, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
+    """The write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
+    attributes = intent.attributes
+    if attributes is None:
+        if resource.defaultversionid is not None or intent.versions:
+            return ()
+        attributes = {}  # a write to the meta of a Resource yet to be (GAP 23)
+    check_id(attributes, intent.type.singular, resource.xid.id, resource.xid)
+    if resource.defaultversionid is not None:
+        check_id(attributes, "version", resource.defaultversionid, resource.xid)
+        owner: str | None = resource.defaultversionid
+    else:
+        owner = _first_version(resource, attributes, intent)
+        if owner is None and intent.versions:
+            return ()
+    if owner is not None and any(version.id == owner for version in intent.versions):
+        return ()
+    return (VersionIntent(id=owner, body=_version_body(attributes), mode=intent.mode, document=intent.document),)
+
+
+def _first_version(resource: ResourceDraft, attributes: JSONObject, intent: ResourceIntent) -> str | None:
+    """The id that a new Resource's own attributes name for their Version (R219, R220)."""
+    named = attributes.get("versionid")
+    if named is None:
+        named = (intent.meta or {}).get("defaultversionid")
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        detail = "it needs to be a string"
+        raise RegistryError("invalid_attribute", subject=str(resource.xid), name="versionid", error_detail=detail)
+    return entry_id(resource.xid / "versions", named)
+
+
+def _version_body(attributes: JSONObject) -> JSONObject:
+    """Resource-level attributes as a Version takes them: without what is the Resource's alone."""
+    return {name: value for name, value in attributes.items() if name != "metaurl"}
+
+
+def _settle(
+    resource: ResourceDraft,
+    intent: ResourceIntent,
+    created: frozenset[str],
+    limits: Limits,
+    context: Context,
+) -> None:
+    """Steps 3 to 10, once the Versions are what the request says."""
+    kind = intent.type
+    _settle_lineage(resource, kind)
+    choice = meta.flagged(meta.write(resource, intent, context), resource, intent, created, context)
+    meta.settle_default(resource, kind, choice, context)
+    validation.check_formats(resource, kind, context)
+    limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
+    validation.check_matching(resource, kind)
+    validation.check_compatibility(resource, kind)
+    _prune(resource, kind, context)
+    validation.check_roots(resource, kind)
+    _touch_moved(resource, context)
+
+
+def _settle_lineage(resource: ResourceDraft, type: ResourceType) -> None:
+    """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
+    versions = resource.versions
+    if type.versionmode not in lineage.ORDERED:
+        lost = lineage.unknown_ancestor(versions, resource.removed)
+        if lost is not None:
+            raise RegistryError("unknown_id", subject=str(lost.xid), singular="version", id=lost.ancestorid)
+    lineage.assign(versions, type.versionmode)
+    circle = lineage.cycle(versions)
+    if circle:
+        raise RegistryError("ancestor_circular_reference", subject=str(resource.xid), list=", ".join(circle))
+
+
+def _prune(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+    """Step 10: delete the oldest Versions beyond ``maxversions`` (R93), and settle again what hung on them."""
+    if not type.maxversions or len(resource.versions) <= type.maxversions:
+        return
+    keep = None if type.maxversions == 1 else resource.defaultversionid
+    for versionid in lineage.surplus(resource.versions, type.versionmode, type.maxversions, keep):
+        resource.remove(versionid)
+    lineage.assign(resource.versions, type.versionmode)
+    if resource.defaultversionid not in resource.versions:
+        meta.settle_default(resource, type, meta.Choice(sticky=False), context)
+    resource.touch(context.now)
+
+
+def _touch_moved(resource: ResourceDraft, context: Context) -> None:
+    """A Version whose ancestor changed counts as updated (R241).
+
+    Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
+    """
+    for version in resource.versions.values():
+        if version.before is not None and version.before.ancestorid != version.ancestorid:
+            version.touch(context.now)

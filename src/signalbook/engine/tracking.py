@@ -1,0 +1,129 @@
+"""What a command changed, per subject and attribute, as events tell it (core/events.md, R297-R308)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from signalbook.engine.changes import Action, Change, Entity
+from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
+from signalbook.engine.tree import Tree
+from signalbook.model import Model
+from signalbook.values import JSONObject
+from signalbook.xid import Kind
+
+_ENTITIES = {
+    Kind.REGISTRY: Entity.REGISTRY,
+    Kind.GROUP: Entity.GROUP,
+    Kind.RESOURCE: Entity.RESOURCE,
+    Kind.VERSION: Entity.VERSION,
+}
+
+
+def changes(tree: Tree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
+    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
+    found: list[Change] = [*_owner(tree.registry, config)]
+    for group in tree.groups.values():
+        found += _owner(group)
+    for resource in tree.resources.values():
+        singular = model.groups[resource.xid.group_type].resources[resource.xid.resource_type].singular
+        found += _resource(resource, singular)
+        for version in resource.versions.values():
+            found += _version(version, singular)
+        found += [_change(version, Action.DELETED) for version in resource.removed.values()]
+    found += [_change(draft, Action.DELETED) for draft in tree.deleted]
+    return tuple(found)
+
+
+def _change(draft: Draft, action: Action, changed: Collection[str] = ()) -> Change:
+    return Change(
+        xid=str(draft.xid), entity=_ENTITIES[draft.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
+    )
+
+
+def _owner(draft: OwnerDraft, config: Collection[str] = ()) -> Iterator[Change]:
+    if draft.before is None:
+        yield _change(draft, Action.CREATED)
+        return
+    changed = _stamps(draft, draft.before.createdat, draft.before.modifiedat)
+    changed += _differences(draft.before.attributes, draft.attributes)
+    for plural in sorted(draft.collections):
+        changed += [plural, f"{plural}count"]
+    changed += config
+    if changed:
+        yield _change(draft, Action.UPDATED, changed)
+    yield from _deprecation(draft)
+
+
+def _resource(draft: ResourceDraft, singular: str) -> Iterator[Change]:
+    before = draft.before
+    if before is None:
+        yield _change(draft, Action.CREATED)
+        return
+    changed = [f"meta.{name}" for name in _stamps(draft, before.createdat, before.modifiedat)]
+    changed += [f"meta.{name}" for name in _differences(before.attributes, draft.attributes)]
+    pairs = (
+        ("xref", before.xref, draft.xref),
+        ("defaultversionid", before.defaultversionid, draft.defaultversionid),
+        ("defaultversionsticky", before.defaultversionsticky, draft.sticky),
+    )
+    changed += [f"meta.{name}" for name, old, new in pairs if old != new]
+    if draft.removed or any(version.before is None for version in draft.versions.values()):
+        changed += ["versions", "versionscount"]
+    changed += _default_version(draft, singular)
+    if changed:
+        yield _change(draft, Action.UPDATED, changed)
+    yield from _deprecation(draft)
+
+
+def _default_version(draft: ResourceDraft, singular: str) -> list[str]:
+    """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
+    old_id = draft.before.defaultversionid if draft.before else None
+    if old_id == draft.defaultversionid:
+        current = draft.versions.get(old_id or "")
+        return _version_changes(current, singular) if current else []
+    both = [draft.versions.get(old_id or "") or draft.removed.get(old_id or "")]
+    both.append(draft.versions.get(draft.defaultversionid or ""))
+    return [name for version in both if version for name in _present(version, singular)]
+
+
+def _present(version: VersionDraft, singular: str) -> list[str]:
+    names = [f"{singular}id", "versionid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid"]
+    return [*names, *version.attributes, *([singular] if version.document else [])]
+
+
+def _version(draft: VersionDraft, singular: str) -> Iterator[Change]:
+    if draft.before is None:
+        yield _change(draft, Action.CREATED)
+        return
+    changed = _version_changes(draft, singular)
+    if changed:
+        yield _change(draft, Action.UPDATED, changed)
+
+
+def _version_changes(draft: VersionDraft, singular: str) -> list[str]:
+    before = draft.before
+    if before is None:
+        return _present(draft, singular)
+    changed = _stamps(draft, before.createdat, before.modifiedat)
+    changed += _differences(before.attributes, draft.attributes)
+    pairs = (("ancestorid", before.ancestorid, draft.ancestorid), (singular, before.document, draft.document))
+    return changed + [name for name, old, new in pairs if old != new]
+
+
+def _stamps(draft: Draft, createdat: datetime, modifiedat: datetime) -> list[str]:
+    names = ["epoch"] if draft.before is None or draft.epoch != draft.before.epoch else []
+    names += ["createdat"] if draft.createdat != createdat else []
+    return names + (["modifiedat"] if draft.modifiedat != modifiedat else [])
+
+
+def _differences(before: JSONObject, after: JSONObject) -> list[str]:
+    return [name for name in {**before, **after} if before.get(name) != after.get(name)]
+
+
+def _deprecation(draft: Draft) -> Iterator[Change]:
+    """The separate event for ``deprecated``, naming its members (R303)."""
+    old = (draft.before.attributes if draft.before else {}).get("deprecated")
+    new = draft.attributes.get("deprecated")
+    if old != new:
+        yield _change(draft, Action.DEPRECATION, _differences(old or {}, new or {}))

@@ -1,0 +1,86 @@
+"""The part of the registry that one command can touch, in memory: loaded in a few queries, changed, then stored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
+from signalbook.engine.intents import Intent
+from signalbook.errors import RegistryError
+from signalbook.storage.base import Reader
+from signalbook.xid import ROOT, Xid
+
+
+@dataclass(slots=True, kw_only=True)
+class Tree:
+    """Drafts by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
+
+    registry: OwnerDraft
+    groups: dict[Xid, OwnerDraft] = field(default_factory=dict)
+    resources: dict[Xid, ResourceDraft] = field(default_factory=dict)
+    deleted: list[Draft] = field(default_factory=list)
+
+    def group(self, xid: Xid, now: datetime) -> OwnerDraft:
+        """The Group at ``xid``, made if it is missing (R52)."""
+        draft = self.groups.get(xid)
+        if draft is None:
+            draft = self.groups[xid] = OwnerDraft(xid=xid, createdat=now, modifiedat=now)
+            self.registry.membership_changed(xid.group_type, now)
+        return draft
+
+    def resource(self, xid: Xid, now: datetime) -> ResourceDraft:
+        """The Resource at ``xid``, made (without Versions yet) if it is missing."""
+        draft = self.resources.get(xid)
+        if draft is None:
+            draft = self.resources[xid] = ResourceDraft(xid=xid, createdat=now, modifiedat=now)
+            self.group(xid.owner, now).membership_changed(xid.resource_type, now)
+        return draft
+
+
+def load(reader: Reader, intent: Intent) -> Tree:
+    """Everything stored that ``intent`` can touch: two queries, however many entities it names."""
+    groups = {group.xid for group in intent.groups}
+    resources = {resource.xid for resource in intent.resources()}
+    return load_entities(reader, groups, resources)
+
+
+def load_entities(reader: Reader, groups: Collection[Xid], resources: Collection[Xid]) -> Tree:
+    """The Registry, these Groups, and these Resources with all their Versions, as far as they exist."""
+    rows = reader.get_many({ROOT, *groups, *resources})
+    tree = Tree(registry=OwnerDraft.of(rows[ROOT]))
+    tree.groups = {xid: OwnerDraft.of(rows[xid]) for xid in groups if xid in rows}
+    tree.resources = {xid: ResourceDraft.of(rows[xid]) for xid in resources if xid in rows}
+    load_versions(reader, tree.resources.values())
+    return tree
+
+
+def load_versions(reader: Reader, resources: Collection[ResourceDraft]) -> None:
+    """Give each stored Resource its Versions, in one query."""
+    by_key = {draft.before.key: draft for draft in resources if draft.before is not None and draft.xref is None}
+    for row in reader.children(by_key, "versions") if by_key else ():
+        by_key[row.parent].versions[row.xid.id] = VersionDraft.of(row)
+
+
+def check_siblings(tree: Tree) -> None:
+    """No two new siblings whose ids differ in case only (R26), else ``bad_request``; the store looks at stored ones."""
+    for resource in tree.resources.values():
+        seen: dict[str, Xid] = {}
+        for version in resource.versions.values():
+            _note(seen, version.xid)
+    folded: dict[Xid, dict[str, Xid]] = defaultdict(dict)
+    for xid in (*tree.groups, *tree.resources):
+        _note(folded[xid.parent], xid)
+
+
+def clash(xid: Xid) -> RegistryError:
+    """The error for an id that exists in other case."""
+    detail = f'"{xid.parent}" already has an entity with the id "{xid.id}" (upper and lower case are one)'
+    return RegistryError("bad_request", subject=str(xid), error_detail=detail)
+
+
+def _note(seen: dict[str, Xid], xid: Xid) -> None:
+    if seen.setdefault(xid.id.casefold(), xid) != xid:
+        raise clash(xid)
