@@ -1,0 +1,222 @@
+"""Reading the registry: any entity or collection as the JSON a client sees (core/spec.md "API view", "Doc Flag")."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
+from signalbook.engine.view_render import Renderer
+from signalbook.engine.view_tree import Budget, Loader, Node, version_node
+from signalbook.errors import RegistryError
+from signalbook.model import Model, ResourceType
+from signalbook.storage.base import Reader, Row
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Kind, Xid
+
+UNLIMITED: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    """How to show what is read.
+
+    ``base_url`` is the URL of the registry root; ``max_bytes`` bounds the response (R203), roughly and early: whoever
+    encodes it looks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178).
+    """
+
+    base_url: str = ""
+    inline: Inline = NOTHING
+    doc: bool = False
+    binary: bool = False
+    collections: bool = False
+    max_bytes: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A Resource's or Version's document with the attributes that go beside it (R156-R159).
+
+    ``url`` is where the document is when it is not here (``<RESOURCE>url``); then ``content`` is empty.
+    """
+
+    content: bytes
+    contenttype: str | None
+    url: str | None
+    attributes: JSONObject
+    type: ResourceType
+
+
+class View:
+    """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force."""
+
+    def __init__(self, reader: Reader, model: Model, capabilities: JSONObject) -> None:
+        self._reader = reader
+        self.model = model
+        self.capabilities = capabilities
+
+    def modelsource(self) -> JSONObject:
+        """What the user supplied as model; ``{}`` if nothing (R63)."""
+        return self.model.source
+
+    def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
+        """The Registry, a Group, Resource, meta or Version.
+
+        Raises ``not_found``, ``too_large``, ``cannot_doc_xref``, and ``bad_flag`` for ``collections`` on anything but
+        the Registry and Groups.
+        """
+        if options.collections:
+            if xid.kind not in (Kind.REGISTRY, Kind.GROUP):
+                raise RegistryError("bad_flag", subject=str(xid), flag="collections")
+            options = replace(options, inline=ALL)
+        node = self._find(xid, doc=options.doc)
+        renderer = self._renderer(options)
+        if xid.kind is Kind.META:
+            self._loader(xid, options).resolve([node])
+            return renderer.meta(node)
+        self._loader(xid, options).fill([node], options.inline)
+        if options.collections:
+            return renderer.collections(node)
+        shown = renderer.entity(node)
+        return self._with_configuration(shown, options.inline) if xid == ROOT else shown
+
+    def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
+        """All entities of a collection, by id. Raises ``not_found`` if its owner is missing; else as ``entity``."""
+        owner = self._owner(xid, options)
+        rows = self._reader.children([(owner.shown or owner.row).key], xid.parts[-1])
+        if xid.kind is Kind.VERSIONS:
+            nodes = [version_node(owner.xid, owner.shown, row) for row in rows]
+        else:
+            nodes = [Node(xid=row.xid, row=row) for row in rows]
+        return self._nested(xid, nodes, options)
+
+    def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
+        """Those of ``xids`` that exist, nested as a write to ``target`` sent them (R146)."""
+        if options.collections and target.kind not in (Kind.REGISTRY, Kind.GROUP):
+            raise RegistryError("bad_flag", subject=str(target), flag="collections")
+        rows = self._reader.get_many({*xids, *(xid.resource for xid in xids)})
+        nodes = []
+        for xid in dict.fromkeys(xids):
+            if xid in rows and xid.kind is Kind.VERSION:
+                nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
+            elif xid in rows:
+                nodes.append(Node(xid=xid, row=rows[xid]))
+        return self._nested(target, nodes, options)
+
+    def document(self, xid: Xid, options: ViewOptions) -> Document:
+        """The document of a Resource or Version, whose type has documents. Raises ``not_found``."""
+        type = self.model.groups[xid.group_type].resources[xid.resource_type]
+        node = self._find(xid, doc=False)
+        self._loader(xid, options).fill([node], NOTHING)
+        version = node.row if xid.kind is Kind.VERSION else node.default
+        attributes = Renderer(self.model, options.base_url, doc=False, binary=False, details=False).entity(node)
+        return Document(
+            content=self._content(version),
+            contenttype=attributes.get("contenttype"),
+            url=attributes.get(f"{type.singular}url"),
+            attributes=attributes,
+            type=type,
+        )
+
+    def export(self, options: ViewOptions) -> JSONObject:
+        """The whole registry in document view (R274). An ``inline`` that names anything replaces the default one."""
+        inline = EXPORT if options.inline == NOTHING else options.inline
+        return self.entity(ROOT, replace(options, doc=True, inline=inline))
+
+    def exists(self, xid: Xid) -> bool:
+        """Whether there is such an entity or, of a collection, its owner."""
+        try:
+            self._find(xid.owner if xid.is_collection else xid, doc=False)
+        except RegistryError:
+            return False
+        return True
+
+    def _with_configuration(self, registry: JSONObject, inline: Inline) -> JSONObject:
+        """The Registry with the parts of its configuration that are inlined, ahead of its collections (R53)."""
+        parts = {"capabilities": self.capabilities, "model": self.model.document, "modelsource": self.model.source}
+        wanted = {name: parts[name] for name in CONFIGURATION if name in inline}
+        if not wanted:
+            return registry
+        derived = {f"{plural}{suffix}" for plural in self.model.groups for suffix in ("url", "count", "")}
+        own = {name: value for name, value in registry.items() if name not in derived}
+        return {**own, **wanted, **registry}
+
+    def _find(self, xid: Xid, *, doc: bool) -> Node:
+        """The entity's node, through a cross reference if need be (R265)."""
+        if xid.kind is Kind.VERSION:
+            return self._find_version(xid, doc=doc)
+        row = self._reader.get(xid.resource if xid.kind is Kind.META else xid)
+        if row is None:
+            raise RegistryError("not_found", subject=str(xid))
+        return Node(xid=row.xid, row=row)
+
+    def _find_version(self, xid: Xid, *, doc: bool) -> Node:
+        rows = self._reader.get_many({xid, xid.resource})
+        resource, version = rows.get(xid.resource), rows.get(xid)
+        shown = resource
+        if resource is not None and resource.xref is not None:
+            _check_not_doc(resource, doc=doc)
+            shown, version = self._target_version(resource.xref, xid.version_id)
+        if version is None:
+            raise RegistryError("not_found", subject=str(xid))
+        return version_node(xid.resource, shown, version)
+
+    def _target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
+        wanted = target / "versions" / versionid
+        rows = self._reader.get_many({target, wanted})
+        return rows.get(target), rows.get(wanted)
+
+    def _owner(self, collection: Xid, options: ViewOptions) -> Node:
+        """The entity that has the collection; a Resource with what it shows."""
+        owner = self._find(collection.owner, doc=options.doc)
+        if owner.xid.kind is Kind.RESOURCE:
+            _check_not_doc(owner.row, doc=options.doc)
+            self._loader(collection, options).resolve([owner])
+            if owner.shown is None:
+                raise RegistryError("not_found", subject=str(collection))
+        return owner
+
+    def _nested(self, target: Xid, nodes: Iterable[Node], options: ViewOptions) -> JSONObject:
+        """``nodes`` as maps of maps along the path from ``target`` to each."""
+        by_type: dict[tuple[str, ...], list[Node]] = {}
+        depth = len(target.parts)
+        for node in nodes:
+            by_type.setdefault(node.xid.parts[depth:-1], []).append(node)
+        loader, renderer = self._loader(target, options), self._renderer(options)
+        result: JSONObject = {}
+        for types, members in by_type.items():
+            loader.fill(members, ALL if options.collections else _below(options.inline, types))
+            place = result
+            for type in types:
+                place = place.setdefault(type, {})
+            for node in members:
+                place[node.xid.id] = renderer.entity(node, "".join(f"/{step}" for step in (*types, node.xid.id)))
+        return result
+
+    def _content(self, version: Row | None) -> bytes:
+        if version is None or version.document is None:
+            return b""
+        content = self._reader.documents([version.document]).get(version.document)
+        if content is None:
+            detail = f"the document of {version.xid} is not in the store"
+            raise RegistryError("data_retrieval_error", subject=str(version.xid), detail=detail)
+        return content
+
+    def _loader(self, xid: Xid, options: ViewOptions) -> Loader:
+        return Loader(self._reader, self.model, Budget(options.max_bytes, str(xid)), doc=options.doc)
+
+    def _renderer(self, options: ViewOptions) -> Renderer:
+        return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)
+
+
+def _below(inline: Inline, types: Iterable[str]) -> Inline:
+    for type in types:
+        inline = inline.below(type)
+    return inline
+
+
+def _check_not_doc(resource: Row, *, doc: bool) -> None:
+    """Versions of a cross reference do not exist in document view (R271)."""
+    if doc and resource.xref is not None:
+        raise RegistryError("cannot_doc_xref", subject=str(resource.xid))

@@ -1,0 +1,183 @@
+"""Nodes as JSON: attributes in the specification's order, URLs made here and never stored (core R47-R57, R249, R270-R272)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from signalbook.engine.view_tree import Node
+from signalbook.model import SPECVERSION, Model, ResourceType
+from signalbook.storage.base import Row
+from signalbook.values import JSON, JSONError, JSONObject, format_timestamp, parse_json
+from signalbook.xid import Kind, Xid
+
+Place: TypeAlias = str
+"""JSON Pointer of an entity in the response, ``""`` for the response itself."""
+
+_VALIDATION: Final = (
+    "formatvalidated",
+    "formatvalidatedreason",
+    "compatibilityvalidated",
+    "compatibilityvalidatedreason",
+)
+
+
+class Renderer:
+    """Renders nodes of one response.
+
+    ``doc`` makes it document view; ``binary`` shows inlined documents as base64 (R176); without ``details`` the
+    ``self`` of a Resource or Version names its document (R30).
+    """
+
+    def __init__(self, model: Model, base_url: str, *, doc: bool, binary: bool, details: bool = True) -> None:
+        self._model = model
+        self._base = base_url.rstrip("/")
+        self._doc = doc
+        self._binary = binary
+        self._details = "$details" if details else ""
+
+    def entity(self, node: Node, place: Place = "") -> JSONObject:
+        """One entity with everything its node holds; a configuration part of the Registry is the caller's to add."""
+        return _RENDER[node.xid.kind](self, node, place)
+
+    def collections(self, node: Node, place: Place = "") -> JSONObject:
+        """The inlined collections alone (R177)."""
+        return {name: self._map(members, f"{place}/{name}") for name, members in node.collections.items()}
+
+    def meta(self, resource: Node, place: Place = "") -> JSONObject:
+        """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
+        type, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
+        values: JSONObject = {
+            f"{type.singular}id": resource.xid.id,
+            "self": self._relative(place) if self._doc else self._url(xid),
+            "xid": str(xid),
+        }
+        if resource.row.xref is not None:
+            values["xref"] = str(resource.row.xref)
+        if shown is None or (self._doc and resource.row.xref is not None):
+            return values
+        values |= {"epoch": shown.epoch, "readonly": False, **shown.attributes, **_times(shown)}
+        values["defaultversionid"] = shown.defaultversionid
+        values["defaultversionurl"] = self._default_url(resource, shown, type, place)
+        values["defaultversionsticky"] = shown.defaultversionsticky
+        return _ordered(values, type.metaattributes)
+
+    def _default_url(self, resource: Node, shown: Row, type: ResourceType, place: Place) -> str:
+        """Relative if that Version is in the response, beside the meta (R233)."""
+        id = shown.defaultversionid or ""
+        if self._doc and id in resource.collections.get("versions", {}):
+            return self._relative(f"{place.removesuffix('/meta')}/versions/{_escape(id)}")
+        return self._url(resource.xid / "versions" / id, type)
+
+    def _registry(self, node: Node, place: Place) -> JSONObject:
+        values = {"specversion": SPECVERSION, **self._common(node, place), **node.row.attributes}
+        return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, place)
+
+    def _group(self, node: Node, place: Place) -> JSONObject:
+        type = self._model.groups[node.xid.group_type]
+        values = {f"{type.singular}id": node.xid.id, **self._common(node, place), **node.row.attributes}
+        return _ordered(values, type.attributes) | self._members(node, type.resources, place)
+
+    def _resource(self, node: Node, place: Place) -> JSONObject:
+        type = self._type(node.xid)
+        values: JSONObject = {f"{type.singular}id": node.xid.id, **self._identity(node, place, type)}
+        if node.default is not None and not self._doc:
+            values |= self._version_values(node.default, type, node.content) | {"isdefault": True}
+            values = _ordered(values, type.attributes)
+        inside = self._doc and node.meta
+        values["metaurl"] = self._relative(f"{place}/meta") if inside else self._url(node.xid / "meta")
+        if node.meta:
+            values["meta"] = self.meta(node, f"{place}/meta")
+        return values if node.shown is None else values | self._members(node, ("versions",), place)
+
+    def _version(self, node: Node, place: Place) -> JSONObject:
+        type = self._type(node.xid)
+        values = {
+            f"{type.singular}id": node.xid.resource_id,
+            **self._identity(node, place, type),
+            **self._version_values(node.row, type, node.content),
+            "isdefault": node.shown is not None and node.shown.defaultversionid == node.xid.id,
+        }
+        return _ordered(values, type.attributes)
+
+    def _version_values(self, row: Row, type: ResourceType, content: bytes | None) -> JSONObject:
+        values = {"versionid": row.xid.id, "epoch": row.epoch, **row.attributes, **_times(row)}
+        values["ancestorid"] = row.ancestorid
+        if self._doc:
+            for name in _VALIDATION:
+                values.pop(name, None)
+        if content is not None:
+            name, value = inlined(content, values.get("contenttype"), type, binary=self._binary)
+            values[name] = value
+        return values
+
+    def _common(self, node: Node, place: Place) -> JSONObject:
+        return {**self._identity(node, place), "epoch": node.row.epoch, **_times(node.row)}
+
+    def _identity(self, node: Node, place: Place, type: ResourceType | None = None) -> JSONObject:
+        return {"self": self._relative(place) if self._doc else self._url(node.xid, type), "xid": str(node.xid)}
+
+    def _members(self, node: Node, plurals: Iterable[str], place: Place) -> JSONObject:
+        """URL, count and, when inlined, map of each collection (R48, R49)."""
+        values: JSONObject = {}
+        for plural in plurals:
+            members = node.collections.get(plural)
+            inside = self._doc and members is not None
+            url = self._relative(f"{place}/{plural}") if inside else self._url(node.xid / plural)
+            values[f"{plural}url"] = url
+            values[f"{plural}count"] = node.counts.get(plural, 0)
+            if members is not None:
+                values[plural] = self._map(members, f"{place}/{plural}")
+        return values
+
+    def _map(self, members: Mapping[str, Node], place: Place) -> JSONObject:
+        return {id: self.entity(member, f"{place}/{_escape(id)}") for id, member in members.items()}
+
+    def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
+        """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""
+        return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
+
+    @staticmethod
+    def _relative(place: Place) -> str:
+        return f"#{place or '/'}"
+
+    def _type(self, xid: Xid) -> ResourceType:
+        return self._model.groups[xid.group_type].resources[xid.resource_type]
+
+
+_RENDER: Final[dict[Kind, Callable[[Renderer, Node, Place], JSONObject]]] = {
+    Kind.REGISTRY: Renderer._registry,
+    Kind.GROUP: Renderer._group,
+    Kind.RESOURCE: Renderer._resource,
+    Kind.VERSION: Renderer._version,
+}
+
+
+def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bool = False) -> tuple[str, JSON]:
+    """Name and value of the attribute that shows a document in JSON (R249): what fits no other way is base64."""
+    kind = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
+    try:
+        if kind == "json":
+            value = parse_json(content)
+            if value is not None:  # a null would read back as "no document" (R246)
+                return type.singular, value
+        if kind == "string":
+            return type.singular, content.decode("utf-8")
+    except (JSONError, UnicodeDecodeError):
+        pass
+    return f"{type.singular}base64", base64.b64encode(content).decode("ascii")
+
+
+def _times(row: Row) -> JSONObject:
+    return {"createdat": format_timestamp(row.createdat), "modifiedat": format_timestamp(row.modifiedat)}
+
+
+def _ordered(values: JSONObject, order: Iterable[str]) -> JSONObject:
+    """``values`` as the model lists its attributes, those it does not list behind."""
+    return {name: values[name] for name in order if name in values} | values
+
+
+def _escape(id: str) -> str:
+    """An id as a step of a JSON Pointer (RFC6901)."""
+    return id.replace("~", "~0")

@@ -1,0 +1,197 @@
+"""What a response shows, fetched level by level: a handful of queries per type, however many entities there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from signalbook.engine.inline import Inline
+from signalbook.errors import RegistryError
+from signalbook.model import Model, ResourceType
+from signalbook.storage.base import Reader, Row
+from signalbook.xid import Kind, Xid
+
+_ENTITY_BYTES: Final = 300
+"""Least size of an entity in a response. With the documents' sizes a lower bound, known before much is in memory."""
+_DOCUMENTS_AT_ONCE: Final = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One entity to be shown.
+
+    ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
+    row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
+    of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
+    ``content`` is the document when it is inlined.
+    """
+
+    xid: Xid
+    row: Row
+    shown: Row | None = None
+    default: Row | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    collections: dict[str, dict[str, Node]] = field(default_factory=dict)
+    meta: bool = False
+    content: bytes | None = None
+
+
+class Budget:
+    """What a response may grow to, in bytes. ``spend`` raises ``too_large`` (R203) about ``subject`` beyond it."""
+
+    def __init__(self, limit: int, subject: str) -> None:
+        self._left = limit
+        self._limit = limit
+        self._subject = subject
+
+    def spend(self, size: int) -> None:
+        """Count ``size`` more bytes."""
+        self._left -= size
+        if self._left < 0:
+            detail = f"it would have more than {self._limit} bytes; ask for parts of it, or inline less"
+            raise RegistryError("too_large", subject=self._subject, detail=detail)
+
+
+class Loader:
+    """Fetches what nodes of one type have beneath them. With ``doc`` only what document view shows (R270, R271)."""
+
+    def __init__(self, reader: Reader, model: Model, budget: Budget, *, doc: bool) -> None:
+        self._reader = reader
+        self._model = model
+        self._budget = budget
+        self._doc = doc
+
+    def fill(self, nodes: Sequence[Node], inline: Inline) -> None:
+        """Complete ``nodes``, all of one kind and type, with what ``inline`` names."""
+        if nodes:
+            self._budget.spend(_ENTITY_BYTES * len(nodes))
+            _FILL[nodes[0].xid.kind](self, nodes, inline)
+
+    def resolve(self, nodes: Collection[Node]) -> None:
+        """Set what Resources show: a target that is missing or itself a cross reference is not followed (R267, R268)."""
+        wanted = {node.row.xref for node in nodes if node.row.xref is not None}
+        targets = self._reader.get_many(wanted) if wanted and not self._doc else {}
+        for node in nodes:
+            node.shown = node.row if node.row.xref is None else targets.get(node.row.xref)
+            if node.shown is not None and node.shown.xref is not None:
+                node.shown = None
+
+    def _registry(self, nodes: Sequence[Node], inline: Inline) -> None:
+        self._owners(nodes, self._model.groups, inline)
+
+    def _groups(self, nodes: Sequence[Node], inline: Inline) -> None:
+        self._owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
+
+    def _owners(self, nodes: Sequence[Node], plurals: Iterable[str], inline: Inline) -> None:
+        """The Registry or Groups: counts of all their collections in one query, each inlined collection in another."""
+        by_key = {node.row.key: node for node in nodes}
+        counts = self._reader.counts(by_key)
+        for plural in plurals:
+            for key, node in by_key.items():
+                node.counts[plural] = counts.get((key, plural), 0)
+            if plural in inline:
+                self._inline(by_key, plural, inline.below(plural))
+
+    def _inline(self, by_key: Mapping[int, Node], plural: str, inline: Inline) -> None:
+        for node in by_key.values():
+            node.collections[plural] = {}
+        children = []
+        for row in self._reader.children(by_key, plural):
+            child = Node(xid=row.xid, row=row)
+            by_key[row.parent].collections[plural][row.xid.id] = child
+            children.append(child)
+        self.fill(children, inline)
+
+    def _resources(self, nodes: Sequence[Node], inline: Inline) -> None:
+        type = self._type(nodes[0].xid)
+        self.resolve(nodes)
+        present = [node for node in nodes if node.shown is not None]
+        for node in nodes:
+            node.meta = "meta" in inline
+        if "versions" in inline:
+            self._inline_versions(present, inline.below("versions"))
+        else:
+            self._count_versions(present)
+        if not self._doc:
+            self._defaults(present)
+            if type.singular in inline:
+                self._documents([(node, node.default) for node in present if node.default is not None], type)
+
+    def _inline_versions(self, nodes: Sequence[Node], inline: Inline) -> None:
+        showing: dict[int, list[Node]] = {}
+        for node in nodes:
+            node.collections["versions"] = {}
+            showing.setdefault(_key(node.shown), []).append(node)
+        versions = []
+        for row in self._reader.children(showing, "versions"):
+            for node in showing[row.parent]:
+                version = version_node(node.xid, node.shown, row)
+                node.collections["versions"][row.xid.id] = version
+                versions.append(version)
+        for node in nodes:
+            node.counts["versions"] = len(node.collections["versions"])
+        self.fill(versions, inline)
+
+    def _count_versions(self, nodes: Sequence[Node]) -> None:
+        counts = self._reader.counts({_key(node.shown) for node in nodes})
+        for node in nodes:
+            node.counts["versions"] = counts.get((_key(node.shown), "versions"), 0)
+
+    def _defaults(self, nodes: Sequence[Node]) -> None:
+        wanted = {_default_xid(node.shown) for node in nodes if "versions" not in node.collections and node.shown}
+        rows = self._reader.get_many(wanted) if wanted else {}
+        for node in nodes:
+            if "versions" in node.collections and node.shown is not None:
+                version = node.collections["versions"].get(node.shown.defaultversionid or "")
+                node.default = version.row if version else None
+            elif node.shown is not None:
+                node.default = rows.get(_default_xid(node.shown))
+
+    def _versions(self, nodes: Sequence[Node], inline: Inline) -> None:
+        type = self._type(nodes[0].xid)
+        if type.singular in inline:
+            self._documents([(node, node.row) for node in nodes], type)
+
+    def _documents(self, shown: Iterable[tuple[Node, Row]], type: ResourceType) -> None:
+        """Set ``content`` where the document is here and not behind a ``<RESOURCE>url``."""
+        if not type.hasdocument:
+            return
+        by_digest: dict[str, list[Node]] = {}
+        for node, version in shown:
+            if version.document is not None:
+                by_digest.setdefault(version.document, []).append(node)
+            elif f"{type.singular}url" not in version.attributes:
+                node.content = b""
+        digests = iter(by_digest)
+        while batch := list(islice(digests, _DOCUMENTS_AT_ONCE)):
+            for digest, content in self._reader.documents(batch).items():
+                self._budget.spend(len(content) * len(by_digest[digest]))
+                for node in by_digest[digest]:
+                    node.content = content
+
+    def _type(self, xid: Xid) -> ResourceType:
+        return self._model.groups[xid.group_type].resources[xid.resource_type]
+
+
+_FILL: Final[dict[Kind, Callable[[Loader, Sequence[Node], Inline], None]]] = {
+    Kind.REGISTRY: Loader._registry,
+    Kind.GROUP: Loader._groups,
+    Kind.RESOURCE: Loader._resources,
+    Kind.VERSION: Loader._versions,
+}
+
+
+def version_node(resource: Xid, shown: Row | None, row: Row) -> Node:
+    """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
+    xid = row.xid if shown is None or shown.xid == resource else resource / "versions" / row.xid.id
+    return Node(xid=xid, row=row, shown=shown)
+
+
+def _key(shown: Row | None) -> int:
+    return shown.key if shown else 0
+
+
+def _default_xid(resource: Row) -> Xid:
+    return resource.xid / "versions" / (resource.defaultversionid or "")
