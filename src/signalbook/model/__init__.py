@@ -1,0 +1,37 @@
+"""The model language: what may exist in a registry, compiled from a model source into checks of values."""
+
+from signalbook.model.attributes import Attribute, AttributeSet, Checked
+from signalbook.model.builtin import BUILTIN, builtin
+from signalbook.model.constraints import Constraint, Constraints, Violation
+from signalbook.model.faults import Fault, faults_to_error
+from signalbook.model.includes import Loader
+from signalbook.model.model import GroupType, Model, ResourceType, compile_model
+from signalbook.model.paths import Path, format_path, parse_path, pick
+from signalbook.model.spec_attributes import SPECVERSION
+from signalbook.model.typemap import DocumentType
+from signalbook.model.types import EntityTypes
+
+__all__ = [
+    "BUILTIN",
+    "SPECVERSION",
+    "Attribute",
+    "AttributeSet",
+    "Checked",
+    "Constraint",
+    "Constraints",
+    "DocumentType",
+    "EntityTypes",
+    "Fault",
+    "GroupType",
+    "Loader",
+    "Model",
+    "Path",
+    "ResourceType",
+    "Violation",
+    "builtin",
+    "compile_model",
+    "faults_to_error",
+    "format_path",
+    "parse_path",
+    "pick",
+]

@@ -1,0 +1,396 @@
+"""Attribute definitions compiled into checks of values (core/model.md "attributes", core/spec.md "Attributes")."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from signalbook.model.faults import Fault, FaultCode
+from signalbook.model.paths import format_path
+from signalbook.model.spec_attributes import SpecAttribute, SpecTable
+from signalbook.model.types import (
+    CHARSET_RULES,
+    CHARSETS,
+    EXTENDED_NAME,
+    KEY_RULE,
+    SCALARS,
+    EntityTypes,
+    describe,
+    parse_target,
+    scalar_check,
+    scalar_text,
+)
+from signalbook.values import JSON, JSONObject
+
+# Core R11: name and value of a scalar attribute must fit into a header.
+MAX_SCALAR_BYTES: Final = 4096
+# Combinations of ifvalues branches kept compiled per attribute set.
+_MAX_TABLES: Final = 256
+_PLAIN_SPEC: Final = SpecAttribute(definition={})
+
+
+class _Trouble:
+    """A fault while it is being found: the path grows on the way out, so that good values cost nothing."""
+
+    __slots__ = ("code", "message", "steps")
+
+    def __init__(self, code: FaultCode, message: str, *steps: str | int) -> None:
+        self.code = code
+        self.message = message
+        self.steps = list(steps)
+
+    def fault(self) -> Fault:
+        return Fault(code=self.code, path=format_path(reversed(self.steps)), message=self.message)
+
+
+_Check: TypeAlias = Callable[[JSON, list[_Trouble]], JSON]
+
+
+def _under(step: str | int, found: list[_Trouble], since: int) -> None:
+    for trouble in found[since:]:
+        trouble.steps.append(step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attribute:
+    """One attribute (or the item of a map or array) as the full model defines it, with its check.
+
+    ``managed`` attributes get their value from the server. ``caseless`` ones compare without regard to case.
+    ``default`` is None where there is none.
+    """
+
+    name: str
+    type: str
+    definition: JSONObject
+    check: _Check
+    managed: bool = False
+    caseless: bool = False
+    attributes: AttributeSet | None = None
+    item: Attribute | None = None
+    branches: Mapping[str, Mapping[str, Attribute]]
+
+    @property
+    def required(self) -> bool:
+        """Whether it must have a value."""
+        return bool(self.definition.get("required"))
+
+    @property
+    def readonly(self) -> bool:
+        """Whether a client's value is ignored (core R82)."""
+        return bool(self.definition.get("readonly"))
+
+    @property
+    def default(self) -> JSON:
+        """The value it takes when it is given none; None if it has no default."""
+        return self.definition.get("default")
+
+    @property
+    def enum(self) -> tuple[JSON, ...]:
+        """The values its definition lists."""
+        return tuple(self.definition.get("enum") or ())
+
+    @property
+    def strict(self) -> bool:
+        """Whether only values of ``enum`` are allowed."""
+        return bool(self.definition.get("strict", True))
+
+    @property
+    def scalar(self) -> bool:
+        """Whether its type is a scalar one (core R2)."""
+        return self.type in SCALARS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The outcome of a check: the values to store, and every fault found (no faults: the values are good)."""
+
+    values: JSONObject
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The attributes in force for one combination of ifvalues. A check of None drops the value (read-only)."""
+
+    checks: Mapping[str, _Check | None]
+    star: _Check | None
+    wanted: tuple[tuple[str, JSON], ...]
+    clashes: tuple[str, ...]
+
+
+class AttributeSet(Mapping[str, Attribute]):
+    """The attributes of one entity or nested object: by name, and as a check of values. Immutable."""
+
+    def __init__(self, attributes: Mapping[str, Attribute], *, charset: str = "strict") -> None:
+        self._attributes = dict(attributes)
+        self._charset = charset
+        self._switches = [attribute for attribute in self._attributes.values() if attribute.branches]
+        self._tables: dict[tuple[int, ...], _Table] = {}
+        self._base = _table([self._attributes])
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self._attributes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attributes)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def check(self, values: JSONObject) -> Checked:
+        """Check client-settable ``values`` of an entity (core R3 to R18, R73 to R89).
+
+        The returned copy has defaults filled in, timestamps in UTC, and no nulls and read-only attributes (beneath
+        an ``any`` everything stays as it is). Attributes that the server supplies are checked where given, never
+        missed. All faults are reported, each with its path; values that have faults are not for storing.
+        """
+        found: list[_Trouble] = []
+        checked = self.collect(values, found)
+        return Checked(values=checked, faults=tuple(trouble.fault() for trouble in found))
+
+    def active(self, values: JSONObject) -> Mapping[str, Attribute]:
+        """The attributes in force for an entity with these values: the static ones and those of its ``ifvalues``."""
+        branches = self._active(values)
+        return {name: attribute for group in (self._attributes, *branches) for name, attribute in group.items()}
+
+    def collect(self, values: JSONObject, found: list[_Trouble]) -> JSONObject:
+        """``check`` for a nested object: adds to ``found`` instead of making faults."""
+        table = self._table(values)
+        checks, result = table.checks, {}
+        for name, value in values.items():
+            if value is None:
+                continue
+            check = checks.get(name, table.star)
+            if name in checks:
+                if check is None:
+                    continue
+            elif check is None:
+                found.append(_Trouble("unknown_attribute", self._explain(name, table), name))
+                continue
+            elif not CHARSETS[self._charset].fullmatch(name):
+                found.append(_Trouble("invalid_attribute", CHARSET_RULES[self._charset], name))
+                continue
+            before = len(found)
+            result[name] = check(value, found)
+            if len(found) != before:
+                _under(name, found, before)
+        for name, default in table.wanted:
+            if name not in result:
+                if default is not None:
+                    result[name] = default
+                else:
+                    found.append(_Trouble("required_attribute_missing", "is required", name))
+        for name in table.clashes:
+            found.append(
+                _Trouble("invalid_attribute", "is defined by the values of two other attributes at once", name)
+            )
+        return result
+
+    def _active(self, values: JSONObject) -> list[Mapping[str, Attribute]]:
+        active: list[Mapping[str, Attribute]] = []
+        pending = list(self._switches)
+        for switch in pending:  # grows: a branch may bring switches of its own
+            value = switch.default if switch.readonly else values.get(switch.name)
+            if value is None:
+                value = switch.default
+            if isinstance(value, (str, int, float)):
+                branch = switch.branches.get(scalar_text(value).casefold())
+                if branch is not None:
+                    active.append(branch)
+                    pending += [attribute for attribute in branch.values() if attribute.branches]
+        return active
+
+    def _table(self, values: JSONObject) -> _Table:
+        active = self._active(values) if self._switches else []
+        if not active:
+            return self._base
+        key = tuple(map(id, active))
+        table = self._tables.get(key)
+        if table is None:
+            table = _table([self._attributes, *active])
+            if len(self._tables) < _MAX_TABLES:
+                self._tables[key] = table
+        return table
+
+    def _explain(self, name: str, table: _Table) -> str:
+        switches = list(self._switches)
+        for switch in switches:
+            values = [value for value, branch in switch.branches.items() if name in branch]
+            if values:
+                known = [key for key in switch.definition["ifvalues"] if key.casefold() in values]
+                return f"is only defined where {switch.name} is {' or '.join(known)}"
+            switches += [a for branch in switch.branches.values() for a in branch.values() if a.branches]
+        close = difflib.get_close_matches(name, [known for known in table.checks if known != "*"], n=1)
+        return f"is not defined in the model{f'; did you mean {close[0]}?' if close else ''}"
+
+
+def _table(groups: Sequence[Mapping[str, Attribute]]) -> _Table:
+    merged: dict[str, Attribute] = {}
+    clashes = []
+    for group in groups:
+        clashes += [name for name in group if name in merged]
+        merged |= group
+    star = merged.pop("*", None)
+    return _Table(
+        checks={name: None if a.readonly else a.check for name, a in merged.items()},
+        star=star.check if star else None,
+        wanted=tuple(
+            (name, a.default)
+            for name, a in merged.items()
+            if a.required and not a.managed and (not a.readonly or a.default is not None)
+        ),
+        clashes=tuple(clashes),
+    )
+
+
+def compile_attributes(
+    definitions: JSONObject, types: EntityTypes, *, charset: str = "strict", spec: SpecTable | None = None
+) -> AttributeSet:
+    """The attribute set of full (complete and faultless) ``definitions``; ``spec`` says more on the spec's own."""
+    return AttributeSet(
+        {
+            name: _attribute(name, item, types, (spec or {}).get(name, _PLAIN_SPEC))
+            for name, item in definitions.items()
+        },
+        charset=charset,
+    )
+
+
+def _attribute(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute = _PLAIN_SPEC) -> Attribute:
+    kind = definition["type"]
+    charset = definition.get("namecharset", "strict").lower()
+    attributes = (
+        compile_attributes(definition.get("attributes", {}), types, charset=charset) if kind == "object" else None
+    )
+    item = _attribute("", definition["item"], types) if kind in ("map", "array") else None
+    return Attribute(
+        name=name,
+        type=kind,
+        definition=definition,
+        check=_check(name, definition, types, spec, attributes, item),
+        managed=spec.managed,
+        caseless=spec.caseless,
+        attributes=attributes,
+        item=item,
+        branches={
+            value.casefold(): {
+                key: _attribute(key, sibling, types) for key, sibling in branch.get("siblingattributes", {}).items()
+            }
+            for value, branch in definition.get("ifvalues", {}).items()
+        },
+    )
+
+
+def _check(
+    name: str,
+    definition: JSONObject,
+    types: EntityTypes,
+    spec: SpecAttribute,
+    attributes: AttributeSet | None,
+    item: Attribute | None,
+) -> _Check:
+    if attributes is not None:
+        return _object_check(attributes, spec)
+    if item is not None:
+        return _map_check(item.check) if definition["type"] == "map" else _array_check(item.check)
+    return _any_check if definition["type"] == "any" else _scalar_check(name, definition, types, spec)
+
+
+def _any_check(value: JSON, _found: list[_Trouble]) -> JSON:
+    return value
+
+
+def _object_check(attributes: AttributeSet, spec: SpecAttribute) -> _Check:
+    further = spec.further
+
+    def check(value: JSON, found: list[_Trouble]) -> JSON:
+        if not isinstance(value, dict):
+            found.append(_Trouble("invalid_attribute", f"must be an object, not {describe(value)}"))
+            return value
+        result = attributes.collect(value, found)
+        message = further(result) if further else None
+        if message:
+            found.append(_Trouble("invalid_attribute", message))
+        return result
+
+    return check
+
+
+def _map_check(item: _Check) -> _Check:
+    def check(value: JSON, found: list[_Trouble]) -> JSON:
+        if not isinstance(value, dict):
+            found.append(_Trouble("invalid_attribute", f"must be a map, not {describe(value)}"))
+            return value
+        result = {}
+        for key, member in value.items():
+            if member is None:
+                continue
+            before = len(found)
+            if not EXTENDED_NAME.fullmatch(key):
+                found.append(_Trouble("invalid_attribute", KEY_RULE))
+            result[key] = item(member, found)
+            if len(found) != before:
+                _under(key, found, before)
+        return result
+
+    return check
+
+
+def _array_check(item: _Check) -> _Check:
+    def check(value: JSON, found: list[_Trouble]) -> JSON:
+        if not isinstance(value, list):
+            found.append(_Trouble("invalid_attribute", f"must be an array, not {describe(value)}"))
+            return value
+        result = []
+        for index, member in enumerate(value):
+            before = len(found)
+            if member is None:  # core R3
+                found.append(_Trouble("invalid_attribute", "an array must not hold null"))
+            else:
+                result.append(item(member, found))
+            if len(found) != before:
+                _under(index, found, before)
+        return result
+
+    return check
+
+
+def _scalar_check(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute) -> _Check:
+    target = parse_target(definition["target"], types) if "target" in definition else None
+    scalar = scalar_check(spec.value_type or definition["type"], types, target)
+    limit = MAX_SCALAR_BYTES - len(name) if name else None  # an item has no name of its own
+    allowed = _allowed(definition, spec)
+    caseless, nonempty = spec.caseless, spec.nonempty
+
+    def check(value: JSON, found: list[_Trouble]) -> JSON:
+        try:
+            result = scalar(value)
+        except ValueError as error:
+            found.append(_Trouble("invalid_attribute", str(error)))
+            return value
+        if nonempty and result == "":
+            found.append(_Trouble("invalid_attribute", "must not be empty"))
+        if allowed and (result.casefold() if caseless else result) not in allowed:
+            choices = ", ".join(scalar_text(choice) for choice in definition["enum"])
+            found.append(_Trouble("invalid_attribute", f"{describe(value)} is not one of: {choices}"))
+        if limit is not None and _longer_than(result, limit):
+            found.append(
+                _Trouble("invalid_attribute", f"name and value together must not exceed {MAX_SCALAR_BYTES} bytes")
+            )
+        return result
+
+    return check
+
+
+def _allowed(definition: JSONObject, spec: SpecAttribute) -> frozenset[JSON]:
+    if not definition.get("strict", True):
+        return frozenset()
+    return frozenset(value.casefold() if spec.caseless else value for value in definition.get("enum") or ())
+
+
+def _longer_than(value: JSON, limit: int) -> bool:
+    if isinstance(value, str):
+        return len(value) * 4 > limit and len(value.encode("utf-8", "surrogatepass")) > limit
+    return isinstance(value, int) and value.bit_length() > limit * 3

@@ -1,0 +1,213 @@
+"""``constraints``: what a Group demands of its Resources (core/model.md "constraints", core R104 to R110)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from signalbook.model.definitions import find
+from signalbook.model.faults import Place
+from signalbook.model.paths import Path, format_path, parse_path, pick
+from signalbook.model.types import SCALARS, EntityTypes, describe, scalar_check
+from signalbook.values import JSON, JSONObject
+
+Kind: TypeAlias = Literal["enum", "equals"]
+
+_ASPECTS: Final = {"default", "enum", "equals"}
+# Version attributes whose values the specification compares without regard to case.
+_CASELESS: Final = frozenset({("format",)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A constraint that a Version breaks: the attribute's path, and which aspect (for ``constraint_failure``)."""
+
+    path: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """What is demanded of one attribute of the Resources of one type."""
+
+    resources: str
+    path: Path
+    default: JSON
+    enum: tuple[JSON, ...]
+    equals: Path
+
+    def violations(self, version: JSONObject, group: JSONObject) -> Iterator[Violation]:
+        """How a Version with these attributes, in a Group with these, breaks this constraint."""
+        value = pick(version, self.path)
+        if self.enum and value is not None and not any(self._same(value, allowed) for allowed in self.enum):
+            yield Violation(path=format_path(self.path), kind="enum")
+        wanted = pick(group, self.equals) if self.equals else None
+        if wanted is not None and (value is None or not self._same(value, wanted)):
+            yield Violation(path=format_path(self.path), kind="equals")
+
+    def _same(self, one: JSON, other: JSON) -> bool:
+        if self.path in _CASELESS and isinstance(one, str) and isinstance(other, str):
+            return one.casefold() == other.casefold()
+        return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+class Constraints(Sequence[Constraint]):
+    """All constraints in force for one Group."""
+
+    def __init__(self, constraints: Sequence[Constraint] = ()) -> None:
+        self._constraints = tuple(constraints)
+
+    def __getitem__(self, index: int) -> Constraint:  # type: ignore[override]
+        return self._constraints[index]
+
+    def __len__(self) -> int:
+        return len(self._constraints)
+
+    def fill(self, resources: str, version: JSONObject) -> JSONObject:
+        """``version`` with the defaults of these constraints where it has no value (core R105).
+
+        To be called before the model's own defaults are filled in; not for Resources that are there by ``xref``.
+        """
+        for constraint in self._constraints:
+            if constraint.resources == resources and constraint.default is not None:
+                version = _fill(version, constraint.path, constraint.default)
+        return version
+
+    def violations(self, resources: str, version: JSONObject, group: JSONObject) -> tuple[Violation, ...]:
+        """What a Version of the type ``resources`` breaks; the attributes as stored, defaults filled in."""
+        return tuple(
+            violation
+            for constraint in self._constraints
+            if constraint.resources == resources
+            for violation in constraint.violations(version, group)
+        )
+
+
+def _fill(version: JSONObject, path: Path, default: JSON) -> JSONObject:
+    owner = pick(version, path[:-1])
+    if not isinstance(owner, dict) or owner.get(str(path[-1])) is not None:
+        return version
+    version = copy.deepcopy(version) if len(path) > 1 else dict(version)
+    pick(version, path[:-1])[path[-1]] = default
+    return version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What constraints of one Group type are checked against: full definitions of the Group and its Versions."""
+
+    group: JSONObject
+    resources: Mapping[str, JSONObject]
+    types: EntityTypes
+
+
+def check_constraints(given: JSON, ground: Ground, place: Place) -> JSONObject:
+    """The constraints without aspects that say nothing; notes at ``place`` what is wrong with them."""
+    if not isinstance(given, dict):
+        place.fault(f"must be an object, not {describe(given)}")
+        return {}
+    result = {}
+    for key, aspects in given.items():
+        here = place.at(key)
+        if not isinstance(aspects, dict):
+            here.fault(f"must be an object, not {describe(aspects)}")
+            continue
+        for aspect in aspects.keys() - _ASPECTS:
+            here.fault("is not part of the model language", aspect)
+        said = {aspect: value for aspect, value in aspects.items() if value is not None and value not in ("", [])}
+        definition = _constrained(key, ground, here)
+        if definition is not None:
+            _check_values(said, definition, ground.types, here)
+            _check_equals(said, definition, ground, here)
+        result[key] = said
+    return result
+
+
+def _constrained(key: str, ground: Ground, here: Place) -> JSONObject | None:
+    try:
+        resources, *path = parse_path(key)
+    except ValueError as error:
+        here.fault(str(error))
+        return None
+    versions = ground.resources.get(str(resources))
+    if versions is None:
+        here.fault(f'the Group type has no Resource type "{resources}"')
+        return None
+    definition = find(versions, path) if path else None
+    if definition is None or definition["type"] not in SCALARS:
+        here.fault("must name a scalar attribute that is defined outside of arrays, maps, ifvalues and *")
+        return None
+    return definition
+
+
+def _check_values(said: JSONObject, definition: JSONObject, types: EntityTypes, here: Place) -> None:
+    check = scalar_check(definition["type"], types)
+    strict = definition.get("enum") if definition.get("strict", True) else None
+    if not isinstance(said.get("enum", []), list):
+        here.fault("must be an array", "enum")
+        del said["enum"]
+    for index, value in enumerate(said.get("enum", ())):
+        _check_value(value, check, strict, here.at("enum", index))
+    if "default" in said:
+        _check_value(said["default"], check, said.get("enum", strict), here.at("default"))
+    elif said.get("enum") and definition.get("default", said["enum"][0]) not in said["enum"]:
+        here.fault(f"must hold the attribute's own default, {describe(definition['default'])}", "enum")
+
+
+def _check_value(value: JSON, check: Callable[[JSON], JSON], allowed: Sequence[JSON] | None, here: Place) -> None:
+    try:
+        check(value)
+    except ValueError as error:
+        here.fault(str(error))
+    else:
+        if allowed and value not in allowed:
+            here.fault(f"{describe(value)} is not among the values allowed")
+
+
+def _check_equals(said: JSONObject, definition: JSONObject, ground: Ground, here: Place) -> None:
+    if "equals" not in said:
+        return
+    path = said["equals"]
+    try:
+        other = find(ground.group, parse_path(path)) if isinstance(path, str) else None
+    except ValueError:
+        other = None
+    if other is None:
+        here.fault(
+            "must be the path of an attribute that the Group type defines outside of arrays, ifvalues and *", "equals"
+        )
+    elif other["type"] != definition["type"]:
+        here.fault(f"the Group's attribute has type {other['type']}, the Resource's {definition['type']}", "equals")
+
+
+def compile_constraints(checked: JSONObject) -> Constraints:
+    """Faultless constraints, ready to be applied."""
+    constraints = []
+    for key, aspects in checked.items():
+        resources, *path = parse_path(key)
+        constraints.append(
+            Constraint(
+                resources=str(resources),
+                path=tuple(path),
+                default=aspects.get("default"),
+                enum=tuple(aspects.get("enum") or ()),
+                equals=parse_path(aspects["equals"]) if aspects.get("equals") else (),
+            )
+        )
+    return Constraints(constraints)
+
+
+def narrow(broad: JSONObject, given: JSONObject, ground: Ground, place: Place) -> JSONObject:
+    """The Group type's constraints with those of an instance, which may only narrow them (core R108)."""
+    merged = dict(broad)
+    for key, aspects in given.items():
+        outer = broad.get(key, {})
+        said = {name: value for name, value in aspects.items() if value is not None and value not in ("", [])}
+        if "enum" in said and outer.get("enum") and not all(value in outer["enum"] for value in said["enum"]):
+            place.fault("must be among the values that the Group type allows", key, "enum")
+        if "equals" in said and said["equals"] != outer.get("equals", said["equals"]):
+            place.fault(f'the Group type says "{outer["equals"]}"', key, "equals")
+        merged[key] = outer | said
+    return check_constraints(merged, ground, place)

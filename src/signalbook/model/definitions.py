@@ -1,0 +1,316 @@
+"""Attribute definitions of a model source: checked against the model language, overlaid on the specification's own.
+
+What comes out is how the full model shows them (core/model.md "attributes", core R65 to R89).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from signalbook.model.faults import Place
+from signalbook.model.spec_attributes import SpecTable
+from signalbook.model.types import (
+    CHARSET_RULES,
+    CHARSETS,
+    SCALARS,
+    TARGETED,
+    TYPES,
+    EntityTypes,
+    describe,
+    parse_target,
+    scalar_check,
+)
+from signalbook.values import JSON, JSONObject
+
+_FLAGS: Final = ("readonly", "immutable", "required", "strict", "matchversions")
+_ITEM_ASPECTS: Final = {"type", "target", "namecharset", "description", "attributes", "item", "enum", "strict"}
+_ASPECTS: Final = {"name", *_ITEM_ASPECTS, *_FLAGS, "default", "ifvalues"}
+_VALUE_ASPECTS: Final = ("enum", "default", "ifvalues")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Place):
+    """A place for definitions: what their checks depend on beside the definitions themselves.
+
+    ``matching``: ``matchversions`` may be used here (core R81). ``taken``: names of the level around that definitions
+    inside an ``ifvalues`` must not repeat. ``reserved``: names the specification uses elsewhere on the same entity.
+    ``closed``: only the specification's own attributes may stand here (core R92).
+    """
+
+    types: EntityTypes
+    charset: str = "strict"
+    matching: bool = False
+    taken: Collection[str] = ()
+    reserved: Collection[str] = ()
+    closed: bool = False
+
+
+def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
+    """The full definitions of an entity: the specification's, narrowed and extended by ``given`` (core R66, R67)."""
+    checked = define(given, setting)
+    result = {}
+    for name, attribute in spec.items():
+        narrowed = checked.pop(name, None)
+        result[name] = _merge(attribute.definition, narrowed, setting.at(name)) if narrowed else attribute.definition
+    for name, definition in checked.items():
+        if setting.closed:
+            setting.fault("only the specification's own attributes are possible here", name)
+        if name in setting.reserved:
+            setting.fault("is a name of the specification and cannot be an extension", name)
+        _check_extension(definition, setting.at(name))
+    return result | checked
+
+
+def define(given: JSON, setting: Setting) -> JSONObject:
+    """The full form of a map of attribute definitions; entries that are no object are told and left out."""
+    if not isinstance(given, dict):
+        setting.fault(f"must be an object of attribute definitions, not {describe(given)}")
+        return {}
+    result = {}
+    for name, definition in given.items():
+        here = setting.at(name)
+        _check_name(name, definition, here)
+        if name in setting.taken:
+            here.fault("is defined at this level already")
+        if not isinstance(definition, dict):
+            here.fault(f"must be an attribute definition, not {describe(definition)}")
+        elif _type(definition, here):
+            result[name] = _definition({"name": name, **definition}, here)
+    for name, definition in result.items():
+        if "ifvalues" in definition:
+            definition["ifvalues"] = _branches(definition, setting.at(name), {*setting.taken, *result})
+    return result
+
+
+def _check_name(name: str, definition: JSON, here: Setting) -> None:
+    if name != "*" and not CHARSETS[here.charset].fullmatch(name):
+        # Core R79 gives names inside an object an error of their own.
+        inside = "attributes" in here.path[:-2]
+        here.fault(CHARSET_RULES[here.charset], rule="invalid_attribute" if inside else "model_error")
+    if isinstance(definition, dict) and definition.get("name", name) != name:
+        here.fault(f'must be the key "{name}"', "name")
+
+
+def _type(definition: JSONObject, here: Setting) -> str | None:
+    kind = definition.get("type")
+    if isinstance(kind, str) and kind in TYPES:
+        return kind
+    here.fault("is required" if kind is None else f"{describe(kind)} is not a type of the model language", "type")
+    return None
+
+
+def _definition(given: JSONObject, here: Setting, aspects: Collection[str] = _ASPECTS) -> JSONObject:
+    """One definition or item whose type is known to be good."""
+    for aspect in given:
+        if aspect not in aspects:
+            here.fault("is not part of the model language", aspect)
+    result = {aspect: value for aspect, value in given.items() if aspect in aspects and value is not None}
+    _enum_to_item(result)
+    _check_flags(result, here)
+    if not isinstance(result.get("description", ""), str):
+        here.fault("must be a string", "description")
+    _target(result, here)
+    _values(result, here)
+    _nested(result, here)
+    return result
+
+
+def _enum_to_item(result: JSONObject) -> None:
+    """An enum on an array or map of scalars is meant for its items: rc4's own endpoint model writes it so."""
+    item = result.get("item")
+    if result["type"] in ("array", "map") and "enum" in result and isinstance(item, dict):
+        result["item"] = {"enum": result.pop("enum"), **item}
+        if "strict" in result:
+            result["item"]["strict"] = result.pop("strict")
+
+
+def _check_flags(result: JSONObject, here: Setting) -> None:
+    for flag in _FLAGS:
+        value = result.get(flag)
+        if value is not None and not isinstance(value, bool):
+            here.fault("must be true or false", flag)
+            del result[flag]
+        elif value is False and flag != "strict":
+            del result[flag]
+    if result.get("name") == "*":
+        for aspect in ("readonly", "required", "ifvalues"):
+            if result.pop(aspect, None):
+                here.fault("is not possible on *", aspect)
+    if result.get("matchversions"):
+        if not here.matching or result.get("name") == "*":
+            here.fault(
+                "is only possible on named attributes of Versions, not in arrays, maps or ifvalues", "matchversions"
+            )
+        elif result["type"] not in SCALARS:
+            here.fault("is only possible on scalar types", "matchversions")
+
+
+def _target(result: JSONObject, here: Setting) -> None:
+    if "target" not in result:
+        return
+    if result["type"] not in TARGETED:
+        here.fault("is only possible on the types uri, url and xid", "target")
+    else:
+        try:
+            parse_target(result["target"], here.types)
+            return
+        except ValueError as error:
+            here.fault(str(error), "target")
+    del result["target"]
+
+
+def _values(result: JSONObject, here: Setting) -> None:
+    """``enum``, ``default`` and ``ifvalues``: of scalars only, and of the attribute's type (core R80, R85, R88)."""
+    if result["type"] not in SCALARS:
+        for aspect in _VALUE_ASPECTS:
+            if result.pop(aspect, None) is not None:
+                if aspect == "default":
+                    here.fault("only a scalar attribute can have a default", rule="model_scalar_default")
+                else:
+                    here.fault("is only possible on scalar types", aspect)
+        return
+    if "enum" in result:
+        result["enum"] = _enum(result["enum"], result["type"], here.at("enum"))
+    if "default" in result:
+        result["default"] = _default(result, here)
+    if not isinstance(result.get("ifvalues", {}), dict):
+        here.fault("must be an object", "ifvalues")
+        del result["ifvalues"]
+
+
+def _enum(given: JSON, type: str, here: Setting) -> list[JSON]:
+    if not isinstance(given, list):
+        here.fault(f"must be an array, not {describe(given)}")
+        return []
+    check = scalar_check(type, here.types)
+    values = []
+    for index, value in enumerate(given):
+        try:
+            values.append(check(value))
+        except ValueError as error:
+            here.fault(str(error), index)
+    return values
+
+
+def _default(result: JSONObject, here: Setting) -> JSON:
+    value = result["default"]
+    if not result.get("required"):
+        here.fault("an attribute with a default must be required", rule="model_required_true")
+    try:
+        value = scalar_check(result["type"], here.types)(value)
+    except ValueError as error:
+        here.fault(str(error), "default")
+    else:
+        if result.get("enum") and result.get("strict", True) and value not in result["enum"]:
+            here.fault(f"{describe(value)} is not in the enum", "default")
+    return value
+
+
+def _nested(result: JSONObject, here: Setting) -> None:
+    """``namecharset`` and ``attributes`` of objects, ``item`` of maps and arrays (core R79, R86, R87)."""
+    kind = result["type"]
+    if kind != "object":
+        for aspect in ("namecharset", "attributes"):
+            if result.pop(aspect, None) is not None:
+                here.fault("is only possible on type object", aspect)
+    else:
+        charset = result.get("namecharset", "strict")
+        if not isinstance(charset, str) or charset.lower() not in CHARSETS:
+            here.fault("must be strict or extended", "namecharset")
+            charset = "strict"
+        inner = replace(here.at("attributes"), charset=charset.lower(), taken=(), reserved=())
+        if "attributes" in result:
+            result["attributes"] = define(result["attributes"], inner)
+    if kind in ("map", "array"):
+        result["item"] = _item(result.get("item"), replace(here.at("item"), matching=False))
+    elif result.pop("item", None) is not None:
+        here.fault("is only possible on the types map and array", "item")
+
+
+def _item(given: JSON, here: Setting) -> JSONObject:
+    if not isinstance(given, dict):
+        here.fault("is required on the types map and array" if given is None else "must be an object")
+    elif _type(given, here):
+        return _definition(given, here, _ITEM_ASPECTS)
+    return {"type": "any"}
+
+
+def _branches(definition: JSONObject, here: Setting, taken: Collection[str]) -> JSONObject:
+    """``ifvalues`` (core R88, R89); the siblings' names must differ from those around them."""
+    seen: set[str] = set()
+    result = {}
+    allowed = {str(value).casefold() for value in definition.get("enum") or ()}
+    for value, branch in definition["ifvalues"].items():
+        inner = here.at("ifvalues", value)
+        if not value or value.startswith("^"):
+            inner.fault("a value must not be empty nor start with ^")
+        if value.casefold() in seen:
+            inner.fault("differs from another value in case only")
+        if allowed and definition.get("strict", True) and value.casefold() not in allowed:
+            inner.fault("is not in the enum")
+        seen.add(value.casefold())
+        result[value] = _branch(branch, inner, taken)
+    return result
+
+
+def _branch(branch: JSON, here: Setting, taken: Collection[str]) -> JSONObject:
+    if not isinstance(branch, dict):
+        here.fault(f"must be an object, not {describe(branch)}")
+        return {}
+    for key in branch:
+        if key != "siblingattributes":
+            here.fault("is not part of the model language", key)
+    siblings = define(
+        branch.get("siblingattributes") or {},
+        replace(here.at("siblingattributes"), matching=False, taken={*taken, *here.reserved}),
+    )
+    return {"siblingattributes": siblings}
+
+
+def _check_extension(definition: JSONObject, here: Setting) -> None:
+    if definition.get("immutable"):
+        here.fault("is only for attributes of the specification", "immutable")
+
+
+def _merge(spec: JSONObject, given: JSONObject, here: Setting) -> JSONObject:
+    """A specification's attribute with what the source says of it: it may be narrowed, never widened (core R67)."""
+    if given["type"] != spec["type"]:
+        here.fault(f"the specification defines the type {spec['type']}", "type")
+        return spec
+    result = spec | given
+    if "attributes" in spec:
+        result["attributes"] = _merge_nested(spec["attributes"], given.get("attributes", {}), here.at("attributes"))
+    if "item" in spec:
+        result["item"] = _merge({"name": "item", **spec["item"]}, given["item"], here.at("item"))
+        del result["item"]["name"]
+    if spec.get("enum") and spec.get("strict", True):
+        if "enum" in given and not set(given["enum"]) <= set(spec["enum"]):
+            here.fault("must be among the values of the specification", "enum")
+        if not result["strict"]:
+            here.fault("the specification allows the listed values only", "strict")
+    return result
+
+
+def _merge_nested(spec: Mapping[str, JSONObject], given: JSONObject, here: Setting) -> JSONObject:
+    merged = {name: _merge(item, given[name], here.at(name)) if name in given else item for name, item in spec.items()}
+    extensions = {name: item for name, item in given.items() if name not in spec}
+    for name, item in extensions.items():
+        _check_extension(item, here.at(name))
+    return {
+        **{k: v for k, v in merged.items() if k != "*"},
+        **extensions,
+        **{k: v for k, v in merged.items() if k == "*"},
+    }
+
+
+def find(definitions: JSONObject, path: Sequence[str | int]) -> JSONObject | None:
+    """The statically defined attribute at ``path``: through objects only, not ``ifvalues``, ``*``, maps or arrays."""
+    definition: JSONObject = {"attributes": definitions}
+    for step in path:
+        members = definition.get("attributes", {})
+        if step == "*" or step not in members:
+            return None
+        definition = members[step]
+    return definition

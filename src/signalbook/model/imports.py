@@ -1,0 +1,68 @@
+"""``ximportresources``: Resource types used by other Group types (core/model.md "Reuse of Resource Definitions")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from signalbook.model.faults import Place
+from signalbook.model.types import EntityTypes, describe
+from signalbook.values import JSON, JSONObject
+
+_REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
+
+
+def entity_types(groups: Mapping[str, JSONObject], place: Place) -> EntityTypes:
+    """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
+    imports = {plural: _references(group, place.at(plural)) for plural, group in groups.items()}
+    own = {plural: set(group.get("resources") or {}) for plural, group in groups.items()}
+    types = {}
+    for plural in groups:
+        here = place.at(plural, "ximportresources")
+        types[plural] = {name: f"/{plural}/{name}" for name in own[plural]}
+        for index, (group, resource) in imports[plural].items():
+            origin = _origin(group, resource, own, imports, {plural})
+            if origin is None:
+                here.fault(f"/{group}/{resource} leads to no Resource type, or round in a circle", index)
+            elif resource in types[plural]:
+                here.fault(f'the Group type has a Resource type "{resource}" already', index)
+            else:
+                types[plural][resource] = origin
+    return EntityTypes(groups=types)
+
+
+def _references(group: JSONObject, place: Place) -> dict[int, tuple[str, str]]:
+    given: JSON = group.get("ximportresources") or []
+    here = place.at("ximportresources")
+    if not isinstance(given, list):
+        here.fault(f"must be an array, not {describe(given)}")
+        return {}
+    references = {}
+    for index, item in enumerate(given):
+        match = _REFERENCE.fullmatch(item) if isinstance(item, str) else None
+        if match is None:
+            here.fault(f"{describe(item)} is not of the form /GROUPS/RESOURCES", index)
+        elif match[1] == place.path[-1]:
+            here.fault("a Group type cannot import from itself", index)
+        else:
+            references[index] = (match[1], match[2])
+    return references
+
+
+def _origin(
+    group: str,
+    resource: str,
+    own: Mapping[str, set[str]],
+    imports: Mapping[str, Mapping[int, tuple[str, str]]],
+    trail: set[str],
+) -> str | None:
+    """Where ``/group/resource`` is defined, following imports of imports; None for nowhere or a circle."""
+    if group in trail or group not in own:
+        return None
+    if resource in own[group]:
+        return f"/{group}/{resource}"
+    for further, name in imports[group].values():
+        if name == resource:
+            return _origin(further, name, own, imports, {*trail, group})
+    return None

@@ -1,0 +1,261 @@
+"""A model source as a whole: Group and Resource types, their names and aspects (core/model.md "Registry Model")."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from signalbook.model import spec_attributes
+from signalbook.model.constraints import Ground, check_constraints
+from signalbook.model.definitions import Setting, overlay
+from signalbook.model.faults import Place
+from signalbook.model.imports import entity_types
+from signalbook.model.spec_attributes import SpecTable
+from signalbook.model.typemap import check_typemap
+from signalbook.model.types import CHARSET_RULES, STRICT_NAME, EntityTypes, describe, scalar_check
+from signalbook.values import JSON, JSONObject
+
+VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
+# Paths of the API itself: a Group type of such a name could not be reached.
+_RESERVED_GROUPS: Final = frozenset({"export", "capabilitiesoffered"})
+_MAX_SHORT_NAME: Final = 57
+_MAX_NAME: Final = 63
+_TEXTS: Final = {"description": "string", "documentation": "url", "icon": "url"}
+_TYPE_TEXTS: Final = {**_TEXTS, "modelversion": "string", "modelcompatiblewith": "uri"}
+_FLAGS: Final = {
+    "setversionid": True,
+    "hasdocument": True,
+    "singleversionroot": False,
+    "validateformat": False,
+    "validatecompatibility": False,
+    "strictvalidation": False,
+}
+_ROOT_KEYS: Final = {*_TEXTS, "labels", "attributes", "groups", "$schema"}
+_GROUP_KEYS: Final = {*_TYPE_TEXTS, "labels", "plural", "singular", "attributes", "constraints", "resources"}
+_RESOURCE_KEYS: Final = {
+    *(_TYPE_TEXTS | _FLAGS),
+    *("labels", "plural", "singular", "maxversions", "versionmode", "typemap"),
+    *("attributes", "resourceattributes", "metaattributes"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullModel:
+    """A full model as JSON (as ``GET /model`` shows it), and its entity types."""
+
+    document: JSONObject
+    types: EntityTypes
+
+
+def complete(source: JSONObject, place: Place) -> FullModel:
+    """The full model of ``source``, whose includes are resolved; notes at ``place`` everything that is wrong.
+
+    The result is of use only if nothing was noted.
+    """
+    _check_keys(source, _ROOT_KEYS, place)
+    groups = {
+        plural: group | {"resources": _objects(group.get("resources"), place.at("groups", plural, "resources"))}
+        for plural, group in _objects(source.get("groups"), place.at("groups")).items()
+    }
+    types = entity_types(groups, place.at("groups"))
+    resources = {
+        f"/{plural}/{name}": _resource(name, resource, types, place.at("groups", plural, "resources", name))
+        for plural, group in groups.items()
+        for name, resource in group["resources"].items()
+    }
+    full = {
+        plural: _group(plural, group, resources, types, place.at("groups", plural)) for plural, group in groups.items()
+    }
+    _check_group_names(full, place.at("groups"))
+    document = {
+        **_texts(source, _TEXTS, place),
+        "attributes": overlay(
+            spec_attributes.registry_attributes(full),
+            source.get("attributes") or {},
+            _setting(place, types, "attributes"),
+        ),
+        **({"groups": full} if full else {}),
+    }
+    return FullModel(document=document, types=types)
+
+
+def _setting(place: Place, types: EntityTypes, *steps: str) -> Setting:
+    return Setting(faults=place.faults, path=(*place.path, *steps), types=types)
+
+
+def _group(
+    plural: str, given: JSONObject, resources: Mapping[str, JSONObject], types: EntityTypes, place: Place
+) -> JSONObject:
+    _check_keys(given, _GROUP_KEYS | {"ximportresources"}, place)
+    singular = _names(plural, given, place, longest_singular=_MAX_NAME)
+    own = {name: resources[origin] for name, origin in types.groups[plural].items()}
+    _check_unique(own, place.at("resources"))
+    _check_implicit(
+        _own_names(spec_attributes.group_attributes("", ())),
+        [f"{singular}id", *(name for resource in own for name in _collection_names(resource))],
+        place,
+    )
+    attributes = overlay(
+        spec_attributes.group_attributes(singular, own),
+        given.get("attributes") or {},
+        _setting(place, types, "attributes"),
+    )
+    full = {"plural": plural, "singular": singular, **_texts(given, _TYPE_TEXTS, place), "attributes": attributes}
+    if given.get("constraints"):
+        versions = {name: resource["attributes"] for name, resource in own.items()}
+        ground = Ground(group=attributes, resources=versions, types=types)
+        full["constraints"] = check_constraints(given["constraints"], ground, place.at("constraints"))
+    return full | ({"resources": own} if own else {})
+
+
+def _resource(plural: str, given: JSONObject, types: EntityTypes, place: Place) -> JSONObject:
+    _check_keys(given, _RESOURCE_KEYS, place)
+    singular = _names(plural, given, place, longest_singular=_MAX_SHORT_NAME)
+    aspects = _aspects(given, place)
+    version = spec_attributes.version_attributes(singular, hasdocument=aspects["hasdocument"])
+    beside = spec_attributes.resource_attributes(singular)
+    _check_implicit(
+        _own_names(
+            spec_attributes.version_attributes("", hasdocument=False),
+            spec_attributes.resource_attributes(""),
+            spec_attributes.meta_attributes(""),
+        ),
+        [f"{singular}id", *([singular, f"{singular}url", f"{singular}base64"] if aspects["hasdocument"] else [])],
+        place,
+    )
+    lists: dict[str, tuple[SpecTable, dict[str, Any]]] = {
+        "attributes": (version, {"matching": True, "reserved": beside.keys() - version.keys()}),
+        "resourceattributes": (beside, {"closed": True}),
+        "metaattributes": (spec_attributes.meta_attributes(singular), {}),
+    }
+    return {
+        "plural": plural,
+        "singular": singular,
+        **_texts(given, _TYPE_TEXTS, place),
+        **aspects,
+        **{
+            name: overlay(spec, given.get(name) or {}, replace(_setting(place, types, name), **options))
+            for name, (spec, options) in lists.items()
+        },
+    }
+
+
+def _aspects(given: JSONObject, place: Place) -> JSONObject:
+    """The aspects of a Resource type with their defaults written out (core R93 to R102)."""
+    flags = {name: _flag(given, name, default, place) for name, default in _FLAGS.items()}
+    maxversions = given.get("maxversions", 0)
+    if not isinstance(maxversions, int) or isinstance(maxversions, bool) or maxversions < 0:
+        place.fault("must be an integer of 0 or more", "maxversions")
+    mode = given.get("versionmode", "manual")
+    if not isinstance(mode, str) or mode.lower() not in VERSION_MODES:
+        place.fault(f"must be one of: {', '.join(VERSION_MODES)}", "versionmode")
+        mode = "manual"
+    if mode.lower() != "manual":
+        # These modes order all Versions in one line; leaving the flag out means it, contradicting it is an error.
+        if given.get("singleversionroot") is False:
+            place.fault(f"must be true with versionmode {mode}", "singleversionroot")
+        flags["singleversionroot"] = True
+    if flags["validatecompatibility"] and not flags["validateformat"]:
+        place.fault("needs validateformat to be true", "validatecompatibility")
+    typemap = check_typemap(given["typemap"], place.at("typemap")) if given.get("typemap") is not None else {}
+    return {
+        "maxversions": maxversions,
+        "setversionid": flags.pop("setversionid"),
+        "hasdocument": flags.pop("hasdocument"),
+        "versionmode": mode.lower(),
+        **flags,
+        **({"typemap": typemap} if typemap else {}),
+    }
+
+
+def _flag(given: JSONObject, name: str, default: bool, place: Place) -> bool:
+    value = given.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        place.fault("must be true or false", name)
+    return bool(value)
+
+
+def _objects(given: JSON, place: Place) -> dict[str, JSONObject]:
+    """The members of a map of types; what is no object is told and left out."""
+    if given is not None and not isinstance(given, dict):
+        place.fault(f"must be an object, not {describe(given)}")
+    members = given if isinstance(given, dict) else {}
+    for name, member in members.items():
+        if not isinstance(member, dict):
+            place.fault(f"must be an object, not {describe(member)}", name)
+    return {name: member for name, member in members.items() if isinstance(member, dict)}
+
+
+def _check_keys(given: JSONObject, known: Collection[str], place: Place) -> None:
+    """Core R68."""
+    for key in given:
+        if key not in known:
+            place.fault("is not part of the model language", key)
+
+
+def _names(plural: str, given: JSONObject, place: Place, *, longest_singular: int) -> str:
+    """Check plural and singular (core R90); the singular, or the plural in its place if there is none."""
+    if not STRICT_NAME.fullmatch(plural) or len(plural) > _MAX_SHORT_NAME:
+        place.fault(f"{CHARSET_RULES['strict']}; a plural has at most {_MAX_SHORT_NAME}")
+    if given.get("plural", plural) != plural:
+        place.fault(f'must be the key "{plural}"', "plural")
+    singular = given.get("singular")
+    if not isinstance(singular, str):
+        place.fault("is required" if singular is None else "must be a string", "singular")
+        return f"{plural}_"
+    if not STRICT_NAME.fullmatch(singular) or len(singular) > longest_singular:
+        place.fault(f"{CHARSET_RULES['strict']}; this one has at most {longest_singular}", "singular")
+    return singular
+
+
+def _check_unique(types: Mapping[str, JSONObject], place: Place) -> None:
+    """No name, plural or singular, twice among these types."""
+    seen: set[str] = set()
+    for plural, definition in types.items():
+        singular = definition["singular"]
+        for name in (plural, singular):
+            if name in seen or plural == singular:
+                place.fault(f'the name "{name}" is taken already', plural)
+        seen |= {plural, singular}
+
+
+def _check_group_names(groups: Mapping[str, JSONObject], place: Place) -> None:
+    _check_unique(groups, place)
+    for plural in groups.keys() & _RESERVED_GROUPS:
+        place.fault("is a path of the API itself", plural)
+    names = [name for plural in groups for name in _collection_names(plural)]
+    _check_implicit(_own_names(spec_attributes.registry_attributes(())), names, place)
+
+
+def _collection_names(plural: str) -> tuple[str, str, str]:
+    return plural, f"{plural}url", f"{plural}count"
+
+
+def _own_names(*tables: SpecTable) -> set[str]:
+    """Names of the specification's attributes without the ``id`` that stands for ``<SINGULAR>id``."""
+    return {name for table in tables for name in table} - {"id"}
+
+
+def _check_implicit(taken: set[str], names: Iterable[str], place: Place) -> None:
+    """Attribute names that follow from type names must not meet others of the specification (core R17)."""
+    for name in names:
+        if name in taken:
+            place.fault(f'the name makes an attribute "{name}", which the specification defines otherwise')
+        taken.add(name)
+
+
+def _texts(given: JSONObject, types: Mapping[str, str], place: Place) -> JSONObject:
+    """The descriptive aspects (core R91), in the order of ``types``, then ``labels``."""
+    for name, kind in types.items():
+        if given.get(name) is not None:
+            try:
+                scalar_check(kind, EntityTypes())(given[name])
+            except ValueError as error:
+                place.fault(str(error), name)
+    labels = given.get("labels") or {}
+    if not isinstance(labels, dict) or not all(key and isinstance(value, str) for key, value in labels.items()):
+        place.fault("must be an object of strings with keys that are not empty", "labels")
+    return {name: given[name] for name in (*types, "labels") if given.get(name) is not None}

@@ -1,0 +1,208 @@
+"""The compiled model: what Group and Resource types exist, and what their entities may hold (core section (b))."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from signalbook import values
+from signalbook.model.attributes import AttributeSet, compile_attributes
+from signalbook.model.constraints import Constraints, Ground, compile_constraints, narrow
+from signalbook.model.faults import Fault, ModelFault, Place, model_faults_to_error
+from signalbook.model.includes import Loader, expand
+from signalbook.model.language import FullModel, complete
+from signalbook.model.paths import Path, format_path, pick
+from signalbook.model.spec_attributes import (
+    SpecTable,
+    group_attributes,
+    meta_attributes,
+    registry_attributes,
+    resource_attributes,
+    version_attributes,
+)
+from signalbook.model.typemap import DocumentType, compile_typemap
+from signalbook.model.types import SCALARS, EntityTypes
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ResourceType:
+    """A Resource type with all its aspects written out; imported into another Group type it is the same object.
+
+    ``origin`` is where it is defined (``/messagegroups/messages``). ``attributes`` are those of Versions.
+    ``type_of`` tells how a document of some content type is shown in JSON.
+    """
+
+    origin: str
+    plural: str
+    singular: str
+    maxversions: int
+    setversionid: bool
+    hasdocument: bool
+    versionmode: str
+    singleversionroot: bool
+    validateformat: bool
+    validatecompatibility: bool
+    strictvalidation: bool
+    attributes: AttributeSet
+    resourceattributes: AttributeSet
+    metaattributes: AttributeSet
+    matchversions: tuple[Path, ...]
+    type_of: Callable[[str], DocumentType]
+    document: JSONObject
+
+    def mismatched(self, versions: Iterable[JSONObject]) -> tuple[str, ...]:
+        """Paths of the attributes that all Versions must have alike and these have not (core R81).
+
+        Attributes that the specification calls case-insensitive (``format``) compare so.
+        """
+        versions = list(versions)
+        return tuple(
+            format_path(path)
+            for path in self.matchversions
+            if len({values.canonical_json(self._comparable(path, pick(version, path))) for version in versions}) > 1
+        )
+
+    def _comparable(self, path: Path, value: JSON) -> JSON:
+        caseless = len(path) == 1 and self.attributes[str(path[0])].caseless
+        return value.casefold() if caseless and isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupType:
+    """A Group type. ``constraints`` are those of the type; an instance may narrow them further."""
+
+    plural: str
+    singular: str
+    attributes: AttributeSet
+    resources: Mapping[str, ResourceType]
+    constraints: Constraints
+    document: JSONObject
+    ground: Ground
+
+    def narrowed(self, instance: JSONObject | None) -> tuple[Constraints, tuple[Fault, ...]]:
+        """The constraints in force in a Group with these (checked) ``constraints``, and what is wrong with them."""
+        if not instance:
+            return self.constraints, ()
+        found: list[ModelFault] = []
+        merged = narrow(
+            self.document.get("constraints", {}), instance, self.ground, Place(faults=found, path=("constraints",))
+        )
+        if found:
+            return self.constraints, tuple(
+                Fault(code="invalid_attribute", path=format_path(fault.path), message=fault.message) for fault in found
+            )
+        return compile_constraints(merged), ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Model:
+    """A compiled model source. Immutable; safe to share between threads."""
+
+    source: JSONObject
+    document: JSONObject
+    types: EntityTypes
+    attributes: AttributeSet
+    groups: Mapping[str, GroupType]
+    fingerprint: str = field(repr=False)
+
+    def full(self) -> JSONObject:
+        """The full model (``GET /model``): a copy, the caller's to change."""
+        return copy.deepcopy(self.document)
+
+    def group_type(self, xid: Xid | str) -> GroupType | None:
+        """The Group type that ``xid`` (or a plural name) lies in, or None."""
+        return self.groups.get(xid.group_type if isinstance(xid, Xid) else xid)
+
+    def resource_type(self, xid: Xid | str) -> ResourceType | None:
+        """The Resource type that ``xid`` lies in (``/schemagroups/schemas`` as text works too), or None."""
+        if isinstance(xid, Xid):
+            group, resource = xid.group_type, xid.resource_type
+        else:
+            group, _, resource = xid.removeprefix("/").partition("/")
+        found = self.groups.get(group)
+        return found.resources.get(resource) if found else None
+
+
+def compile_model(source: JSONObject, *, include: Loader | None = None, base: str = "") -> Model:
+    """Compile a model source (core/model.md; a ``$schema`` at the top is tolerated).
+
+    ``include`` fetches documents named by ``$include`` (references are resolved against the including document;
+    ``base`` is the source's own place); without it only references into the source itself work.
+    Raises one ``RegistryError`` with every fault and its path: ``model_error``, ``model_required_true``,
+    ``model_scalar_default`` or ``invalid_attribute``, as the first fault says.
+    """
+    expanded, faults = expand(source, include, base)
+    full = complete(expanded, Place(faults=faults))
+    if faults:
+        raise model_faults_to_error(faults)
+    return _model(source, full)
+
+
+def _model(source: JSONObject, full: FullModel) -> Model:
+    groups: JSONObject = full.document.get("groups", {})
+    resources: dict[str, ResourceType] = {}
+    for plural, group in groups.items():
+        for name, resource in group.get("resources", {}).items():
+            origin = full.types.groups[plural][name]
+            if origin not in resources:
+                resources[origin] = _resource_type(origin, resource, full.types)
+    return Model(
+        source=copy.deepcopy(source),
+        document=full.document,
+        types=full.types,
+        attributes=compile_attributes(full.document["attributes"], full.types, spec=registry_attributes(groups)),
+        groups={plural: _group_type(group, resources, full.types) for plural, group in groups.items()},
+        fingerprint=values.fingerprint(full.document),
+    )
+
+
+def _group_type(document: JSONObject, resources: Mapping[str, ResourceType], types: EntityTypes) -> GroupType:
+    plural, singular = document["plural"], document["singular"]
+    own = {name: resources[types.groups[plural][name]] for name in document.get("resources", {})}
+    versions = {name: resource["attributes"] for name, resource in document.get("resources", {}).items()}
+    return GroupType(
+        plural=plural,
+        singular=singular,
+        attributes=compile_attributes(document["attributes"], types, spec=group_attributes(singular, own)),
+        resources=own,
+        constraints=compile_constraints(document.get("constraints", {})),
+        document=document,
+        ground=Ground(group=document["attributes"], resources=versions, types=types),
+    )
+
+
+def _resource_type(origin: str, document: JSONObject, types: EntityTypes) -> ResourceType:
+    singular = document["singular"]
+
+    def compiled(name: str, spec: SpecTable) -> AttributeSet:
+        return compile_attributes(document[name], types, spec=spec)
+
+    return ResourceType(
+        origin=origin,
+        plural=document["plural"],
+        singular=singular,
+        maxversions=document["maxversions"],
+        setversionid=document["setversionid"],
+        hasdocument=document["hasdocument"],
+        versionmode=document["versionmode"],
+        singleversionroot=document["singleversionroot"],
+        validateformat=document["validateformat"],
+        validatecompatibility=document["validatecompatibility"],
+        strictvalidation=document["strictvalidation"],
+        attributes=compiled("attributes", version_attributes(singular, hasdocument=document["hasdocument"])),
+        resourceattributes=compiled("resourceattributes", resource_attributes(singular)),
+        metaattributes=compiled("metaattributes", meta_attributes(singular)),
+        matchversions=tuple(_matching(document["attributes"], ())),
+        type_of=compile_typemap(document.get("typemap", {})),
+        document=document,
+    )
+
+
+def _matching(definitions: JSONObject, path: Path) -> Iterable[Path]:
+    for name, definition in definitions.items():
+        if definition.get("matchversions") and definition["type"] in SCALARS:
+            yield (*path, name)
+        yield from _matching(definition.get("attributes", {}), (*path, name))

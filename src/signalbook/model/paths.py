@@ -1,0 +1,53 @@
+"""Dot notation: how a place inside an entity is written (core/spec.md "xRegistry Dot Notation")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from signalbook.values import JSON
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_PLAIN: Final = re.compile(r"[A-Za-z_$*@-][A-Za-z0-9_$*@:/-]*", re.ASCII)
+_STEP: Final = re.compile(r"""\.?([^.\[\]'"]+)|\[([0-9]+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
+
+
+def format_path(path: Iterable[str | int]) -> str:
+    """``("a", 0, "b.c")`` as ``a[0]['b.c']``."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif not _PLAIN.fullmatch(step):
+            text += f'["{step}"]' if "'" in step else f"['{step}']"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def parse_path(text: str) -> Path:
+    """The inverse of ``format_path``. Raises ``ValueError`` for text that is no dot notation."""
+    steps: list[str | int] = []
+    position = 0
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None or (position and match[1] is not None and text[position] != "."):
+            raise ValueError(f'"{text}" is not dot notation: cannot read it from position {position}')
+        name = next((found for found in (match[1], match[3], match[4]) if found is not None), None)
+        steps.append(int(match[2]) if name is None else name)
+        position = match.end()
+    if not steps:
+        raise ValueError("a path is not empty")
+    return tuple(steps)
+
+
+def pick(value: JSON, path: Sequence[str | int]) -> JSON:
+    """The value at ``path`` inside ``value``; None where there is none."""
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value

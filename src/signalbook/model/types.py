@@ -1,0 +1,262 @@
+"""The data types of the model language (core/spec.md "Data Types"), each as a check of one JSON value.
+
+A check returns the value to store (timestamps in UTC) and raises ``ValueError`` with a sentence for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from signalbook.values import JSON, format_timestamp, parse_timestamp
+from signalbook.xid import Kind, Xid, XidError
+
+ScalarCheck: TypeAlias = Callable[[JSON], JSON]
+
+STRICT_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+EXTENDED_NAME: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
+CHARSETS: Final = {"strict": STRICT_NAME, "extended": EXTENDED_NAME}
+CHARSET_RULES: Final = {
+    "strict": "a name has 1 to 63 characters of a-z 0-9 _ and does not start with a digit",
+    "extended": "a name has 1 to 63 characters of a-z 0-9 : _ . - and starts with a letter or a digit",
+}
+KEY_RULE: Final = "a map key has 1 to 63 characters of a-z 0-9 : _ . - and starts with a letter or a digit"
+
+_SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.-]*:"
+_CHARS: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=\[\]]|%[0-9A-Fa-f]{2})*"
+_REST: Final = rf"{_CHARS}(?:\#{_CHARS})?"
+_ABSOLUTE: Final = re.compile(rf"{_SCHEME}(?=[^#]){_REST}", re.ASCII)
+_RELATIVE: Final = re.compile(rf"(?![^/?#]*:){_REST}", re.ASCII)
+_TEMPLATE_NAME: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*"
+_TEMPLATE_VARIABLE: Final = rf"{_TEMPLATE_NAME}(?::[1-9][0-9]{{0,3}}|\*)?"
+_TEMPLATE: Final = re.compile(
+    r"(?:[^\x00-\x20\"%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|"
+    rf"\{{[+#./;?&=,!@|]?{_TEMPLATE_VARIABLE}(?:,{_TEMPLATE_VARIABLE})*\}})*"
+)
+_TARGET: Final = re.compile(r"/([^/\[\]]+)(?:/([^/\[\]]+)(/versions|\[/versions\])?)?")
+
+
+def _string(value: JSON) -> JSON:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {describe(value)}")
+    return value
+
+
+def _boolean(value: JSON) -> JSON:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {describe(value)}")
+    return value
+
+
+def _integer(value: JSON) -> JSON:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"must be an integer, not {describe(value)}")
+    return value
+
+
+def _uinteger(value: JSON) -> JSON:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"must be an integer of 0 or more, not {describe(value)}")
+    return value
+
+
+def _decimal(value: JSON) -> JSON:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise ValueError(f"must be a number, not {describe(value)}")
+    return value
+
+
+def _timestamp(value: JSON) -> JSON:
+    return format_timestamp(parse_timestamp(_string(value)))
+
+
+def _uri_absolute(value: JSON) -> JSON:
+    if not _ABSOLUTE.fullmatch(_string(value)):
+        raise ValueError(f"{describe(value)} is not an absolute URI (RFC 3986)")
+    return value
+
+
+def _uri_relative(value: JSON) -> JSON:
+    if not _RELATIVE.fullmatch(_string(value)):
+        raise ValueError(f"{describe(value)} is not a relative URI (RFC 3986)")
+    return value
+
+
+def _uri(value: JSON) -> JSON:
+    if not (_RELATIVE.fullmatch(_string(value)) or _ABSOLUTE.fullmatch(value)):
+        raise ValueError(f"{describe(value)} is not a URI (RFC 3986)")
+    return value
+
+
+def _locator(check: ScalarCheck) -> ScalarCheck:
+    """A URL is a URI that says where something is: not empty, not a ``urn:`` (RFC 3986 section 1.1.3)."""
+
+    def url(value: JSON) -> JSON:
+        check(value)
+        if not value:
+            raise ValueError("must be a URL, not an empty string")
+        if value[:4].lower() == "urn:":
+            raise ValueError(f"{describe(value)} is a name, not a URL")
+        return value
+
+    return url
+
+
+def _uri_template(value: JSON) -> JSON:
+    if not _TEMPLATE.fullmatch(_string(value)):
+        raise ValueError(f"{describe(value)} is not a URI template (RFC 6570)")
+    return value
+
+
+_PLAIN: Final[dict[str, ScalarCheck]] = {
+    "boolean": _boolean,
+    "decimal": _decimal,
+    "integer": _integer,
+    "string": _string,
+    "timestamp": _timestamp,
+    "uinteger": _uinteger,
+    "uri": _uri,
+    "uriabsolute": _uri_absolute,
+    "urirelative": _uri_relative,
+    "uritemplate": _uri_template,
+    "url": _locator(_uri),
+    "urlabsolute": _locator(_uri_absolute),
+    "urlrelative": _locator(_uri_relative),
+}
+SCALARS: Final = frozenset({*_PLAIN, "xid", "xidtype"})
+TYPES: Final = frozenset({*SCALARS, "any", "array", "map", "object"})
+TARGETED: Final = frozenset({"uri", "url", "xid"})
+
+
+def describe(value: JSON) -> str:
+    """``value`` in a few words for an error message."""
+    if isinstance(value, str):
+        return f'"{value[:60]}..."' if len(value) > 60 else f'"{value}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        text = str(value)
+        return text if len(text) <= 60 else f"{text[:60]}..."
+    return "null" if value is None else "an array" if isinstance(value, list) else "an object"
+
+
+def scalar_text(value: JSON) -> str:
+    """The string form of a scalar: strings as they are, the rest as JSON writes them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityTypes:
+    """The Group and Resource types of one model, by plural name.
+
+    ``groups`` maps a Group plural to its Resource plurals, and these to where the type is defined
+    (``/messagegroups/messages``): an imported Resource type is one with its origin.
+    """
+
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def origin(self, group: str, resource: str) -> str | None:
+        """Where the Resource type of this path is defined; None if there is no such type."""
+        return self.groups.get(group, {}).get(resource)
+
+    def check_xid(self, value: JSON) -> Xid:
+        """Core R8: an xid of an entity whose types exist; the instance need not. Raises ``ValueError``."""
+        try:
+            xid = Xid.parse(_string(value))
+        except XidError as error:
+            raise ValueError(f"{describe(value)} is not an xid: {error}") from None
+        if xid.is_collection:
+            raise ValueError(f"{describe(value)} names a collection, not an entity")
+        self._check_names(xid.parts[0:3:2])
+        return xid
+
+    def check_xidtype(self, value: JSON) -> JSON:
+        """Core R9: ``/``, ``/GROUPS``, ``/GROUPS/RESOURCES`` or ``/GROUPS/RESOURCES/versions``, all existing."""
+        parts = _string(value).split("/")
+        if parts[0] or len(parts) > 4 or parts[3:] not in ([], ["versions"]):
+            raise ValueError(f"{describe(value)} is not of the form /GROUPS/RESOURCES/versions")
+        if value != "/":
+            self._check_names(parts[1:3])
+        return value
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        if names and names[0] not in self.groups:
+            raise ValueError(f'there is no Group type "{names[0]}"')
+        if len(names) > 1 and self.origin(names[0], names[1]) is None:
+            raise ValueError(f'Group type "{names[0]}" has no Resource type "{names[1]}"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What an xid, URI or URL attribute points at (core/model.md ``target``)."""
+
+    text: str
+    group: str
+    origin: str
+    kinds: frozenset[Kind]
+
+    def admits(self, xid: Xid, types: EntityTypes) -> bool:
+        """Whether ``xid`` is of this type; Resources of an imported type count as of the type they come from."""
+        if xid.kind not in self.kinds:
+            return False
+        if not self.origin:
+            return xid.group_type == self.group
+        return types.origin(xid.group_type, xid.resource_type) == self.origin
+
+
+_TARGET_KINDS: Final = {
+    None: frozenset({Kind.RESOURCE}),
+    "/versions": frozenset({Kind.VERSION}),
+    "[/versions]": frozenset({Kind.RESOURCE, Kind.VERSION}),
+}
+
+
+def parse_target(text: JSON, types: EntityTypes) -> Target:
+    """Read a ``target`` (core R77). Raises ``ValueError`` when it has none of the forms or names no type."""
+    match = _TARGET.fullmatch(_string(text))
+    if match is None:
+        raise ValueError(f"{describe(text)} must be /GROUPS, /GROUPS/RESOURCES, or that with /versions or [/versions]")
+    group, resource, versions = match.groups()
+    if group not in types.groups:
+        raise ValueError(f'there is no Group type "{group}"')
+    if resource is None:
+        return Target(text=text, group=group, origin="", kinds=frozenset({Kind.GROUP}))
+    origin = types.origin(group, resource)
+    if origin is None:
+        raise ValueError(f'Group type "{group}" has no Resource type "{resource}"')
+    return Target(text=text, group=group, origin=origin, kinds=_TARGET_KINDS[versions])
+
+
+def scalar_check(type: str, types: EntityTypes, target: Target | None = None) -> ScalarCheck:
+    """The check for one scalar type, with the attribute's ``target`` if it has one."""
+    if type == "xidtype":
+        return types.check_xidtype
+    if type == "xid":
+        return _targeted_xid(types, target)
+    plain = _PLAIN[type]
+    return plain if target is None else _targeted_uri(plain, types, target)
+
+
+def _targeted_xid(types: EntityTypes, target: Target | None) -> ScalarCheck:
+    def xid(value: JSON) -> JSON:
+        found = types.check_xid(value)
+        if target is not None and not target.admits(found, types):
+            raise ValueError(f"{describe(value)} is not of type {target.text}")
+        return value
+
+    return xid
+
+
+def _targeted_uri(plain: ScalarCheck, types: EntityTypes, target: Target) -> ScalarCheck:
+    """Core R78: a value that starts with ``/`` must be an xid of the target type; others are free."""
+    xid = _targeted_xid(types, target)
+
+    def uri(value: JSON) -> JSON:
+        plain(value)
+        return xid(value) if value.startswith("/") else value
+
+    return uri
