@@ -1,0 +1,144 @@
+"""A registry to write to, and short words for doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from signalbook.engine.changes import Change, Result
+from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Flags, Method
+from signalbook.engine.engine import Engine
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import Row, Store
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Xid
+
+
+def model_of(group: JSONObject | None = None, **resource: JSON) -> JSONObject:
+    """A model with ``/dirs/files``; ``resource`` are aspects of files, ``group`` of dirs."""
+    files = {"singular": "file", **resource}
+    return {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}, **(group or {})}}}
+
+
+@dataclass
+class Registry:
+    """One engine over one store, driven by path and body."""
+
+    engine: Engine
+    store: Store
+
+    def do(self, command: Command | ConfigCommand) -> Result:
+        """One command in a session of its own."""
+        with self.engine.writing() as session:
+            return session.execute(command)
+
+    def send(self, method: str, path: str, body: JSON = None, **flags: JSON) -> Result:
+        """One command by method and path."""
+        return self.do(Command(method=Method(method), target=Xid.parse(path), body=body, flags=Flags(**flags)))
+
+    def put(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+        """PUT of a metadata body."""
+        return self.send("PUT", path, body, **flags)
+
+    def patch(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+        """PATCH of a metadata body."""
+        return self.send("PATCH", path, body, **flags)
+
+    def post(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+        """POST of a metadata body."""
+        return self.send("POST", path, body, **flags)
+
+    def delete(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+        """DELETE."""
+        return self.send("DELETE", path, body, **flags)
+
+    def put_document(self, path: str, content: bytes, contenttype: str | None = None, **attributes: JSON) -> Result:
+        """PUT in document form."""
+        document = DocumentBody(content=content, contenttype=contenttype, attributes=attributes)
+        return self.do(Command(method=Method.PUT, target=Xid.parse(path), document=document))
+
+    def configure(self, name: str, body: JSON, method: str = "PUT") -> Result:
+        """A write of ``capabilities`` or ``modelsource``."""
+        return self.do(ConfigCommand(name=name, method=Method(method), body=body))
+
+    def find(self, path: str) -> Row | None:
+        """The row at ``path``, if any."""
+        with self.store.read() as reader:
+            return reader.get(Xid.parse(path))
+
+    def row(self, path: str) -> Row:
+        """The row at ``path``."""
+        found = self.find(path)
+        assert found is not None, f"nothing at {path}"
+        return found
+
+    def versions(self, path: str = "/dirs/d1/files/f1") -> dict[str, Row]:
+        """The Versions of a Resource."""
+        with self.store.read() as reader:
+            resource = reader.get(Xid.parse(path))
+            return {row.xid.id: row for row in reader.children([resource.key])} if resource else {}
+
+    def ancestors(self, path: str = "/dirs/d1/files/f1") -> dict[str, str | None]:
+        """The ``ancestorid`` of each Version."""
+        return {versionid: row.ancestorid for versionid, row in self.versions(path).items()}
+
+    def content(self, path: str) -> bytes:
+        """The stored document of a Version."""
+        digest = self.row(path).document
+        with self.store.read() as reader:
+            return b"" if digest is None else reader.documents([digest])[digest]
+
+    def everything(self) -> list[Row]:
+        """Every row there is, in a stable order."""
+        with self.store.read() as reader:
+            root = reader.get(ROOT)
+            assert root is not None
+            rows, level = [root], [root]
+            while level:
+                level = list(reader.children([row.key for row in level]))
+                rows += level
+            return rows
+
+    def outbox(self) -> list[Change]:
+        """Every committed change."""
+        with self.store.read() as reader:
+            return [Change.from_json(record.change) for record in reader.outbox(limit=10_000)]
+
+    def refused(self, method: str, path: str, body: JSON = None, **flags: JSON) -> RegistryError:
+        """The error of a command that must fail, and change nothing (R22)."""
+        before, told = self.everything(), self.outbox()
+        with pytest.raises(RegistryError) as caught:
+            self.send(method, path, body, **flags)
+        assert self.everything() == before
+        assert self.outbox() == told
+        return caught.value
+
+
+Make = Callable[..., Registry]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes registries with ``/dirs/files``: ``make(group={...}, hasdocument=False, ...)``."""
+    stores: list[Store] = []
+
+    def made(group: JSONObject | None = None, **resource: JSON) -> Registry:
+        store = open_store("sqlite://")
+        stores.append(store)
+        registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+        registry.configure("modelsource", model_of(group, **resource))
+        return registry
+
+    yield made
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def registry(make: Make) -> Registry:
+    """A registry whose files have documents and extensions of any kind."""
+    return make(attributes={"*": {"type": "any"}})
