@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Any, ClassVar, Final, cast
+from urllib.parse import unquote
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -21,10 +22,11 @@ _CONNECT_SECONDS: Final = 10
 _SESSION: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
+_BAD_PARAMETER: Final = "22"
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
-    "28": "the server refuses this user; check user and password",
-    "3D": "there is no such database; create it",
+    "28": "the server refuses the connection; check user, password and database",
+    _BAD_PARAMETER: "the database URL is not right; check what follows its ?",
     "42501": "this user may not do that; grant it the rights on the database and its schema",
     "25006": "it is read-only (a standby?); name the primary server",
     "53100": "the server's disk is full; free some space there",
@@ -45,12 +47,13 @@ class Postgres:
     errors: ClassVar[type[Exception]] = psycopg.Error
 
     def __init__(self, url: URL, *, timeout: float) -> None:
-        self._parameters: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **dict(url.query)}
-        self._parameters |= url.translate_connect_args(username="user", database="dbname")
+        self.sql: SqlDialect = url.set(drivername="postgresql+psycopg").get_dialect()()
+        self._parameters: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS}
+        self._parameters |= self.sql.create_connect_args(url)[1]
         self._timeout = timeout
         self._cursors = count(1)
-        self.sql: SqlDialect = URL.create("postgresql+psycopg").get_dialect()()
-        self.where = url.set(query={}, password=None).render_as_string()
+        place = {name: value for name, value in url.query.items() if name in ("host", "port")}
+        self.where = unquote(url.set(query=place).render_as_string())
 
     def connect(self) -> Connection:
         """Connect in autocommit mode. Raises psycopg's errors."""
@@ -91,12 +94,13 @@ class Postgres:
         return isinstance(error, psycopg.OperationalError) and (state is None or state.startswith(("08", "57P")))
 
     def explain(self, error: Exception) -> StorageError:
-        """By SQLSTATE: the whole code or its class."""
-        state = getattr(error, "sqlstate", None) or "08000"
+        """By SQLSTATE, the whole code or its class; where libpq reports none, by what it says."""
+        detail = self._without_secrets(" ".join(str(error).split()))
+        state = getattr(error, "sqlstate", None) or _state(error, detail)
         if state in _BUSY:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
-        return StorageError(f"{self.where}: {remedy} ({self._without_secrets(str(error).strip())})")
+        return StorageError(f"{self.where}: {remedy} ({detail})")
 
     def _without_secrets(self, text: str) -> str:
         for name in _SECRETS:
@@ -106,3 +110,10 @@ class Postgres:
 
     def close(self) -> None:
         """Nothing but connections here."""
+
+
+def _state(error: Exception, detail: str) -> str:
+    """The SQLSTATE class of an error that came without one: libpq tells none while it connects."""
+    if not isinstance(error, psycopg.OperationalError):
+        return _BAD_PARAMETER
+    return "28" if "FATAL:" in detail else "08"

@@ -30,10 +30,10 @@ _REMEDIES: Final = {
 
 
 class SQLite:
-    """A SQLite database file; without a path a throw-away one, gone when closed.
+    """A SQLite database file.
 
     ``synchronous`` is SQLite's own setting: ``full`` keeps a commit through a power failure, ``normal`` through a crash
-    of the program only. ``timeout`` is in seconds.
+    of the program only. ``timeout`` is in seconds. ``scratch`` is a folder to remove at the end.
     """
 
     begin_read: ClassVar = "BEGIN"
@@ -41,26 +41,41 @@ class SQLite:
     connections: ClassVar = -1
     errors: ClassVar[type[Exception]] = sqlite3.Error
 
-    def __init__(self, path: Path | None, *, timeout: float, synchronous: str = "full") -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        timeout: float,
+        synchronous: str = "full",
+        scratch: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
         if sqlite3.sqlite_version_info < _MINIMUM:
             raise StorageError(f"SQLite {sqlite3.sqlite_version} is too old; install 3.35 or later")
-        # A file and not ":memory:", because only a file lets readers go on beside a writer.
-        self._scratch = None if path else tempfile.TemporaryDirectory(prefix="signalbook-")
-        self._path = path or Path(self._scratch.name if self._scratch else "") / "scratch.db"
+        self._path = path
         self._timeout = timeout
-        self._synchronous = synchronous if path else "off"
-        self.where = str(self._path)
+        self._synchronous = synchronous
+        self._scratch = scratch
+        self.where = str(path)
         self.sql: SqlDialect = sqlite_dialect(paramstyle="named")
 
     @classmethod
     def at(cls, url: URL, *, timeout: float) -> SQLite:
-        """The database a ``sqlite:`` URL names. Raises ``StorageError`` for a parameter that there is not."""
+        """The database a ``sqlite:`` URL names. Raises ``StorageError`` for what such a URL cannot say."""
+        if url.host:
+            raise StorageError(f"the database URL {url} has two slashes; a file takes three: sqlite:///{url.host}")
         options = dict(url.query)
-        synchronous = options.pop("synchronous", "full")
+        synchronous = str(options.pop("synchronous", "full"))
         if options or synchronous not in _SYNCHRONOUS:
             raise StorageError(f"the database URL {url} may only say synchronous={'|'.join(_SYNCHRONOUS)} behind the ?")
-        path = None if url.database in (None, "", ":memory:") else Path(str(url.database))
-        return cls(path, timeout=timeout, synchronous=str(synchronous))
+        if url.database in (None, "", ":memory:"):
+            return cls.throw_away(timeout=timeout)
+        return cls(Path(str(url.database)).absolute(), timeout=timeout, synchronous=synchronous)
+
+    @classmethod
+    def throw_away(cls, *, timeout: float) -> SQLite:
+        """A database that is gone when closed. A file, since in memory SQLite lets no one read beside a writer."""
+        scratch = tempfile.TemporaryDirectory(prefix="signalbook-")
+        return cls(Path(scratch.name) / "scratch.db", timeout=timeout, synchronous="off", scratch=scratch)
 
     def connect(self) -> Connection:
         """Open the file in WAL mode. Raises ``StorageError`` where the file system cannot do that."""

@@ -88,28 +88,18 @@ class SqlStore:
             self._give_back(pooled)
 
     def _begin(self, begin: str) -> PoolProxiedConnection:
-        try:
-            return self._try_begin(begin)
-        except self._dialect.errors as error:
-            if not self._dialect.lost(error):
-                raise self._dialect.explain(error) from None
-        try:
-            # The pool's connection had died with the server behind it; the next one is new.
-            return self._try_begin(begin)
-        except self._dialect.errors as error:
-            raise self._dialect.explain(error) from None
-
-    def _try_begin(self, begin: str) -> PoolProxiedConnection:
-        pooled = self._checkout()
-        try:
-            _driver(pooled).execute(begin)
-        except self._dialect.errors as error:
-            if self._dialect.lost(error):
-                pooled.invalidate()
-            else:
+        dead = 0
+        while True:
+            pooled = self._checkout()
+            try:
+                _driver(pooled).execute(begin)
+                return pooled
+            except self._dialect.errors as error:
                 self._give_back(pooled)
-            raise
-        return pooled
+                # When a server restarts all kept connections are dead, and only using one shows it.
+                dead += 1
+                if dead > _KEPT or not self._dialect.lost(error):
+                    raise self._dialect.explain(error) from None
 
     def _checkout(self) -> PoolProxiedConnection:
         if self._closed:
@@ -118,8 +108,10 @@ class SqlStore:
             return self._pool.connect()
         except PoolTimeout:
             raise StorageBusy(
-                f"{self._dialect.where}: all {self._dialect.connections} connections are in use"
+                f"{self._dialect.where}: all {self._dialect.connections} connections are in use; try again"
             ) from None
+        except self._dialect.errors as error:
+            raise self._dialect.explain(error) from None
 
     def _commit(self, connection: Connection) -> None:
         try:
