@@ -105,8 +105,8 @@ class View:
         return self._nested(target, nodes, options)
 
     def document(self, xid: Xid, options: ViewOptions) -> Document:
-        """The document of a Resource or Version, whose type has documents. Raises ``not_found``."""
-        type = self.model.groups[xid.group_type].resources[xid.resource_type]
+        """The document of a Resource or Version, whose kind has documents. Raises ``not_found``."""
+        kind = self.model.groups[xid.group_type].resources[xid.resource_type]
         node = self._find(xid, doc=False)
         self._loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
@@ -114,9 +114,9 @@ class View:
         return Document(
             content=self._content(version),
             contenttype=attributes.get("contenttype"),
-            url=attributes.get(f"{type.singular}url"),
+            url=attributes.get(f"{kind.singular}url"),
             attributes=attributes,
-            type=type,
+            type=kind,
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
@@ -188,8 +188,8 @@ class View:
         for types, members in by_type.items():
             loader.fill(members, ALL if options.collections else _below(options.inline, types))
             place = result
-            for type in types:
-                place = place.setdefault(type, {})
+            for plural in types:
+                place = place.setdefault(plural, {})
             for node in members:
                 place[node.xid.id] = renderer.entity(node, "".join(f"/{step}" for step in (*types, node.xid.id)))
         return result
@@ -211,8 +211,8 @@ class View:
 
 
 def _below(inline: Inline, types: Iterable[str]) -> Inline:
-    for type in types:
-        inline = inline.below(type)
+    for plural in types:
+        inline = inline.below(plural)
     return inline
 
 

@@ -1,4 +1,4 @@
-"""Nodes as JSON: attributes in the specification's order, URLs made here and never stored (core R47-R57, R249, R270-R272)."""
+"""Nodes as JSON: attributes in the specification's order, URLs made here and never stored (R47-R57, R249, R270)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Renderer:
 
     def meta(self, resource: Node, place: Place = "") -> JSONObject:
         """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
-        type, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
+        kind, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
         values: JSONObject = {
-            f"{type.singular}id": resource.xid.id,
+            f"{kind.singular}id": resource.xid.id,
             "self": self._relative(place) if self._doc else self._url(xid),
             "xid": str(xid),
         }
@@ -59,32 +59,32 @@ class Renderer:
             return values
         values |= {"epoch": shown.epoch, "readonly": False, **shown.attributes, **_times(shown)}
         values["defaultversionid"] = shown.defaultversionid
-        values["defaultversionurl"] = self._default_url(resource, shown, type, place)
+        values["defaultversionurl"] = self._default_url(resource, shown, kind, place)
         values["defaultversionsticky"] = shown.defaultversionsticky
-        return _ordered(values, type.metaattributes)
+        return _ordered(values, kind.metaattributes)
 
     def _default_url(self, resource: Node, shown: Row, type: ResourceType, place: Place) -> str:
         """Relative if that Version is in the response, beside the meta (R233)."""
-        id = shown.defaultversionid or ""
-        if self._doc and id in resource.collections.get("versions", {}):
-            return self._relative(f"{place.removesuffix('/meta')}/versions/{_escape(id)}")
-        return self._url(resource.xid / "versions" / id, type)
+        version = shown.defaultversionid or ""
+        if self._doc and version in resource.collections.get("versions", {}):
+            return self._relative(f"{place.removesuffix('/meta')}/versions/{_escape(version)}")
+        return self._url(resource.xid / "versions" / version, type)
 
     def _registry(self, node: Node, place: Place) -> JSONObject:
         values = {"specversion": SPECVERSION, **self._common(node, place), **node.row.attributes}
         return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, place)
 
     def _group(self, node: Node, place: Place) -> JSONObject:
-        type = self._model.groups[node.xid.group_type]
-        values = {f"{type.singular}id": node.xid.id, **self._common(node, place), **node.row.attributes}
-        return _ordered(values, type.attributes) | self._members(node, type.resources, place)
+        kind = self._model.groups[node.xid.group_type]
+        values = {f"{kind.singular}id": node.xid.id, **self._common(node, place), **node.row.attributes}
+        return _ordered(values, kind.attributes) | self._members(node, kind.resources, place)
 
     def _resource(self, node: Node, place: Place) -> JSONObject:
-        type = self._type(node.xid)
-        values: JSONObject = {f"{type.singular}id": node.xid.id, **self._identity(node, place, type)}
+        kind = self._type(node.xid)
+        values: JSONObject = {f"{kind.singular}id": node.xid.id, **self._identity(node, place, kind)}
         if node.default is not None and not self._doc:
-            values |= self._version_values(node.default, type, node.content) | {"isdefault": True}
-            values = _ordered(values, type.attributes)
+            values |= self._version_values(node.default, kind, node.content) | {"isdefault": True}
+            values = _ordered(values, kind.attributes)
         inside = self._doc and node.meta
         values["metaurl"] = self._relative(f"{place}/meta") if inside else self._url(node.xid / "meta")
         if node.meta:
@@ -92,14 +92,14 @@ class Renderer:
         return values if node.shown is None else values | self._members(node, ("versions",), place)
 
     def _version(self, node: Node, place: Place) -> JSONObject:
-        type = self._type(node.xid)
+        kind = self._type(node.xid)
         values = {
-            f"{type.singular}id": node.xid.resource_id,
-            **self._identity(node, place, type),
-            **self._version_values(node.row, type, node.content),
+            f"{kind.singular}id": node.xid.resource_id,
+            **self._identity(node, place, kind),
+            **self._version_values(node.row, kind, node.content),
             "isdefault": node.shown is not None and node.shown.defaultversionid == node.xid.id,
         }
-        return _ordered(values, type.attributes)
+        return _ordered(values, kind.attributes)
 
     def _version_values(self, row: Row, type: ResourceType, content: bytes | None) -> JSONObject:
         values = {"versionid": row.xid.id, "epoch": row.epoch, **row.attributes, **_times(row)}
@@ -132,7 +132,7 @@ class Renderer:
         return values
 
     def _map(self, members: Mapping[str, Node], place: Place) -> JSONObject:
-        return {id: self.entity(member, f"{place}/{_escape(id)}") for id, member in members.items()}
+        return {name: self.entity(member, f"{place}/{_escape(name)}") for name, member in members.items()}
 
     def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
         """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""

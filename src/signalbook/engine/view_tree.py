@@ -70,7 +70,7 @@ class Loader:
             _FILL[nodes[0].xid.kind](self, nodes, inline)
 
     def resolve(self, nodes: Collection[Node]) -> None:
-        """Set what Resources show: a target that is missing or itself a cross reference is not followed (R267, R268)."""
+        """Set what Resources show: a target missing or itself a cross reference is not followed (R267, R268)."""
         wanted = {node.row.xref for node in nodes if node.row.xref is not None}
         targets = self._reader.get_many(wanted) if wanted and not self._doc else {}
         for node in nodes:
@@ -105,7 +105,7 @@ class Loader:
         self.fill(children, inline)
 
     def _resources(self, nodes: Sequence[Node], inline: Inline) -> None:
-        type = self._type(nodes[0].xid)
+        kind = self._type(nodes[0].xid)
         self.resolve(nodes)
         present = [node for node in nodes if node.shown is not None]
         for node in nodes:
@@ -116,8 +116,8 @@ class Loader:
             self._count_versions(present)
         if not self._doc:
             self._defaults(present)
-            if type.singular in inline:
-                self._documents([(node, node.default) for node in present if node.default is not None], type)
+            if kind.singular in inline:
+                self._documents([(node, node.default) for node in present if node.default is not None], kind)
 
     def _inline_versions(self, nodes: Sequence[Node], inline: Inline) -> None:
         showing: dict[int, list[Node]] = {}
@@ -150,9 +150,9 @@ class Loader:
                 node.default = rows.get(_default_xid(node.shown))
 
     def _versions(self, nodes: Sequence[Node], inline: Inline) -> None:
-        type = self._type(nodes[0].xid)
-        if type.singular in inline:
-            self._documents([(node, node.row) for node in nodes], type)
+        kind = self._type(nodes[0].xid)
+        if kind.singular in inline:
+            self._documents([(node, node.row) for node in nodes], kind)
 
     def _documents(self, shown: Iterable[tuple[Node, Row]], type: ResourceType) -> None:
         """Set ``content`` where the document is here and not behind a ``<RESOURCE>url``."""

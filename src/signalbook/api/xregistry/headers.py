@@ -143,12 +143,12 @@ def _typed(texts: JSONObject, rules: AttributeSet) -> JSONObject:
 
 def _value(text: str, attribute: Attribute | None) -> JSON:
     """``text`` as the attribute's type; of an unknown or ``any`` one a string (R12)."""
-    type = attribute.type if attribute else "string"
-    if type == "boolean" and text in ("true", "false"):
+    kind = attribute.type if attribute else "string"
+    if kind == "boolean" and text in ("true", "false"):
         return text == "true"
-    if type in ("integer", "uinteger") and _INTEGER.fullmatch(text):
+    if kind in ("integer", "uinteger") and _INTEGER.fullmatch(text):
         return int(text)
-    if type == "decimal" and _DECIMAL.fullmatch(text):
+    if kind == "decimal" and _DECIMAL.fullmatch(text):
         return float(text)
     return text
 

@@ -1,0 +1,38 @@
+"""An HTTP answer as a value, and how it goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import Scope, Send
+
+from signalbook.values import JSON, dump_json
+
+JSON_TYPE: Final = "application/json; charset=utf-8"
+
+Header = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Status, headers and body. Header values are ASCII without line breaks."""
+
+    status: int = 200
+    headers: tuple[Header, ...] = ()
+    body: bytes = b""
+
+
+def json_answer(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Answer:
+    """``value`` as a JSON body."""
+    return Answer(status=status, headers=(("Content-Type", JSON_TYPE), *headers), body=dump_json(value))
+
+
+async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
+    """Send ``answer``; to HEAD without its body (RFC9110 9.3.2)."""
+    headers = [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in answer.headers]
+    if answer.status != 204:
+        headers.append((b"content-length", str(len(answer.body)).encode("ascii")))
+    body = b"" if scope["method"] == "HEAD" else answer.body
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

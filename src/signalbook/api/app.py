@@ -1,0 +1,76 @@
+"""The web application: every door in its place, and what all answers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from signalbook.api import health
+from signalbook.api.urls import base_url
+from signalbook.api.workers import Workers
+from signalbook.api.xregistry import discovery
+from signalbook.api.xregistry.door import Door
+from signalbook.engine.engine import Engine
+from signalbook.settings import Settings
+
+_EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
+_CORS: Final = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-headers", b"*"),
+    (b"access-control-expose-headers", _EXPOSED.encode("ascii")),
+]
+
+
+def create_app(engine: Engine, settings: Settings, *, direct: bool) -> Starlette:
+    """The application over ``engine``. ``direct`` as in ``Door``."""
+    workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        workers.close()
+
+    return Starlette(
+        routes=[
+            *health.routes(engine, workers),
+            *discovery.routes(settings),
+            Mount("/", Door(engine, settings, workers, direct=direct)),
+        ],
+        middleware=[Middleware(CommonHeaders, settings=settings)],
+        lifespan=lifespan,
+    )
+
+
+class CommonHeaders:
+    """Adds to every answer, errors too, what lets a browser read it (R315) and the way to the root (R137)."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; complete the headers of the answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        link = _link(base_url(scope, self._settings))
+
+        async def complete(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_CORS, link]
+            await send(message)
+
+        await self._app(scope, receive, complete)
+
+
+@lru_cache(maxsize=128)
+def _link(root: str) -> tuple[bytes, bytes]:
+    # The rel parameter comes first: clients read no further.
+    return b"link", f"<{root}/>;rel=xregistry-root".encode("ascii", "replace")

@@ -1,0 +1,56 @@
+"""Errors as answers: one body for all doors that speak xRegistry (core/http.md "Error Processing", R278-R284)."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Final
+
+from signalbook.api.answers import Answer, json_answer
+from signalbook.errors import RegistryError, SignalbookError
+from signalbook.storage.base import StorageBusy
+from signalbook.values import Finding, JSONObject
+
+_LOG: Final = logging.getLogger("signalbook.api")
+_RETRY_AFTER: Final = "1"
+
+
+def error_answer(error: RegistryError, *, allow: tuple[str, ...] = (), instance: str = "") -> Answer:
+    """``error`` as the specification's problem document, with every single fault in the extension ``faults``.
+
+    ``allow`` are the methods that would have been right, for 405 (R284); ``instance`` names the line in the log.
+    """
+    body: JSONObject = {"type": error.definition.type, "title": error.title}
+    if error.detail:
+        body["detail"] = error.detail
+    if error.subject and error.code != "parsing_data":  # which has no subject
+        body["subject"] = error.subject
+    if error.arguments:
+        body["args"] = error.arguments
+    if instance:
+        body["instance"] = instance
+    if error.faults:
+        body["faults"] = [_fault(fault) for fault in error.faults]
+    headers = (("Allow", ", ".join(allow)),) if error.status == 405 else ()
+    if error.status == 503:
+        headers = (("Retry-After", _RETRY_AFTER),)
+    return json_answer(body, status=error.status, headers=headers)
+
+
+def failure_answer(error: Exception, subject: str) -> Answer:
+    """The answer to anything that is not the client's doing; what happened goes to the log under ``instance``.
+
+    A busy store is ``server_busy``; a broken one tells what is wrong with it, since only its operator can help; of
+    any other exception nothing is told.
+    """
+    if isinstance(error, StorageBusy):
+        return error_answer(RegistryError("server_busy", subject=subject, detail=str(error)))
+    instance = str(uuid.uuid4())
+    _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
+    detail = str(error) if isinstance(error, SignalbookError) else ""
+    return error_answer(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
+
+
+def _fault(fault: Finding) -> JSONObject:
+    body = {"path": fault.path, "rule": fault.rule, "message": fault.message}
+    return body if fault.severity == "error" else {**body, "severity": fault.severity}

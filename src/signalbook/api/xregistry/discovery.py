@@ -1,0 +1,19 @@
+"""Host-based discovery (core/spec.md "xRegistry Discovery", R140)."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from signalbook.api.urls import base_url
+from signalbook.settings import Settings
+
+
+def routes(settings: Settings) -> list[Route]:
+    """``/.well-known/xregistry`` at the root of the host: which registries are here."""
+
+    async def registries(request: Request) -> Response:
+        return JSONResponse({"registries": [f"{base_url(request.scope, settings)}/"]})
+
+    return [Route("/.well-known/xregistry", registries)]

@@ -1,0 +1,64 @@
+"""The door as an ASGI application: reads the request, runs it in the right place, sends the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from starlette.types import Receive, Scope, Send
+
+from signalbook.api.answers import Answer, send_answer
+from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.errors import error_answer, failure_answer
+from signalbook.api.workers import Workers
+from signalbook.api.xregistry import handlers
+from signalbook.api.xregistry.requests import WRITES, Request, read_request
+from signalbook.engine.engine import Engine
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+
+
+class Door:
+    """The xRegistry API at the path it is mounted at.
+
+    ``direct`` answers reads of single entities on the event loop: right for a store that answers from this process's
+    own memory and disk in microseconds, wrong for one across a network.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings, workers: Workers, *, direct: bool) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._workers = workers
+        self._direct = direct
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(scope, receive)
+        except Disconnected:
+            return
+        except RegistryError as error:
+            answer = error_answer(error)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            answer = failure_answer(error, scope["path"])
+        await send_answer(answer, scope, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        body = b""
+        if scope["method"] in WRITES:
+            body = await read_body(scope, receive, self._settings.max_body_bytes, scope["path"])
+        request = read_request(scope, body, self._settings)
+        work = partial(self._run, request)
+        if request.is_write:
+            return await self._workers.write(work)
+        return work() if self._direct and request.is_small else await self._workers.read(work)
+
+    def _run(self, request: Request) -> Answer:
+        try:
+            return handlers.answer(self._engine, request)
+        except RegistryError as error:
+            if error.status != 405:
+                raise
+            return error_answer(error, allow=handlers.allowed(self._engine, request))

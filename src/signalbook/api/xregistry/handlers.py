@@ -1,0 +1,84 @@
+"""What the door does with a request: parse, run, render. One function per kind of request."""
+
+from __future__ import annotations
+
+from signalbook.api.answers import Answer, json_answer
+from signalbook.api.xregistry import flags, paths, rendering
+from signalbook.api.xregistry.requests import Request
+from signalbook.engine import capabilities
+from signalbook.engine.engine import Engine
+from signalbook.engine.view import View
+from signalbook.errors import RegistryError
+from signalbook.values import JSONObject
+
+
+def answer(engine: Engine, request: Request) -> Answer:
+    """The answer to any request. Raises ``RegistryError``; then nothing has changed."""
+    if request.is_write:
+        return write(engine, request)
+    with engine.reading() as view:
+        check(view, request)
+        return options(view, request) if request.method == "OPTIONS" else read(view, request)
+
+
+def write(engine: Engine, request: Request) -> Answer:
+    """Execute the command in one transaction, and render the answer before it commits (R22)."""
+    request.prepare()
+    with engine.writing() as session:
+        check(session.view, request)
+        result = session.execute(request.command(session.view))
+        return rendering.written(session, request, result)
+
+
+def read(view: View, request: Request) -> Answer:
+    """GET of an entity or a collection, or of what lies beside them."""
+    if request.path.name:
+        return rendering.limited(json_answer(_named(view, request)), request)
+    if request.document_type(view) is not None:
+        return rendering.document(view, request, request.path.target)
+    return rendering.shown(view, request, request.path.target)
+
+
+def options(view: View, request: Request) -> Answer:
+    """What may be done at this path (R138)."""
+    allow = ", ".join(request.path.methods(view.model))
+    return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+
+
+def check(view: View, request: Request) -> None:
+    """The path exists and takes the method, and the server speaks the version asked for.
+
+    Raises ``not_found``, ``malformed_id``, ``not_available``, ``action_not_supported``, ``details_required``,
+    ``unsupported_specversion``.
+    """
+    path, query = request.path, request.query.supported(view.capabilities)
+    paths.check(path, view.model)
+    flags.check_specversion(query.specversion, view.capabilities["specversions"], subject=path.text)
+    if request.method not in path.methods(view.model):
+        if request.method == "PATCH" and path.type(view.model) is not None:
+            raise RegistryError("details_required", subject=str(path.target))
+        raise RegistryError("action_not_supported", subject=path.text, action=request.method)
+    if path.name and path.name != ".xregistry":
+        capabilities.require_available(view.capabilities, path.name)
+
+
+def _named(view: View, request: Request) -> JSONObject:
+    match request.path.name:
+        case "model":
+            return view.model.document
+        case "modelsource":
+            return view.modelsource()
+        case "capabilities":
+            return view.capabilities
+        case "capabilitiesoffered":
+            return capabilities.offered()
+        case "export":
+            return view.export(request.options(view, request.path.target))
+        case _:
+            return {"registries": [f"{request.base_url}/"]}
+
+
+def allowed(engine: Engine, request: Request) -> tuple[str, ...]:
+    """The methods of the request's path, to go with 405."""
+    with engine.reading() as view:
+        return request.path.methods(view.model)

@@ -1,0 +1,88 @@
+"""Answers of the door: what was read or written, as status, headers and body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote
+
+from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.api.xregistry import headers
+from signalbook.api.xregistry.requests import Request
+from signalbook.engine.changes import Result
+from signalbook.engine.engine import Session
+from signalbook.engine.view import Document, View
+from signalbook.errors import RegistryError
+from signalbook.xid import Kind, Xid
+
+_MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
+_URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
+# Documents come from clients: a browser shall neither guess at them nor run them as part of this site (R317).
+_UNTRUSTED: Final[tuple[Header, ...]] = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "sandbox; default-src 'none'"),
+)
+
+
+def shown(view: View, request: Request, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()) -> Answer:
+    """An entity or collection as metadata."""
+    options = request.options(view, xid)
+    value = view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
+    return limited(json_answer(value, status=status, headers=extra), request)
+
+
+def document(view: View, request: Request, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()) -> Answer:
+    """A Resource's or Version's document, or the way to it (R156-R161)."""
+    found = view.document(xid, request.options(view, xid))
+    own = _document_headers(found, xid)
+    if found.url is not None and status == 200:
+        location = ("Location", quote(found.url, safe=_URI_SAFE))
+        return Answer(status=303, headers=(location, *extra, *own))
+    return limited(Answer(status=status, headers=(*extra, *own), body=found.content), request)
+
+
+def written(session: Session, request: Request, result: Result) -> Answer:
+    """The answer to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
+    view, path = session.view, request.path
+    told = (("xRegistry-xregcorrelationid", session.correlationid),) if result.changes else ()
+    if request.method == "DELETE":
+        return Answer(status=204, headers=told)
+    if path.name:
+        value = view.capabilities if path.name == "capabilities" else view.modelsource()
+        return limited(json_answer(value, headers=told), request)
+    if path.target.is_collection or (request.method == "POST" and path.target.kind in (Kind.REGISTRY, Kind.GROUP)):
+        value = view.processed(path.target, result.processed, request.options(view, path.target))
+        return limited(json_answer(value, headers=told), request)
+    render = shown if request.document_type(view) is None else document
+    status = 201 if result.created else 200
+    return render(view, request, result.target, status=status, extra=(*told, *_locations(view, request, result)))
+
+
+def limited(answer: Answer, request: Request) -> Answer:
+    """``answer`` if it is not too large to be sent (R203)."""
+    limit = request.settings.max_response_bytes
+    if len(answer.body) <= limit:
+        return answer
+    detail = f"it has {len(answer.body)} bytes and {limit} are allowed; ask for parts of it, or inline less"
+    raise RegistryError("too_large", subject=request.path.text, detail=detail)
+
+
+def _locations(view: View, request: Request, result: Result) -> Iterator[Header]:
+    """Where a new entity is (R151), and which Version a write to a Resource or Version made (R152, GAP 9)."""
+    if result.created:
+        kind = view.model.resource_type(result.target)
+        details = "$details" if request.path.details and kind is not None and kind.hasdocument else ""
+        yield "Location", f"{request.base_url}{result.target}{details}"
+    if result.version is not None and request.path.target.kind in (Kind.RESOURCE, Kind.VERSION):
+        yield "Content-Location", f"{request.base_url}{result.version}"
+
+
+def _document_headers(found: Document, xid: Xid) -> Iterator[Header]:
+    if found.contenttype is not None:
+        # What cannot be a header value is shown as no more than bytes.
+        safe = _MEDIA_TYPE.fullmatch(found.contenttype)
+        yield "Content-Type", found.contenttype if safe else "application/octet-stream"
+    yield "Content-Disposition", xid.resource_id
+    yield from _UNTRUSTED
+    yield from headers.write(found.attributes, found.type)

@@ -1,0 +1,134 @@
+"""One HTTP request as a value, and the command it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from starlette.types import Scope
+
+from signalbook.api.urls import base_url
+from signalbook.api.xregistry import flags, headers, paths
+from signalbook.engine import inline
+from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Method
+from signalbook.engine.view import View, ViewOptions
+from signalbook.errors import RegistryError
+from signalbook.model import ResourceType
+from signalbook.settings import Settings
+from signalbook.values import JSON, JSONError, parse_json
+from signalbook.xid import Kind, Xid
+
+WRITES: Final = frozenset(method.value for method in Method)
+_ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.META, Kind.VERSIONS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to the door. ``headers`` have lower-case names and one character per byte in their values."""
+
+    method: str
+    path: paths.Path
+    query: flags.Query = flags.NOTHING
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    base_url: str = ""
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it may change something."""
+        return self.method in WRITES
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it reads one entity with nothing beneath it, so that it takes a few point reads."""
+        query, target = self.query, self.path.target
+        return not (query.inline or query.collections or target.is_collection or self.path.name == "export")
+
+    @cached_property
+    def json(self) -> JSON:
+        """The decoded body, None if there is none. Raises ``parsing_data`` (R20)."""
+        if not self.body:
+            return None
+        try:
+            return parse_json(self.body, max_depth=self.settings.max_depth)
+        except JSONError as error:
+            raise RegistryError("parsing_data", subject=self.path.text, error_detail=str(error)) from None
+
+    def prepare(self) -> None:
+        """Do now what needs neither model nor transaction: decode a body that can only be JSON."""
+        if (
+            self.is_write
+            and not self._is_delete_of_one
+            and (self.path.target.kind in _ALWAYS_JSON or self.path.details)
+        ):
+            _ = self.json
+
+    def document_type(self, view: View) -> ResourceType | None:
+        """The Resource type if the request speaks of a document, None if it speaks of metadata (R153, R154, R273)."""
+        return None if self.path.details or self.query.doc else self.path.type(view.model)
+
+    def options(self, view: View, shown: Xid) -> ViewOptions:
+        """How to show ``shown`` in the answer. Raises ``bad_inline``, ``inline_noninlineable``."""
+        query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
+        return ViewOptions(
+            base_url=self.base_url,
+            inline=inline.parse(query.inline, shown, view.model, subject=self.path.text),
+            doc=query.doc,
+            binary=query.binary,
+            collections=query.collections,
+            max_bytes=self.settings.max_response_bytes,
+        )
+
+    def command(self, view: View) -> Command | ConfigCommand:
+        """The command of a write. Raises ``RegistryError`` for flags, headers or a body that cannot be read."""
+        method, path = Method(self.method), self.path
+        if path.name:
+            return ConfigCommand(name=path.name, method=method, body=self.json)
+        kind = path.type(view.model)
+        query = self.query.supported(view.capabilities)
+        written = query.for_write(view.capabilities, path.target)
+        if method is Method.DELETE:
+            body = None if self._is_delete_of_one else self.json
+            return Command(method=method, target=path.target, body=body, flags=written)
+        if kind is not None and not path.details:
+            return Command(method=method, target=path.target, document=self._document(kind), flags=written)
+        headers.refuse(self.headers, subject=path.text)
+        return Command(method=method, target=path.target, body=self.json, flags=written)
+
+    @property
+    def _is_delete_of_one(self) -> bool:
+        return self.method == "DELETE" and not self.path.target.is_collection
+
+    def _document(self, type: ResourceType) -> DocumentBody:
+        attributes = headers.read(self.headers, type, subject=self.path.text)
+        url = f"{type.singular}url"
+        if self.body and attributes.get(url) is not None:
+            detail = "a document kept elsewhere comes with an empty body"
+            raise RegistryError(
+                "extra_xregistry_header", subject=self.path.text, name=f"xRegistry-{url}", error_detail=detail
+            )
+        contenttype = next((value for name, value in self.headers if name == "content-type"), None)
+        return DocumentBody(content=self.body, contenttype=contenttype, attributes=attributes)
+
+
+def read_request(scope: Scope, body: bytes, settings: Settings) -> Request:
+    """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or flags that are none."""
+    path = paths.parse(_path(scope))
+    return Request(
+        method="GET" if scope["method"] == "HEAD" else scope["method"],
+        path=path,
+        query=flags.parse(scope["query_string"], subject=path.text),
+        headers=tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]),
+        body=body,
+        base_url=base_url(scope, settings),
+        settings=settings,
+    )
+
+
+def _path(scope: Scope) -> str:
+    """The path below the door, still percent-encoded."""
+    raw = scope.get("raw_path") or scope["path"].encode("utf-8")
+    text: str = raw.decode("latin-1").partition("?")[0]
+    return text.removeprefix(scope.get("root_path", ""))
