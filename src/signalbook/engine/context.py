@@ -30,12 +30,11 @@ class Problems:
         """Begin a block whose error is to be kept."""
 
     def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """Keep the block's error; with ``MAX_ERRORS`` of them there is no going on."""
+        """Keep the block's error, unless there are ``MAX_ERRORS`` already."""
         if not isinstance(error, RegistryError):
             return False
-        self.errors.append(error)
-        if len(self.errors) >= MAX_ERRORS:
-            self.raise_any()
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(error)
         return True
 
     def raise_any(self) -> None:

@@ -6,7 +6,7 @@ Only structure is looked at here (maps are maps, ids are ids, types exist); valu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -16,6 +16,7 @@ from signalbook.model import GroupType, Model, ResourceType
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid, XidError, check_id
 
+_DEFAULT: Final = ("defaultversionid", "defaultversionsticky")
 _RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
 
 
@@ -122,6 +123,13 @@ class _Reading:
     def target(self) -> Xid:
         return self.command.target
 
+    @property
+    def _root(self) -> Xid | None:
+        """The one entity the request is about, if it is one (a Resource for its meta and Versions too)."""
+        if self.target.is_collection or (self.command.method is Method.POST and self.target.kind is not Kind.RESOURCE):
+            return None
+        return Xid(self.target.parts[:4])
+
     def intent(self) -> Intent:
         for position in range(1, len(self.target.parts), 2):
             entry_id(Xid(self.target.parts[:position]), self.target.parts[position])
@@ -149,7 +157,7 @@ class _Reading:
                 rest[name] = value
         return Intent(
             mode=self.mode,
-            body=None if only_maps else _without(rest, self.model.groups),
+            body=None if only_maps else self.kept(self.target, _without(rest, self.model.groups), "registryid"),
             groups=tuple(groups),
             processed=tuple(g.xid for g in groups) if only_maps else (),
         )
@@ -172,7 +180,7 @@ class _Reading:
             xid=xid,
             type=kind,
             mode=self.mode,
-            body=None if only_maps else _without(rest, kind.resources),
+            body=None if only_maps else self.kept(xid, _without(rest, kind.resources), f"{kind.singular}id"),
             resources=tuple(resources),
         )
 
@@ -212,17 +220,35 @@ class _Reading:
         explicit: bool = False,
     ) -> ResourceIntent:
         group = self.model.groups[xid.group_type]
+        kind = group.resources[xid.resource_type]
+        own = f"{kind.singular}id"
+        ids = (own, "versionid") if self.target.kind is Kind.VERSION else (own,)
         return ResourceIntent(
             xid=xid,
-            type=group.resources[xid.resource_type],
+            type=kind,
             group=group,
             mode=Mode.MERGE if document is not None else self.mode,
-            attributes=attributes,
+            attributes=None if attributes is None else self.kept(xid, attributes, own),
             document=document,
-            meta=meta,
-            versions=versions,
+            meta=None if meta is None else self.kept(xid, meta, own, *_DEFAULT),
+            versions=tuple(replace(version, body=self.kept(xid, version.body, *ids)) for version in versions),
             explicit=explicit,
         )
+
+    def kept(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
+        """``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the target.
+
+        Every ``<RESOURCE>id`` in the request for one Resource is that Resource's own, its meta's and Versions' too.
+        """
+        ignored = self.command.flags.ignore
+        if not ignored:
+            return body
+        drop: set[str] = {
+            name for name in ("epoch", *_DEFAULT) if name in ignored and (name == "epoch" or name in names)
+        }
+        if "id" in ignored and xid == self._root:
+            drop |= {name for name in names if name not in _DEFAULT}
+        return {name: value for name, value in body.items() if name not in drop}
 
     def wrap(self, *resources: ResourceIntent, group: GroupIntent | None = None, collection: bool = False) -> Intent:
         """An intent about Resources of one Group, whose own attributes are left alone."""
@@ -273,10 +299,7 @@ class _Reading:
     def version_collection(self) -> Intent:
         versions = self.versions(self.target, self.body())
         about = self.about(self.target.resource, versions=versions, explicit=True)
-        intent = self.wrap(about)
-        return Intent(
-            mode=intent.mode, groups=intent.groups, processed=tuple(self.target / str(v.id) for v in versions)
-        )
+        return replace(self.wrap(about), processed=tuple(self.target / str(v.id) for v in versions))
 
     def one_version(self) -> Intent:
         document = self.command.document

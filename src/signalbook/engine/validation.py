@@ -19,7 +19,7 @@ from signalbook.values import JSON, JSONObject
 def check_formats(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
     """Validate the documents this request wrote against their ``format`` (R252-R255).
 
-    Sets ``formatvalidated`` and its reason. Raises ``format_violation`` and, under ``strictvalidation``,
+    Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
     ``format_unknown`` or ``format_external``.
     """
     if not type.validateformat:
@@ -28,7 +28,6 @@ def check_formats(resource: ResourceDraft, type: ResourceType, context: Context)
         if version.touched and version.attributes.get("format"):
             with context.problems:
                 version.attributes = {**version.attributes, **_outcome(version, type, context)}
-    context.problems.raise_any()
 
 
 def check_matching(resource: ResourceDraft, type: ResourceType) -> None:
