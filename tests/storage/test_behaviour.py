@@ -2,17 +2,427 @@
 
 from __future__ import annotations
 
-from signalbook.storage.base import Row, Store
-from signalbook.values import now
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from signalbook.storage.base import DuplicateId, Row, StorageError, Store, Writer
+from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 
+STAMP = datetime(2030, 12, 19, 6, 0, 0, 123456, tzinfo=UTC)
+GROUP = Xid.parse("/groups/g")
+RESOURCE = Xid.parse("/groups/g/things/t")
+# Names below a Resource in code point order of the folded ids: digits, then _, then letters.
+CHILDREN = [("notes", "z"), *(("versions", name) for name in ("10", "2", "_", "a", "B", "c"))]
 
-def test_a_row_comes_back_equal(store: Store) -> None:
-    stamp = now()
+
+def a_row(key: int, parent: int, xid: Xid, **more: Any) -> Row:
+    return Row(key=key, parent=parent, xid=xid, epoch=1, createdat=STAMP, modifiedat=STAMP, **more)
+
+
+def plant(writer: Writer, parent: Row | None, xids: Sequence[Xid], **more: Any) -> list[Row]:
+    """Insert rows with these xids below ``parent``."""
+    keys = writer.reserve(len(xids))
+    rows = [a_row(key, parent.key if parent else 0, xid, **more) for key, xid in zip(keys, xids, strict=True)]
+    writer.insert(rows)
+    return rows
+
+
+def plant_things(writer: Writer, ids: Sequence[str], **more: Any) -> list[Row]:
+    """A Registry with one Group and these Resources."""
+    (root,) = plant(writer, None, [ROOT])
+    (group,) = plant(writer, root, [GROUP])
+    return plant(writer, group, [GROUP / "things" / name for name in ids], **more)
+
+
+def plant_version(writer: Writer, resource: Row, name: str, content: bytes | None) -> Row:
+    if content is not None:
+        writer.put_documents({digest(content): content})
+    document = None if content is None else digest(content)
+    return plant(writer, resource, [resource.xid / "versions" / name], document=document)[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"attributes": {"text": "é 中 \0 \"'", "n": 2**63 - 1, "f": 0.1, "deep": {"a": [1, None, True]}}},
+        {"defaultversionid": "V1", "defaultversionsticky": True, "versioncounter": 2**40},
+        {"xref": Xid.parse("/groups/h/things/Other")},
+        {"ancestorid": "v0", "document": digest(b"")},
+        {"createdat": datetime.min.replace(tzinfo=UTC), "modifiedat": datetime.max.replace(tzinfo=UTC)},
+    ],
+)
+def test_a_row_comes_back_equal(store: Store, values: JSONObject) -> None:
+    row = replace(a_row(7, 3, RESOURCE), **values)
     with store.write() as writer:
-        (key,) = writer.reserve(1)
-        row = Row(key=key, parent=0, xid=ROOT, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"a": [1, None]})
         writer.insert([row])
     with store.read() as reader:
-        assert reader.get(ROOT) == row
-        assert reader.get(Xid(("groups", "g"))) is None
+        assert reader.get(RESOURCE) == row
+
+
+def test_timestamps_of_other_zones_are_the_same_instant(store: Store) -> None:
+    elsewhere = STAMP.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    with store.write() as writer:
+        writer.insert([replace(a_row(1, 0, ROOT), createdat=elsewhere)])
+        row = writer.get(ROOT)
+    assert row is not None
+    assert (row.createdat, row.createdat.tzinfo) == (STAMP, UTC)
+
+
+def test_an_xid_is_found_in_its_exact_case_only(store: Store) -> None:
+    with store.write() as writer:
+        plant_things(writer, ["Thing"])
+        assert writer.get(GROUP / "things" / "Thing") is not None
+        assert writer.get(GROUP / "things" / "thing") is None
+
+
+def test_get_many_answers_what_there_is(store: Store) -> None:
+    with store.write() as writer:
+        rows = plant_things(writer, [f"t{n}" for n in range(3000)])
+        wanted = [row.xid for row in rows]
+        assert writer.get_many([*wanted, GROUP / "things" / "none"]) == dict(zip(wanted, rows, strict=True))
+        assert writer.get_many([]) == {}
+
+
+def test_children_come_by_parent_type_and_folded_id(store: Store) -> None:
+    with store.write() as writer:
+        one, two = plant_things(writer, ["one", "two"])
+        expected = [resource.xid / type / name for resource in (one, two) for type, name in CHILDREN]
+        for resource in (two, one):
+            plant(writer, resource, [resource.xid / type / name for type, name in reversed(CHILDREN)])
+        assert [row.xid for row in writer.children([two.key, one.key, one.key])] == expected
+        assert [row.xid for row in writer.children([two.key], "notes")] == [two.xid / "notes" / "z"]
+        assert list(writer.children([], "notes")) == []
+
+
+def test_children_by_ids_in_any_case(store: Store) -> None:
+    with store.write() as writer:
+        rows = plant_things(writer, ["A", "b", "c"])
+        parent = rows[0].parent
+        assert list(writer.children([parent], "things", ids=["a", "B", "nope"])) == rows[:2]
+        assert list(writer.children([parent], ids=["C"])) == rows[2:]
+        assert list(writer.children([parent], "things", ids=[])) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "limit", "expected"),
+    [
+        (None, 2, ["a", "B"]),
+        ("b", 2, ["c", "d"]),
+        ("B", None, ["c", "d"]),
+        ("bb", 1, ["c"]),
+        ("d", 5, []),
+        (None, 0, []),
+    ],
+)
+def test_children_page_by_page(store: Store, after: str | None, limit: int | None, expected: list[str]) -> None:
+    with store.write() as writer:
+        parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
+        page = writer.children([parent], "things", after=after, limit=limit)
+        assert [row.xid.id for row in page] == expected
+
+
+@pytest.mark.parametrize(("parents", "type"), [([1, 2], "things"), ([1], None), ([], "things")])
+def test_paging_needs_one_collection(store: Store, parents: list[int], type: str | None) -> None:
+    with store.read() as reader, pytest.raises(ValueError, match="one parent"):
+        reader.children(parents, type, after="a")
+
+
+@pytest.mark.parametrize("limit", [None, 999, 1000, 1001, 2500, 9999])
+@pytest.mark.parametrize("several", [False, True])
+def test_children_of_many_batches(store: Store, limit: int | None, several: bool) -> None:
+    with store.write() as writer:
+        rows = plant_things(writer, [f"t{n:05}" for n in range(2400)])
+        below = plant(writer, rows[0], [rows[0].xid / "versions" / f"{n:05}" for n in range(1200)])
+        parents = [rows[0].parent, rows[0].key, rows[1].key] if several else [rows[0].parent]
+        expected = [*rows, *below] if several else rows
+        assert list(writer.children(parents, limit=limit)) == expected[:limit]
+
+
+def test_reading_on_while_children_stream(store: Store) -> None:
+    with store.write() as writer:
+        rows = plant_things(writer, [f"t{n:05}" for n in range(2200)])
+        plant(writer, rows[2100], [rows[2100].xid / "versions" / "1"])
+    with store.read() as reader:
+        streams = zip(reader.children([rows[0].parent]), reader.children([rows[0].parent]), strict=True)
+        found = [[v.xid.id for v in reader.children([one.key])] for one, other in streams if one == other]
+    assert found == [[]] * 2100 + [["1"]] + [[]] * 99
+
+
+def test_children_end_with_their_transaction(store: Store) -> None:
+    with store.write() as writer:
+        parent = plant_things(writer, [f"t{n}" for n in range(1100)])[0].parent
+    with store.read() as reader:
+        unread = reader.children([parent])
+        begun = reader.children([parent])
+        assert len([next(begun) for _ in range(1050)]) == 1050
+    for stream in (unread, begun):
+        with pytest.raises(StorageError, match="over"):
+            list(stream)
+
+
+def test_counts_by_parent_and_type(store: Store) -> None:
+    with store.write() as writer:
+        one, two, three = plant_things(writer, ["a", "b", "c"])
+        plant(writer, one, [one.xid / "versions" / "1", one.xid / "versions" / "2"])
+        plant(writer, one, [one.xid / "notes" / "1"])
+        plant(writer, two, [two.xid / "versions" / "1"])
+        expected = {(one.key, "versions"): 2, (one.key, "notes"): 1, (two.key, "versions"): 1}
+        assert writer.counts([one.key, two.key, three.key]) == expected
+        assert writer.counts([]) == {}
+
+
+def test_referrers_are_those_whose_xref_is_the_target(store: Store) -> None:
+    with store.write() as writer:
+        plain = plant_things(writer, ["plain"])[0]
+        xids = [GROUP / "things" / name for name in ("b", "A")]
+        b, a = (replace(plain, key=plain.key + n, xid=xid, xref=plain.xid) for n, xid in enumerate(xids, 1))
+        writer.insert([b, a])
+        assert writer.referrers(plain.xid) == [a, b]
+        assert writer.referrers(a.xid) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\r\n\xff", bytes(range(256)) * 4096], ids=["empty", "bytes", "1 MiB"])
+def test_documents_come_back_exactly(store: Store, content: bytes) -> None:
+    with store.write() as writer:
+        plant_version(writer, plant_things(writer, ["t"])[0], "1", content)
+    with store.read() as reader:
+        assert reader.documents([digest(content), digest(b"other")]) == {digest(content): content}
+        assert reader.documents([]) == {}
+
+
+def write(store: Store, action: Callable[[Writer], object]) -> None:
+    with store.write() as writer:
+        action(writer)
+
+
+def kept(store: Store, *contents: bytes) -> list[bytes]:
+    with store.read() as reader:
+        return sorted(reader.documents([digest(content) for content in contents]).values())
+
+
+def test_a_document_goes_with_the_last_row_that_names_it(store: Store) -> None:
+    with store.write() as writer:
+        first, second = plant_things(writer, ["a", "b"])
+        for resource, name, content in ((first, "1", b"shared"), (first, "2", b"own"), (second, "1", b"shared")):
+            plant_version(writer, resource, name, content)
+    with store.write() as writer:
+        writer.delete([first.key])
+    assert kept(store, b"shared", b"own") == [b"shared"]
+    with store.write() as writer:
+        writer.delete([second.key])
+    assert kept(store, b"shared", b"own") == []
+
+
+def test_a_replaced_document_goes(store: Store) -> None:
+    with store.write() as writer:
+        resource = plant_things(writer, ["t"])[0]
+        one = plant_version(writer, resource, "1", b"one")
+        two = plant_version(writer, resource, "2", b"two")
+    with store.write() as writer:
+        writer.put_documents({digest(b"new"): b"new"})
+        writer.update([replace(one, document=digest(b"two")), replace(two, document=digest(b"new"))])
+    assert kept(store, b"one", b"two", b"new") == [b"new", b"two"]
+    with store.write() as writer:
+        writer.update([replace(one, document=None), replace(two, epoch=2, document=digest(b"new"))])
+    assert kept(store, b"one", b"two", b"new") == [b"new"]
+
+
+def test_a_document_may_change_hands_within_a_transaction(store: Store) -> None:
+    with store.write() as writer:
+        resource = plant_things(writer, ["t"])[0]
+        old = plant_version(writer, resource, "1", b"same")
+    with store.write() as writer:
+        writer.delete([old.key])
+        plant(writer, resource, [resource.xid / "versions" / "2"], document=digest(b"same"))
+    assert kept(store, b"same") == [b"same"]
+
+
+def test_a_document_nobody_names_is_not_kept(store: Store) -> None:
+    with store.write() as writer:
+        writer.put_documents({digest(b"stray"): b"stray", digest(b"later"): b"later"})
+        plant(writer, None, [ROOT], document=digest(b"later"))
+    assert kept(store, b"stray", b"later") == [b"later"]
+
+
+def test_very_many_documents_go_at_once(store: Store) -> None:
+    contents = {digest(str(n).encode()): str(n).encode() for n in range(10_500)}
+    with store.write() as writer:
+        keeper, gone = plant_things(writer, ["keeper", "gone"])
+        writer.put_documents(contents)
+        keys = writer.reserve(len(contents))
+        named = zip(keys, contents, strict=True)
+        writer.insert([a_row(k, gone.key, gone.xid / "versions" / str(k), document=d) for k, d in named])
+        plant_version(writer, keeper, "1", b"1")
+    with store.write() as writer:
+        writer.delete([gone.key])
+    with store.read() as reader:
+        assert reader.documents(list(contents)) == {digest(b"1"): b"1"}
+
+
+def test_config_and_its_epoch(store: Store) -> None:
+    with store.write() as writer:
+        assert (writer.config("modelsource"), writer.config_epoch("modelsource")) == (None, 0)
+        for value in ({"groups": {"a": [1.5, "é\0"]}}, {}, None, {"b": 1}):
+            writer.put_config("modelsource", value)
+            assert writer.config("modelsource") == value
+        assert writer.config_epoch("modelsource") == 4
+        assert writer.config_epoch("capabilities") == 0
+
+
+def test_outbox_in_commit_order(store: Store) -> None:
+    for correlation in ("c1", "c2"):
+        with store.write() as writer:
+            writer.append([{"n": 1}, {"n": "é\0"}], time=STAMP, correlationid=correlation)
+            writer.append([], time=STAMP, correlationid=correlation)
+    with store.read() as reader:
+        records = reader.outbox()
+        assert [(r.correlationid, r.change["n"]) for r in records] == [
+            ("c1", 1),
+            ("c1", "é\0"),
+            ("c2", 1),
+            ("c2", "é\0"),
+        ]
+        assert [r.position for r in records] == sorted({r.position for r in records})
+        assert {r.time for r in records} == {STAMP}
+        assert reader.outbox(records[0].position, limit=2) == records[1:3]
+        assert reader.outbox(records[-1].position) == []
+
+
+def test_reserved_keys_are_never_given_twice(store: Store) -> None:
+    given: list[int] = []
+    for count in (3, 0, 1):
+        with store.write() as writer:
+            given += writer.reserve(count)
+            given += writer.reserve(2)
+    assert given == sorted(set(given))
+    assert min(given) > 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "culprit"),
+    [(["new", "old"], "old"), (["OLD"], "OLD"), (["x", "y", "X"], "X"), (["a", "a"], "a")],
+)
+def test_a_sibling_with_the_same_id_in_any_case_is_refused(store: Store, ids: list[str], culprit: str) -> None:
+    """R25"""
+    with store.write() as writer:
+        old = plant_things(writer, ["old"])[0]
+        group = writer.get(GROUP)
+    with pytest.raises(DuplicateId) as caught:
+        write(store, lambda writer: plant(writer, group, [GROUP / "things" / name for name in ids]))
+    assert caught.value.xid == GROUP / "things" / culprit
+    with store.read() as reader:
+        assert list(reader.children([old.parent])) == [old]
+
+
+def test_the_same_id_elsewhere_is_fine(store: Store) -> None:
+    with store.write() as writer:
+        one, two = plant_things(writer, ["one", "two"])
+        cousins = [one.xid / "versions" / "v", one.xid / "notes" / "V", two.xid / "versions" / "v"]
+        for parent, xid in zip((one, one, two), cousins, strict=True):
+            plant(writer, parent, [xid])
+        assert len(list(writer.children([one.key, two.key]))) == 3
+
+
+def test_an_update_replaces_all_but_the_identity(store: Store) -> None:
+    with store.write() as writer:
+        rows = plant_things(writer, ["a", "b"], attributes={"old": 1})
+        changed = [replace(row, epoch=9, attributes={"new": 2}, versioncounter=4, ancestorid="x") for row in rows]
+        writer.update(changed)
+        writer.update([])
+        assert list(writer.children([rows[0].parent])) == changed
+
+
+def test_updating_what_is_not_stored_fails(store: Store) -> None:
+    with store.write() as writer:
+        row = plant_things(writer, ["a"])[0]
+    with pytest.raises(StorageError, match="not stored"):
+        write(store, lambda writer: writer.update([replace(row, epoch=2), replace(row, key=12345)]))
+    with store.read() as reader:
+        assert reader.get(row.xid) == row
+
+
+def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
+    with store.write() as writer:
+        one, two = plant_things(writer, ["one", "two"])
+        for resource in (one, two):
+            plant(writer, resource, [resource.xid / "versions" / str(n) for n in range(3)])
+        writer.delete([one.key, one.key, 999_999])
+        writer.delete([])
+        assert writer.get(one.xid) is None
+        assert writer.get(one.xid / "versions" / "1") is None
+        assert writer.counts([one.parent, one.key, two.key]) == {(one.parent, "things"): 1, (two.key, "versions"): 3}
+
+
+def test_many_rows_at_once(store: Store) -> None:
+    with store.write() as writer:
+        rows = plant_things(writer, [f"t{n}" for n in range(20_000)])
+        writer.update([replace(row, epoch=2) for row in rows])
+        assert sum(row.epoch for row in writer.children([rows[0].parent], "things")) == 40_000
+        writer.delete([row.key for row in rows[1:]])
+        assert writer.counts([rows[0].parent]) == {(rows[0].parent, "things"): 1}
+
+
+def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
+    def fail(writer: Writer) -> None:
+        plant_version(writer, plant_things(writer, ["t"])[0], "1", b"doc")
+        writer.put_config("modelsource", {})
+        writer.append([{}], time=STAMP, correlationid="c")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write(store, fail)
+    with store.read() as reader:
+        assert (reader.get(ROOT), reader.documents([digest(b"doc")]), reader.outbox()) == (None, {}, [])
+        assert reader.config_epoch("modelsource") == 0
+
+
+def test_a_swallowed_failure_is_not_committed(store: Store) -> None:
+    def swallow(writer: Writer) -> None:
+        row = plant_things(writer, ["t"])[0]
+        with pytest.raises(DuplicateId):
+            writer.insert([replace(row, key=row.key + 1)])
+
+    with pytest.raises(StorageError, match="earlier failure"):
+        write(store, swallow)
+    with store.read() as reader:
+        assert reader.get(ROOT) is None
+
+
+def test_a_reader_sees_one_instant(store: Store) -> None:
+    with store.write() as writer:
+        plant_things(writer, ["t"])
+    with store.read() as before:
+        assert before.config_epoch("modelsource") == 0
+        with store.write() as writer:
+            writer.put_config("modelsource", {})
+            writer.delete([row.key for row in writer.children([0])])
+            assert before.get(ROOT) is not None
+        assert before.get(RESOURCE) is not None
+        assert before.config("modelsource") is None
+    with store.read() as after:
+        assert (after.get(ROOT), after.config("modelsource")) == (None, {})
+
+
+def test_a_transaction_that_is_over_answers_no_more(store: Store) -> None:
+    with store.read() as reader:
+        pass
+    with store.write() as writer:
+        pass
+    with pytest.raises(StorageError, match="over"):
+        reader.get(ROOT)
+    with pytest.raises(StorageError, match="over"):
+        writer.put_config("modelsource", {})
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    with store.read() as reader:
+        store.close()
+        assert reader.get(ROOT) is None
+    with pytest.raises(StorageError, match="closed"), store.read():
+        pass
