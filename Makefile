@@ -1,0 +1,35 @@
+# Every target sets up what it needs first; nothing is to be prepared by hand.
+.PHONY: help demo test check bench run clean
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+WORKERS ?= 2
+
+help:  ## show this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
+
+demo:  ## load real definitions, run the pipeline over real events, show the result
+	@tools/setup demo
+	$(BIN)/signalbook demo
+
+test:  ## run all tests
+	@tools/setup test
+	$(BIN)/pytest -n $(WORKERS) $(TESTS)
+
+check:  ## linter, formatter, types, and who may import whom
+	@tools/setup test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_layers.py
+
+bench:  ## measure again every figure the documentation quotes
+	@tools/setup test
+	$(BIN)/python -m benchmarks
+
+run:  ## a server on http://127.0.0.1:8080 with its data in signalbook.db
+	@tools/setup run
+	$(BIN)/signalbook serve
+
+clean:  ## remove what the other targets made
+	rm -rf .venv var .mypy_cache .pytest_cache .ruff_cache .hypothesis
