@@ -92,9 +92,9 @@ def test_get_many_answers_what_there_is(store: Store) -> None:
 def test_children_come_by_parent_type_and_folded_id(store: Store) -> None:
     with store.write() as writer:
         one, two = plant_things(writer, ["one", "two"])
-        expected = [resource.xid / type / name for resource in (one, two) for type, name in CHILDREN]
+        expected = [resource.xid / plural / name for resource in (one, two) for plural, name in CHILDREN]
         for resource in (two, one):
-            plant(writer, resource, [resource.xid / type / name for type, name in reversed(CHILDREN)])
+            plant(writer, resource, [resource.xid / plural / name for plural, name in reversed(CHILDREN)])
         assert [row.xid for row in writer.children([two.key, one.key, one.key])] == expected
         assert [row.xid for row in writer.children([two.key], "notes")] == [two.xid / "notes" / "z"]
         assert list(writer.children([], "notes")) == []

@@ -1,0 +1,84 @@
+"""Databases come to this program's schema when opened."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, inspect
+
+from signalbook.storage import open_store
+from signalbook.storage.base import StorageError
+from signalbook.storage.migrate import MIGRATIONS
+from signalbook.storage.schema import REVISION, TABLES
+from signalbook.xid import ROOT
+
+OPEN = "import sys; from signalbook.storage import open_store; open_store(sys.argv[1]).close(); print('opened')"
+
+
+@pytest.fixture
+def database(store_url: str) -> Iterator[Connection]:
+    """A connection past the store, to a database it has migrated."""
+    open_store(store_url).close()
+    engine = create_engine(store_url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def test_revision_is_the_newest_migration() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [REVISION]
+
+
+def test_migrations_end_at_the_tables(database: Connection) -> None:
+    assert compare_metadata(MigrationContext.configure(database), TABLES) == []
+
+
+def test_text_is_compared_by_code_point(database: Connection) -> None:
+    database.exec_driver_sql("INSERT INTO config VALUES ('_', 1, ''), ('a', 1, ''), ('B', 1, ''), ('é', 1, '')")
+    names = database.exec_driver_sql("SELECT name FROM config ORDER BY name").scalars().all()
+    assert names == ["B", "_", "a", "é"]
+
+
+def test_opening_again_keeps_everything(store_url: str) -> None:
+    for expected in (1, 2, 3):
+        store = open_store(store_url)
+        with store.write() as writer:
+            writer.put_config("modelsource", {})
+            assert writer.config_epoch("modelsource") == expected
+        store.close()
+
+
+@pytest.mark.parametrize("revision", ["9999", "none of ours"])
+def test_a_newer_schema_is_left_alone(store_url: str, database: Connection, revision: str) -> None:
+    database.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
+    database.commit()
+    with pytest.raises(StorageError, match=f"schema is {revision}.*update Signalbook"):
+        open_store(store_url)
+
+
+def test_several_programs_may_open_a_new_database_at_once(store_url: str) -> None:
+    command = [sys.executable, "-c", OPEN, store_url]
+    programs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [program.communicate(timeout=60)[0] for program in programs] == ["opened\n"] * 4
+    store = open_store(store_url)
+    with store.read() as reader:
+        assert reader.get(ROOT) is None
+    store.close()
+
+
+def test_a_migration_that_fails_leaves_no_table(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE outbox (of TEXT)")
+    with pytest.raises(StorageError, match="outbox already exists"):
+        open_store(url)
+    assert inspect(engine).get_table_names() == ["outbox"]
+    engine.dispose()

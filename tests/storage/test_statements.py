@@ -1,0 +1,73 @@
+"""How the databases run the statements: by index, whatever the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.dialect import Connection
+from signalbook.storage.sqlite import SQLite
+from signalbook.storage.statements import Below, Statements
+
+HOT = (
+    "get",
+    "get_many",
+    "referrers",
+    "counts",
+    "documents",
+    "named_by_rows",
+    "named_by_trees",
+    "config",
+    "config_epoch",
+)
+WRITES = ("update", "delete_trees", "sweep")
+PARAMETERS: dict[str, Any] = dict.fromkeys(
+    ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
+     "defaultversionsticky", "versioncounter", "ancestorid", "document", "after"), 0
+) | dict.fromkeys(("xids", "parents", "keys", "digests"), "[1]")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Statements, Connection]]:
+    path = tmp_path_factory.mktemp("plans") / "s.db"
+    open_store(f"sqlite:///{path}").close()
+    dialect = SQLite(Path(path), timeout=1)
+    connection = dialect.connect()
+    yield Statements(dialect), connection
+    connection.close()
+
+
+def plan(connection: Connection, sql: str, parameters: dict[str, Any]) -> str:
+    return "\n".join(str(step[3]) for step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall())
+
+
+@pytest.mark.parametrize("name", [*HOT, *WRITES])
+def test_no_statement_walks_through_a_table(explained: tuple[Statements, Connection], name: str) -> None:
+    statements, connection = explained
+    steps = plan(connection, getattr(statements, name), PARAMETERS)
+    assert "SCAN entities" not in steps
+    assert "SCAN documents" not in steps
+
+
+@pytest.mark.parametrize("parents", [(1,), (1, 2)])
+@pytest.mark.parametrize("type", [None, "t"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("limit", [None, 9])
+def test_children_come_in_the_order_of_the_index(
+    explained: tuple[Statements, Connection], parents: tuple[int, ...], type: str | None, after: bool, limit: int | None
+) -> None:
+    statements, connection = explained
+    below = Below(parents=parents, type=type, after=(1, "t", "a") if after else None, limit=limit)
+    steps = plan(connection, *statements.children(below))
+    assert "SEARCH entities USING INDEX" in steps
+    assert "TEMP B-TREE" not in steps
+
+
+def test_a_page_starts_in_the_index_where_the_last_one_ended(explained: tuple[Statements, Connection]) -> None:
+    statements, connection = explained
+    below = Below(parents=(1,), type="t", after=(1, "t", "a"), limit=9)
+    assert "(parent=? AND type=? AND folded>?)" in plan(connection, *statements.children(below))
