@@ -1,0 +1,24 @@
+"""Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf."""
+
+from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, Typed
+from signalbook.formats.registry import FormatClash, find, supported
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+
+__all__ = [
+    "Anything",
+    "Field",
+    "Format",
+    "FormatClash",
+    "ListOf",
+    "MapOf",
+    "PayloadError",
+    "Resolve",
+    "Scalar",
+    "Schema",
+    "SchemaError",
+    "Shape",
+    "Struct",
+    "Typed",
+    "find",
+    "supported",
+]

@@ -1,0 +1,165 @@
+"""What every schema format offers: schema documents and payload bytes in, values and findings out.
+
+A format is a module that keeps to the ``Format`` protocol and is named in the entry-point group ``signalbook.formats``;
+``registry.py`` finds it. Nothing here reads a network or a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, Protocol
+
+from signalbook.errors import SignalbookError
+from signalbook.formats.shape import Shape
+from signalbook.values import JSON, Finding
+
+# Given the URI or path a schema document refers to, the document's bytes, or None where there is none to be had.
+Resolve = Callable[[str], bytes | None]
+Reason = Literal["decode_error", "schema_violation", "unsupported_format"]
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+MAX_FINDINGS: Final = 100
+MAX_MESSAGE: Final = 300
+
+
+class SchemaError(SignalbookError):
+    """A schema document that cannot be used; ``findings`` says what is wrong and where in the document."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("; ".join(str(finding) for finding in self.findings))
+
+
+class PayloadError(SignalbookError):
+    """A payload its schema rejects; ``reason`` is one of domain.md K-44, ``findings`` every violation found."""
+
+    def __init__(self, reason: Reason, findings: Iterable[Finding]) -> None:
+        self.reason = reason
+        self.findings = tuple(findings)
+        super().__init__(f"{reason}: " + "; ".join(str(finding) for finding in self.findings))
+
+    def __reduce__(self) -> tuple[type[PayloadError], tuple[Reason, tuple[Finding, ...]]]:
+        return type(self), (self.reason, self.findings)
+
+
+class Typed(Protocol):
+    """A decoder from payload bytes to objects with attributes, for turning many payloads into columns.
+
+    It accepts exactly the payloads that ``Schema.decode`` accepts. What it returns follows ``Schema.shape()``:
+
+    - ``Struct``: an object with the attribute ``field.attribute`` per field; ``msgspec.UNSET`` where the payload has
+      no such member;
+    - ``ListOf``: ``list``; ``MapOf``: ``dict``;
+    - ``Anything``: ``msgspec.Raw``, the JSON text as it was sent;
+    - ``Scalar``: ``bool``, ``int``, ``float`` or ``str``; ``None`` for a JSON null.
+    """
+
+    engine: str
+
+    def decode(self, payload: Any) -> Any:
+        """The typed object. Takes ``bytes`` or ``msgspec.Raw``; raises ``PayloadError`` as ``Schema.decode`` does."""
+        ...
+
+
+class Schema(Protocol):
+    """One usable schema: a document, or the part of it that a deep link names."""
+
+    @property
+    def format(self) -> str:
+        """The format in its canonical spelling, such as ``JsonSchema/draft-07``."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the format, the document, everything it refers to, and the deep link."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What is doubtful about the document or the way it was named."""
+        ...
+
+    def decode(self, payload: bytes, content_type: str = "") -> JSON:
+        """Decode and validate; an empty ``content_type`` means the format's native encoding.
+
+        Scalars come as the Python types that ``shape.Scalar`` lists; all else is JSON-like. Raises ``PayloadError``.
+        """
+        ...
+
+    def validate(self, value: JSON) -> list[Finding]:
+        """Every violation in an already decoded value, each with its JSON Pointer; empty if it conforms."""
+        ...
+
+    def shape(self) -> Shape:
+        """The columns a conforming payload fits into."""
+        ...
+
+    def constants(self) -> Mapping[str, frozenset[JSON]]:
+        """Required top-level members with a closed set of scalar values, by name (K-30).
+
+        An object that lacks such a member, or has another value in it, does not conform; the reverse proves nothing.
+        """
+        ...
+
+    def typed(self) -> Typed | None:
+        """The typed decoder for JSON payloads, where the format has one."""
+        ...
+
+
+class Format(Protocol):
+    """A family of schema documents, such as Avro."""
+
+    name: str
+    versions: tuple[str, ...]
+
+    def canonical(self, format: str) -> str | None:
+        """``format`` in its canonical spelling, or ``None`` for a version that is not supported (G-12, G-13)."""
+        ...
+
+    def check(self, document: bytes, format: str) -> list[Finding]:
+        """What is wrong with a schema document on its own: external references are not followed (G-19)."""
+        ...
+
+    def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> Schema:
+        """The schema that ``link`` names in ``document`` (domain.md G.2; "" is the top-level one).
+
+        References to other documents go through ``resolve`` and never to a network. Raises ``SchemaError``.
+        """
+        ...
+
+
+def too_large(document: bytes) -> list[Finding]:
+    """A finding if a schema document is empty (G-23) or beyond ``MAX_DOCUMENT_BYTES``."""
+    if not document.strip():
+        return [Finding(path="", rule="empty", message="the schema document is empty")]
+    if len(document) > MAX_DOCUMENT_BYTES:
+        text = f"the schema document has {len(document)} bytes; at most {MAX_DOCUMENT_BYTES} are accepted"
+        return [Finding(path="", rule="size", message=text)]
+    return []
+
+
+def shorten(message: str) -> str:
+    """``message`` cut to what a person reads: payloads quoted in full help nobody."""
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+
+
+def media_type(content_type: str) -> str:
+    """The type/subtype of a Content-Type, lower case, without parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
+    name = media_type(content_type)
+    return name in ("application/json", "text/json") or name.endswith("+json")
+
+
+def unsupported(content_type: str, format: str) -> PayloadError:
+    """The error for a payload encoding that ``format`` does not read."""
+    text = f"{format} does not decode payloads of content type {content_type!r}"
+    return PayloadError("unsupported_format", [Finding(path="", rule="content_type", message=text)])
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """A JSON Pointer (RFC 6901) of path segments."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -1,0 +1,5 @@
+"""JSON Schema."""
+
+from signalbook.formats.jsonschema.format import FORMAT, JsonSchema, JsonSchemaFormat
+
+__all__ = ["FORMAT", "JsonSchema", "JsonSchemaFormat"]

@@ -1,0 +1,243 @@
+"""A JSON Schema document, read once and shared by everything that links into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+import jsonschema_rs
+
+from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.formats.jsonschema.dialect import Dialect, by_schema_uri, choose
+from signalbook.formats.jsonschema.weight import overweight
+from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, parse_json
+
+# Where a document without an `$id` lives, so that its references have something to be relative to.
+_ROOT: Final = "https://schema.invalid"
+BASE: Final = f"{_ROOT}/document"
+MAX_DEPTH: Final = 128
+_MAX_EXTERNAL: Final = 200
+_CACHED: Final = 64
+# Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
+_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=10_000_000)
+_DATA: Final = frozenset({"const", "enum", "default", "examples"})
+
+UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Document:
+    """A schema document with everything it refers to, ready to compile validators for any part of it.
+
+    ``documents`` holds it and its references by URI. ``cache`` belongs to whatever derives things from the document.
+    """
+
+    dialect: Dialect
+    root: JSON
+    base: str
+    fingerprint: str
+    registry: jsonschema_rs.Registry
+    documents: Mapping[str, JSON]
+    cache: dict[object, Any] = field(default_factory=dict)
+
+    def validator(self, *uris: str) -> jsonschema_rs.Validator:
+        """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
+        refs = [{"$ref": uri} for uri in uris]
+        return compiled(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
+
+
+def compiled(dialect: Dialect, schema: JSON, registry: jsonschema_rs.Registry | None) -> jsonschema_rs.Validator:
+    """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
+    made: jsonschema_rs.Validator = dialect.validator(
+        schema, registry=registry, offline=True, validate_formats=False, pattern_options=_PATTERNS
+    )
+    return made
+
+
+def load(document: bytes, format: str, resolve: Resolve | None) -> Document:
+    """Read, check and index a document. Raises ``SchemaError``.
+
+    Documents without references to others are kept, so that linking into one hundreds of times reads it once.
+    """
+    return _load_closed(document, format) or _load_open(document, format, resolve)
+
+
+def inspect(document: bytes, format: str) -> list[Finding]:
+    """What is wrong with a document by itself: JSON, version, meta-schema, local references (G-14, G-19, G-23)."""
+    try:
+        root, dialect = _read(document, format)
+        if not any(True for _ in _external(root)):
+            _load_closed(document, format)
+            compiled(dialect, root, None)
+    except SchemaError as error:
+        return list(error.findings)
+    except UNUSABLE as error:
+        return [_unusable(error)]
+    return []
+
+
+@lru_cache(maxsize=_CACHED)
+def _load_closed(document: bytes, format: str) -> Document | None:
+    root, dialect = _read(document, format)
+    if any(True for _ in _external(root)):
+        return None
+    return _build(root, dialect, {})
+
+
+def _load_open(document: bytes, format: str, resolve: Resolve | None) -> Document:
+    root, dialect = _read(document, format)
+    return _build(root, dialect, _collect(root, dialect, resolve))
+
+
+def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
+    base = base_uri(root)
+    documents = {base: root, **others}
+    try:
+        registry = jsonschema_rs.Registry(list(documents.items()), draft=dialect.draft)
+    except UNUSABLE as error:
+        raise SchemaError([_unusable(error)]) from None
+    parts = [dialect.format.encode(), *(uri.encode() + b"\n" + canonical_json(doc) for uri, doc in documents.items())]
+    return Document(
+        dialect=dialect,
+        root=root,
+        base=base,
+        fingerprint=digest(b"\n".join(parts)),
+        registry=registry,
+        documents=documents,
+    )
+
+
+def absolute(base: str, reference: str) -> str:
+    """The URI of the document ``reference`` points into, read at ``base``."""
+    return base if reference.startswith("#") or not reference else urldefrag(urljoin(base, reference)).url
+
+
+def base_uri(root: JSON) -> str:
+    """The URI a document is known by: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
+    own = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
+    return absolute(BASE, own) if isinstance(own, str) else BASE
+
+
+def _read(document: bytes, format: str) -> tuple[JSON, Dialect]:
+    findings = too_large(document)
+    if findings:
+        raise SchemaError(findings)
+    try:
+        root = parse_json(document, max_depth=MAX_DEPTH)
+    except JSONError as error:
+        raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
+    dialect, findings = choose(root, format)
+    findings = findings or _meta_findings(root, dialect) or overweight(root)
+    if findings:
+        raise SchemaError(findings)
+    return root, dialect
+
+
+def _meta_findings(root: JSON, dialect: Dialect) -> list[Finding]:
+    found = []
+    for error in _meta_validator(dialect).iter_errors(root):
+        found.append(Finding(path=pointer(error.instance_path), rule="metaschema", message=shorten(error.message)))
+        if len(found) == MAX_FINDINGS:
+            break
+    return found
+
+
+@lru_cache(maxsize=8)
+def _meta_validator(dialect: Dialect) -> jsonschema_rs.Validator:
+    return compiled(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
+
+
+def _collect(root: JSON, dialect: Dialect, resolve: Resolve | None) -> dict[str, JSON]:
+    """Every document reachable from ``root``, by URI. Raises ``SchemaError`` naming what cannot be had."""
+    found: dict[str, JSON] = {}
+    waiting = list(_external(root))
+    while waiting:
+        uri, path = waiting.pop()
+        if uri in found:
+            continue
+        if len(found) == _MAX_EXTERNAL:
+            raise SchemaError([_dangling(path, uri, f"more than {_MAX_EXTERNAL} documents are referred to")])
+        content = resolve(_public(uri)) if resolve else None
+        if content is None:
+            raise SchemaError([_dangling(path, uri, "there is no such document to be had")])
+        try:
+            found[uri], _ = _read(content, dialect.format)
+        except SchemaError as error:
+            raise SchemaError([_dangling(path, uri, str(error))]) from None
+        waiting.extend((inner, path) for inner, _ in _external(found[uri], uri) if inner != base_uri(root))
+    return found
+
+
+def _public(uri: str) -> str:
+    """What ``resolve`` is asked for: references relative to a document without ``$id`` become paths."""
+    return uri.removeprefix(_ROOT)
+
+
+def _dangling(path: str, uri: str, why: str) -> Finding:
+    return Finding(path=path, rule="$ref", message=shorten(f"cannot use {_public(uri)}: {why}"))
+
+
+def _external(root: JSON, base: str = "") -> Iterator[tuple[str, str]]:
+    """URIs of other documents ``root`` refers to, each with the JSON Pointer of a reference to it."""
+    base = base or base_uri(root)
+    refs = list(references(root, base))
+    own = {base, *(scope for _, _, scope in refs), *nested_ids(root, base)}
+    for path, ref, scope in refs:
+        uri = absolute(scope, ref)
+        if uri not in own and by_schema_uri(uri) is None:
+            yield uri, path
+
+
+def nested_ids(root: JSON, base: str) -> Iterator[str]:
+    """Absolute URIs that parts of a document give themselves with ``$id``."""
+    for _, node, scope in walk(root, base):
+        if node is not root and any(isinstance(node.get(key), str) for key in ("$id", "id")):
+            yield scope
+
+
+def references(root: JSON, base: str) -> Iterator[tuple[str, str, str]]:
+    """(JSON Pointer, reference, base URI there) of each ``$ref`` in a document."""
+    for path, node, scope in walk(root, base):
+        for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            ref = node.get(key)
+            if isinstance(ref, str):
+                yield pointer(path), ref, scope
+
+
+def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[str, JSON], str]]:
+    """Each object of a document that may be a schema, with its path and the base URI in force there."""
+    waiting: list[tuple[tuple[str | int, ...], JSON, str]] = [((), value, base)]
+    while waiting:
+        path, node, scope = waiting.pop()
+        if isinstance(node, dict):
+            own = node.get("$id") or node.get("id")
+            if isinstance(own, str) and not own.startswith("#"):
+                scope = absolute(scope, own)
+            yield path, node, scope
+            waiting.extend(((*path, key), item, scope) for key, item in node.items() if key not in _DATA)
+        elif isinstance(node, list):
+            waiting.extend(((*path, index), item, scope) for index, item in enumerate(node))
+
+
+def link_uri(document: Document, link: str) -> str:
+    """The URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15)."""
+    text = link.removeprefix(":")
+    fragment = unquote(text[1:]) if text.startswith("#") else text
+    if fragment and not fragment.startswith("/") and not (text.startswith("#") and "/" not in fragment):
+        fragment = "/" + fragment
+    return f"{document.base}#{fragment}"
+
+
+def _unusable(error: BaseException) -> Finding:
+    message = str(error).partition("\n")[0] or type(error).__name__
+    if isinstance(error, RecursionError):
+        message = "references are nested too deep"
+    return Finding(path="", rule="schema", message=shorten(message))
+
+
+def unusable(error: BaseException) -> SchemaError:
+    """The ``SchemaError`` for something the validator library refuses to compile."""
+    return SchemaError([_unusable(error)])

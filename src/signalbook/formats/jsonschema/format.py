@@ -1,0 +1,119 @@
+"""JSON Schema, drafts 04 to 2020-12: the format and its schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Final
+
+import jsonschema_rs
+
+from signalbook.formats.base import (
+    MAX_FINDINGS,
+    PayloadError,
+    Resolve,
+    SchemaError,
+    is_json,
+    pointer,
+    shorten,
+    unsupported,
+)
+from signalbook.formats.jsonschema import document as documents
+from signalbook.formats.jsonschema.dialect import DIALECTS, by_format
+from signalbook.formats.jsonschema.document import UNUSABLE, Document
+from signalbook.formats.shape import Anything, Shape
+from signalbook.values import JSON, Finding, JSONError, digest, parse_json
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JsonSchema:
+    """One JSON Schema, compiled: the document's top level, or the part a deep link names."""
+
+    document: Document
+    uri: str
+    validator: jsonschema_rs.Validator
+    warnings: tuple[Finding, ...] = ()
+
+    @property
+    def format(self) -> str:
+        """``JsonSchema/<version>`` of the document."""
+        return self.document.dialect.format
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over version, documents and deep link."""
+        return digest(f"{self.document.fingerprint} {self.uri}".encode())
+
+    def decode(self, payload: bytes, content_type: str = "") -> JSON:
+        """Decode JSON and validate it. Raises ``PayloadError``."""
+        if content_type and not is_json(content_type):
+            raise unsupported(content_type, self.format)
+        try:
+            value = parse_json(payload)
+        except JSONError as error:
+            raise PayloadError("decode_error", [Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
+        findings = self.validate(value)
+        if findings:
+            raise PayloadError("schema_violation", findings)
+        return value
+
+    def validate(self, value: JSON) -> list[Finding]:
+        """Every violation in ``value``, at most ``MAX_FINDINGS``."""
+        if self.validator.is_valid(value):
+            return []
+        errors = islice(self.validator.iter_errors(value), MAX_FINDINGS)
+        return [
+            Finding(path=pointer(error.instance_path), rule=error.kind.name, message=shorten(error.message))
+            for error in errors
+        ]
+
+    def shape(self) -> Shape:
+        """The columns a conforming payload fits into."""
+        return Anything()
+
+    def constants(self) -> Mapping[str, frozenset[JSON]]:
+        """Required top-level members with a closed set of scalar values."""
+        return {}
+
+    def typed(self) -> None:
+        """No typed decoder."""
+
+
+class JsonSchemaFormat:
+    """Reads JSON Schema documents."""
+
+    name: Final = "JsonSchema"
+    versions: Final = tuple(dialect.format for dialect in DIALECTS)
+
+    def canonical(self, format: str) -> str | None:
+        """The canonical spelling; without a version any document that says its own will do."""
+        if "/" not in format:
+            return self.name
+        dialect = by_format(format)
+        return dialect.format if dialect else None
+
+    def check(self, document: bytes, format: str) -> list[Finding]:
+        """What is wrong with a document by itself; empty if nothing is."""
+        return documents.inspect(document, format)
+
+    def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> JsonSchema:
+        """The schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
+        loaded = documents.load(document, format, resolve)
+        uri = documents.link_uri(loaded, link)
+        try:
+            validator = loaded.validator(uri)
+        except UNUSABLE as error:
+            raise _bad_link(link, error) if link else documents.unusable(error) from None
+        return JsonSchema(document=loaded, uri=uri, validator=validator)
+
+
+def _bad_link(link: str, error: BaseException) -> SchemaError:
+    reason = documents.unusable(error).findings[0].message
+    return SchemaError(
+        [Finding(path=link, rule="link", message=f"the deep link {link!r} names no usable schema: {reason}")]
+    )
+
+
+FORMAT: Final = JsonSchemaFormat()

@@ -1,0 +1,80 @@
+"""The shape of decoded payloads: a neutral description of columns, for table formats to translate.
+
+A shape never loses data: where a schema allows what no column type holds (mixed types, unions, undeclared content) the
+shape is ``Anything``, which keeps the JSON text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# kind: the Python type that Schema.decode gives for it
+#   bool: bool; int32, int64, uint64: int; float32, float64: float (or int); string: str; bytes: bytes;
+#   timestamp: aware datetime; date: date; time: time; decimal: Decimal; uuid: str
+Kind = Literal[
+    "bool", "int32", "int64", "uint64", "float32", "float64", "string", "bytes", "timestamp", "date", "time", "decimal",
+    "uuid",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """One value of a simple kind. ``precision`` and ``scale`` are digits of a decimal, else 0.
+
+    ``int64`` also stands for integers without declared bounds: a value beyond 64 bits conforms but does not fit.
+    """
+
+    kind: Kind
+    nullable: bool = False
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf:
+    """A list of items of one shape."""
+
+    item: Shape
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOf:
+    """String keys to values of one shape."""
+
+    value: Shape
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anything:
+    """Any JSON value, kept as its text; a JSON null is the text ``null``, and never no text."""
+
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One member of a ``Struct``.
+
+    ``name`` is the member's name in decoded values, ``attribute`` that of objects a ``Typed`` decoder makes.
+    A field that is not ``required`` may be absent; one whose shape is ``nullable`` may be null.
+    """
+
+    name: str
+    attribute: str
+    shape: Shape
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct:
+    """Named members in the order of the schema; members the schema does not declare are not part of it."""
+
+    fields: tuple[Field, ...]
+    nullable: bool = False
+
+
+Shape = Scalar | ListOf | MapOf | Anything | Struct
