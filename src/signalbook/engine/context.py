@@ -25,14 +25,16 @@ class Problems:
 
     def __init__(self) -> None:
         self.errors: list[RegistryError] = []
+        self.count = 0
 
     def __enter__(self) -> None:
         """Begin a block whose error is to be kept."""
 
     def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """Keep the block's error, unless there are ``MAX_ERRORS`` already."""
+        """Keep the block's error, unless there are ``MAX_ERRORS`` already; ``count`` counts all."""
         if not isinstance(error, RegistryError):
             return False
+        self.count += 1
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(error)
         return True

@@ -195,7 +195,7 @@ class _Reading:
         versions = attributes.pop("versions", None)
         return self.about(
             xid,
-            attributes=_without(attributes, ("versions",)),
+            attributes=attributes,
             meta=None if meta is None else require_object(meta, xid / "meta", '"meta"'),
             versions=self.versions(xid / "versions", versions),
             explicit=explicit,
@@ -284,8 +284,6 @@ class _Reading:
         document = self.command.document
         body = dict(document.attributes) if document is not None else dict(self.body())
         body.pop("$schema", None)
-        for name in ("metaurl", "versionsurl", "versionscount"):  # R147
-            body.pop(name, None)
         named = body.get("versionid")
         if named is not None:
             named = entry_id(self.target / "versions", _text(named, self.target))

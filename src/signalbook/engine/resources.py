@@ -33,10 +33,10 @@ def write(
         return
     if resource.xref is not None:
         crossreferences.dissolve(resource, target_epoch())
-    found = len(context.problems.errors)
+    found = context.problems.count
     before = frozenset(resource.versions)
     _write_versions(resource, intent, limits, context)
-    if len(context.problems.errors) > found:
+    if context.problems.count > found:
         return
     _settle(resource, intent, frozenset(resource.versions) - before, limits, context)
 
@@ -71,7 +71,7 @@ def _resource_level(resource: ResourceDraft, intent: ResourceIntent) -> tuple[Ve
             return ()
     if owner is not None and any(version.id == owner for version in intent.versions):
         return ()
-    return (VersionIntent(id=owner, body=_version_body(attributes), mode=intent.mode, document=intent.document),)
+    return (VersionIntent(id=owner, body=attributes, mode=intent.mode, document=intent.document),)
 
 
 def _first_version(resource: ResourceDraft, attributes: JSONObject, intent: ResourceIntent) -> str | None:
@@ -85,11 +85,6 @@ def _first_version(resource: ResourceDraft, attributes: JSONObject, intent: Reso
         detail = "it needs to be a string"
         raise RegistryError("invalid_attribute", subject=str(resource.xid), name="versionid", error_detail=detail)
     return entry_id(resource.xid / "versions", named)
-
-
-def _version_body(attributes: JSONObject) -> JSONObject:
-    """Resource-level attributes as a Version takes them: without what is the Resource's alone."""
-    return {name: value for name, value in attributes.items() if name != "metaurl"}
 
 
 def _settle(

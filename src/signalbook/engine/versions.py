@@ -21,7 +21,8 @@ VALIDATION: Final = (
     "compatibilityvalidatedreason",
 )
 """Read-only attributes that hold the outcome of format and compatibility checks."""
-_HANDLED: Final = COMMON | {"versionid", "ancestorid", "isdefault"}
+_OF_RESOURCE: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
+_HANDLED: Final = COMMON | _OF_RESOURCE | {"versionid", "ancestorid", "isdefault"}
 
 
 def generate_id(resource: ResourceDraft) -> str:
@@ -71,6 +72,9 @@ def _take_attributes(
     version: VersionDraft, intent: VersionIntent, type: ResourceType, limits: Limits, context: Context
 ) -> None:
     given = intent.body
+    for name in ("meta", "versions"):  # a Version has none, not even as an extension (R17, GAP 32)
+        if name in given:
+            raise RegistryError("unknown_attribute", subject=str(version.xid), name=name)
     if intent.document is not None:
         given = {**given, **documents.from_content(version, intent.document, type, context.documents)}
     elif type.hasdocument:

@@ -1,0 +1,189 @@
+"""Ancestors, newest and oldest, in every version mode."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.engine import lineage
+from signalbook.engine.drafts import VersionDraft
+from signalbook.values import JSONObject
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+F1 = "/dirs/d1/files/f1"
+START = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def at(year: int) -> JSONObject:
+    return {"createdat": f"{year}-01-01T00:00:00Z"}
+
+
+def test_manual_chains_new_versions_by_id(registry: Registry) -> None:
+    """R235."""
+    registry.put(F1, {"versions": {"b": {}, "A": at(2030), "c": {}}})
+    assert registry.ancestors() == {"A": "A", "b": "A", "c": "b"}
+    assert registry.row(F1).defaultversionid == "c"
+    registry.post(F1, {})
+    assert registry.ancestors()["1"] == "c"
+
+
+def test_manual_takes_what_clients_say(registry: Registry) -> None:
+    """R235, R239: the newest is the leaf that was created last."""
+    registry.put(
+        F1,
+        {
+            "versions": {
+                "a": {**at(2020), "ancestorid": "request"},
+                "b": {**at(2030), "ancestorid": "b"},
+                "c": {**at(2025), "ancestorid": "a"},
+            }
+        },
+    )
+    assert registry.ancestors() == {"a": "a", "b": "b", "c": "a"}
+    assert registry.row(F1).defaultversionid == "b"
+    registry.put(f"{F1}/versions/b", {})
+    assert registry.ancestors()["b"] == "b"
+
+
+def test_ancestor_among_the_new(registry: Registry) -> None:
+    """R239: a Version that others name does not end up beneath them."""
+    registry.put(F1, {"versions": {"a": {}, "b": {"ancestorid": "a"}, "c": {"ancestorid": "b"}}})
+    assert registry.ancestors() == {"a": "a", "b": "a", "c": "b"}
+
+
+def test_request_is_a_root(registry: Registry) -> None:
+    """R239."""
+    registry.put(F1, {})
+    registry.post(F1, {"ancestorid": "request"})
+    assert registry.ancestors() == {"1": "1", "2": "2"}
+
+
+def test_unknown_ancestor(registry: Registry) -> None:
+    """R239."""
+    error = registry.refused("PUT", F1, {"versions": {"a": {"ancestorid": "x"}}})
+    assert (error.code, error.arguments["id"]) == ("unknown_id", "x")
+
+
+def test_circle_of_ancestors(registry: Registry) -> None:
+    """R240."""
+    registry.put(F1, {"versions": {"a": {}, "b": {}, "c": {}}})
+    error = registry.refused("PATCH", f"{F1}/versions/a", {"ancestorid": "c"})
+    assert (error.code, error.subject) == ("ancestor_circular_reference", F1)
+    assert set(error.arguments["list"].split(", ")) == {"a", "b", "c"}
+
+
+def test_deleted_ancestor_leaves_a_root(registry: Registry) -> None:
+    """R235, R241."""
+    registry.put(F1, {"versions": {"a": {}, "b": {}, "c": {}}})
+    registry.delete(f"{F1}/versions/b")
+    assert registry.ancestors() == {"a": "a", "c": "c"}
+    assert {vid: row.epoch for vid, row in registry.versions().items()} == {"a": 1, "c": 2}
+
+
+def test_createdat_overrides_clients(make: Make) -> None:
+    """R236, R241, R242."""
+    registry = make(versionmode="createdat")
+    registry.put(F1, {"versions": {"a": {**at(2020), "ancestorid": "c"}, "b": at(2021), "c": at(2022)}})
+    assert registry.ancestors() == {"a": "a", "b": "a", "c": "b"}
+    registry.patch(f"{F1}/versions/b", at(2030))
+    assert registry.ancestors() == {"a": "a", "c": "a", "b": "c"}
+    assert registry.row(F1).defaultversionid == "b"
+    assert {vid: row.epoch for vid, row in registry.versions().items()} == {"a": 1, "b": 2, "c": 2}
+
+
+def test_modifiedat(make: Make) -> None:
+    """R237; the order is that of the request's values, not of the stamps it leads to."""
+    registry = make(versionmode="modifiedat")
+    old = {vid: {"modifiedat": f"202{year}-01-01T00:00:00Z"} for vid, year in (("a", 0), ("b", 1), ("c", 2))}
+    registry.put(F1, {"versions": old})
+    assert registry.ancestors() == {"a": "a", "b": "a", "c": "b"}
+    registry.patch(f"{F1}/versions/a", {})
+    assert registry.ancestors() == {"b": "b", "c": "b", "a": "c"}
+    assert registry.row(F1).defaultversionid == "a"
+
+
+def test_semver(make: Make) -> None:
+    """R238, GAP 17: what is no semantic version is older than all that are."""
+    registry = make(versionmode="semver")
+    ids = ["1.0.0-alpha", "1.0.0", "1.0.0-alpha.1", "1.0.0-2", "nightly", "v1.10", "1.9.1"]
+    registry.put(F1, {"versions": {versionid: {} for versionid in ids}})
+    line = ["nightly", "1.0.0-2", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0", "1.9.1", "v1.10"]
+    assert registry.ancestors() == dict(zip(line, [line[0], *line], strict=False))
+    assert registry.row(F1).defaultversionid == "v1.10"
+
+
+@pytest.mark.parametrize(
+    ("mode", "limit", "kept", "default"),
+    [("manual", 2, {"b", "c"}, "c"), ("createdat", 2, {"b", "c"}, "c"), ("manual", 1, {"c"}, "c")],
+)
+def test_pruning(make: Make, mode: str, limit: int, kept: set[str], default: str) -> None:
+    """R93."""
+    registry = make(maxversions=limit, versionmode=mode)
+    for versionid in ("a", "b", "c"):
+        registry.put(f"{F1}/versions/{versionid}", {})
+    assert set(registry.versions()) == kept
+    assert registry.ancestors()[min(kept)] == min(kept)
+    assert registry.row(F1).defaultversionid == default
+
+
+def test_pruning_spares_the_default(make: Make) -> None:
+    """R93."""
+    registry = make(maxversions=2)
+    registry.put(F1, {"versionid": "a", "meta": {"defaultversionid": "a", "defaultversionsticky": True}})
+    registry.put(f"{F1}/versions/b", {})
+    registry.put(f"{F1}/versions/c", {})
+    assert set(registry.versions()) == {"a", "c"}
+
+
+def test_single_root(make: Make) -> None:
+    """R98, R243: a pruning that would leave two roots fails."""
+    registry = make(singleversionroot=True, maxversions=3)
+    registry.put(F1, {"versions": {"a": at(2020), "b": {"ancestorid": "a"}, "c": {"ancestorid": "a"}}})
+    assert registry.refused("POST", F1, {"versionid": "d"}).code == "multiple_roots"
+    error = registry.refused("PATCH", f"{F1}/versions/b", {"ancestorid": "b"})
+    assert (error.code, error.arguments) == ("multiple_roots", {"plural": "files"})
+
+
+def draft(versionid: str, day: int, ancestorid: str | None) -> VersionDraft:
+    when = START + timedelta(days=day)
+    return VersionDraft(xid=Xid(("v", versionid)), createdat=when, modifiedat=when, ancestorid=ancestorid)
+
+
+IDS = st.sampled_from(["a", "B", "c", "D", "e", "1", "2.0"])
+
+
+@given(
+    st.dictionaries(IDS, st.tuples(st.integers(0, 3), st.none() | IDS), min_size=1),
+    st.sampled_from(["manual", *lineage.ORDERED]),
+)
+def test_every_version_gets_an_ancestor(given_versions: dict[str, tuple[int, str | None]], mode: str) -> None:
+    """R235-R240: all are settled, ordered modes are one line, and settling again changes nothing."""
+    versions = {vid: draft(vid, day, ancestor) for vid, (day, ancestor) in given_versions.items()}
+    asked = lineage.cycle(versions)
+    lineage.assign(versions, mode)
+    assert all(version.ancestorid in versions for version in versions.values())
+    if mode in lineage.ORDERED:
+        assert len(lineage.roots(versions.values())) == 1
+    if mode in lineage.ORDERED or not asked:
+        assert not lineage.cycle(versions)
+        before = {vid: version.ancestorid for vid, version in versions.items()}
+        lineage.assign(versions, mode)
+        assert {vid: version.ancestorid for vid, version in versions.items()} == before
+
+
+@given(st.dictionaries(IDS, st.integers(0, 3), min_size=2), st.integers(1, 3), st.sampled_from(["manual", "createdat"]))
+def test_surplus(days: dict[str, int], limit: int, mode: str) -> None:
+    """R93: as many go as must, and never the one to keep."""
+    versions = {vid: draft(vid, day, None) for vid, day in days.items()}
+    lineage.assign(versions, mode)
+    keep = next(iter(versions)) if limit > 1 else None
+    gone = lineage.surplus(versions, mode, limit, keep)
+    assert len(gone) == max(0, len(versions) - limit)
+    assert keep not in gone
