@@ -1,0 +1,116 @@
+"""The server process: builds the application over a store, and runs it. The one place that knows every room."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from functools import partial
+from typing import Final
+
+from granian import Granian
+from granian.constants import Interfaces, Loops
+from granian.log import LogLevels
+from starlette.applications import Starlette
+
+from signalbook.api.app import create_app
+from signalbook.engine.engine import Engine
+from signalbook.engine.view import ViewOptions
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError, Settings
+from signalbook.storage import open_store
+from signalbook.xid import ROOT
+
+_LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+_SHUTDOWN_SECONDS: Final = 10
+
+
+class ServerError(SignalbookError):
+    """The server cannot start; the message says why and what to do."""
+
+
+def build(settings: Settings) -> Starlette:
+    """The application over the store ``settings.db``, which is created or migrated first.
+
+    Raises ``StorageError``, ``SettingError``, ``RegistryError``.
+    """
+    # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
+    direct = settings.db.startswith("sqlite")
+    engine = Engine(open_store(settings.db, timeout=settings.request_timeout), settings=settings)
+    return create_app(engine, settings, direct=direct)
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way are finished first.
+
+    Everything that can keep it from starting is tried before: raises ``ServerError``, ``StorageError``,
+    ``SettingError`` or ``RegistryError``.
+    """
+    _check_settings(settings)
+    _check_address(settings)
+    registryid = _prepare(settings)
+    server = Granian(
+        "signalbook",
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        workers=settings.workers,
+        loop=Loops.uvloop,
+        log_level=LogLevels.warning,
+        respawn_failed_workers=True,
+        workers_kill_timeout=_SHUTDOWN_SECONDS,
+    )
+    server.on_startup(partial(_announce, settings, registryid))
+    server.serve(target_loader=partial(_application, settings), wrap_loader=False)
+
+
+def _application(settings: Settings) -> Starlette:
+    """What each server process runs; it opens the store for itself."""
+    logging.basicConfig(
+        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    return build(settings)
+
+
+def _announce(settings: Settings, registryid: str) -> None:
+    url = settings.base_url.rstrip("/") or f"http://{_host(settings)}:{settings.port}"
+    sys.stdout.write(f'Signalbook serves the registry "{registryid}" at {url}/\n')
+    sys.stdout.flush()
+
+
+def _prepare(settings: Settings) -> str:
+    """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid."""
+    store = open_store(settings.db, timeout=settings.request_timeout)
+    try:
+        with Engine(store, settings=settings).reading() as view:
+            return str(view.entity(ROOT, ViewOptions())["registryid"])
+    finally:
+        store.close()
+
+
+def _check_settings(settings: Settings) -> None:
+    for name in ("workers", "threads"):
+        if getattr(settings, name) < 1:
+            raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
+    if not 0 < settings.port < 65536:
+        raise SettingError(f"port is 1 to 65535, not {settings.port}")
+    if settings.log_level.lower() not in _LOG_LEVELS:
+        raise SettingError(f"log_level is one of {', '.join(_LOG_LEVELS)}, not {settings.log_level!r}")
+
+
+def _check_address(settings: Settings) -> None:
+    """Try the port: the server itself would share it with another process that listens there."""
+    where = f"{_host(settings)}:{settings.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[
+            0
+        ]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise ServerError(f"cannot listen at {where}: {error.strerror}; choose another --host or --port") from None
+
+
+def _host(settings: Settings) -> str:
+    return f"[{settings.host}]" if ":" in settings.host else settings.host
