@@ -84,7 +84,7 @@ def test_implicit_parents(registry: Registry) -> None:
 def test_implicit_parent_that_needs_more(registry: Registry) -> None:
     """R52."""
     model = {"groups": {"dirs": {"singular": "dir", "attributes": {"owner": {"type": "string", "required": True}}}}}
-    model["groups"]["dirs"]["resources"] = {"files": {"singular": "file"}}  # type: ignore[assignment]
+    model["groups"]["dirs"]["resources"] = {"files": {"singular": "file"}}
     registry.configure("modelsource", model)
     error = registry.refused("PUT", F1, {})
     assert (error.code, error.subject, error.arguments["list"]) == ("required_attribute_missing", "/dirs/d1", "owner")
