@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
 import pytest
 
 from signalbook.model import builtin, compile_model
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
 
 
 def test_full_view_is_that_of_the_specification(shared_data: Path) -> None:
@@ -22,3 +25,89 @@ def test_full_model_compiles_to_itself(name: str) -> None:
     """R63, R66: what GET /model shows can be given back as a modelsource."""
     model = compile_model(builtin(name))
     assert compile_model(model.full()).fingerprint == model.fingerprint
+
+
+SOURCE: JSONObject = {
+    "groups": {
+        "dirs": {
+            "singular": "dir",
+            "resources": {
+                "files": {
+                    "singular": "file",
+                    "typemap": {"text/x": "string"},
+                    "attributes": {
+                        "format": {"type": "string", "matchversions": True},
+                        "size": {"type": "integer", "matchversions": True},
+                        "o": {"type": "object", "attributes": {"in": {"type": "string", "matchversions": True}}},
+                    },
+                }
+            },
+        }
+    }
+}
+FILES = compile_model(SOURCE).groups["dirs"].resources["files"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "paths"),
+    [
+        ([], ()),
+        ([{"size": 1}], ()),
+        ([{"size": 1}, {"size": 1}], ()),
+        ([{"size": 1}, {}], ("size",)),
+        ([{"format": "Avro/1.11"}, {"format": "AVRO/1.11"}], ()),  # G-2b
+        ([{"size": 1, "o": {"in": "a"}}, {"size": 2, "o": {}}], ("size", "o.in")),
+        ([{"o": {}}, {}], ()),
+    ],
+)
+def test_attributes_that_versions_share(versions: list[JSONObject], paths: tuple[str, ...]) -> None:
+    """R81."""
+    assert FILES.mismatched(versions) == paths
+
+
+def test_aspects_are_at_hand() -> None:
+    """R64, R93 to R102."""
+    assert FILES.matchversions == (("format",), ("size",), ("o", "in"))
+    assert (FILES.maxversions, FILES.setversionid, FILES.hasdocument, FILES.versionmode) == (0, True, True, "manual")
+    assert FILES.type_of("text/x") == "string"
+
+
+@pytest.mark.parametrize("text", ["/dirs/files", "dirs/files", "/dirs/d/files/f", "/dirs/d/files/f/versions/1"])
+def test_types_are_found_by_path(text: str) -> None:
+    model = compile_model(SOURCE)
+    xid = Xid.parse(text) if text.count("/") > 2 else text
+    assert model.resource_type(xid) is model.groups["dirs"].resources["files"]
+
+
+@pytest.mark.parametrize("text", ["/", "/dirs", "/dirs/d", "/none/d/files/f", "/dirs/d/none/n"])
+def test_no_resource_type_there(text: str) -> None:
+    model = compile_model(SOURCE)
+    assert model.resource_type(Xid.parse(text)) is None
+    assert (model.group_type(Xid.parse(text)) is not None) is text.startswith("/dirs")
+
+
+def test_a_model_is_its_own() -> None:
+    """Neither the source given nor the full view taken changes it."""
+    source = copy.deepcopy(SOURCE)
+    model = compile_model(source)
+    source["groups"].clear()
+    model.full()["groups"].clear()
+    assert model.source == SOURCE
+    assert model.full()["groups"].keys() == {"dirs"}
+
+
+def test_fingerprints_tell_models_apart() -> None:
+    """R71: equal for equal models, whatever the order of keys."""
+    turned = {"groups": {"dirs": dict(reversed(SOURCE["groups"]["dirs"].items()))}}
+    assert compile_model(turned).fingerprint == compile_model(SOURCE).fingerprint
+    assert compile_model({}).fingerprint != compile_model(SOURCE).fingerprint
+
+
+@pytest.mark.parametrize("name", ["core", "schema", "message", "endpoint", "cloudevents"])
+def test_models_of_the_specification_compile(shared_data: Path, name: str) -> None:
+    """R21, G-11, H-1, H-3, I-1: a $schema, no names, includes relative to the document, an enum on an array."""
+
+    def load(path: str) -> JSON:
+        return json.loads((shared_data / "xregistry-models" / f"{path.split('/')[0]}.json").read_bytes())
+
+    compile_model(load(f"{name}/model.json"), include=load, base=f"{name}/model.json")

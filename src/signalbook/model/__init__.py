@@ -1,12 +1,12 @@
 """The model language: what may exist in a registry, compiled from a model source into checks of values."""
 
 from signalbook.model.attributes import Attribute, AttributeSet, Checked
-from signalbook.model.builtin import BUILTIN, builtin
 from signalbook.model.constraints import Constraint, Constraints, Violation
 from signalbook.model.faults import Fault, faults_to_error
 from signalbook.model.includes import Loader
 from signalbook.model.model import GroupType, Model, ResourceType, compile_model
 from signalbook.model.paths import Path, format_path, parse_path, pick
+from signalbook.model.sources import BUILTIN, builtin, read_source
 from signalbook.model.spec_attributes import SPECVERSION
 from signalbook.model.typemap import DocumentType
 from signalbook.model.types import EntityTypes
@@ -34,4 +34,5 @@ __all__ = [
     "format_path",
     "parse_path",
     "pick",
+    "read_source",
 ]

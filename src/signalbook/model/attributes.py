@@ -3,54 +3,26 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from signalbook.model.faults import Fault, FaultCode
-from signalbook.model.paths import format_path
+from signalbook.model.checks import Check, Trouble, any_check, array_check, map_check, scalar_value_check, under
+from signalbook.model.faults import Fault
 from signalbook.model.spec_attributes import SpecAttribute, SpecTable
 from signalbook.model.types import (
     CHARSET_RULES,
     CHARSETS,
-    EXTENDED_NAME,
-    KEY_RULE,
     SCALARS,
     EntityTypes,
     describe,
-    parse_target,
-    scalar_check,
     scalar_text,
 )
 from signalbook.values import JSON, JSONObject
 
-# Core R11: name and value of a scalar attribute must fit into a header.
-MAX_SCALAR_BYTES: Final = 4096
 # Combinations of ifvalues branches kept compiled per attribute set.
 _MAX_TABLES: Final = 256
 _PLAIN_SPEC: Final = SpecAttribute(definition={})
-
-
-class _Trouble:
-    """A fault while it is being found: the path grows on the way out, so that good values cost nothing."""
-
-    __slots__ = ("code", "message", "steps")
-
-    def __init__(self, code: FaultCode, message: str, *steps: str | int) -> None:
-        self.code = code
-        self.message = message
-        self.steps = list(steps)
-
-    def fault(self) -> Fault:
-        return Fault(code=self.code, path=format_path(reversed(self.steps)), message=self.message)
-
-
-_Check: TypeAlias = Callable[[JSON, list[_Trouble]], JSON]
-
-
-def _under(step: str | int, found: list[_Trouble], since: int) -> None:
-    for trouble in found[since:]:
-        trouble.steps.append(step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,13 +30,13 @@ class Attribute:
     """One attribute (or the item of a map or array) as the full model defines it, with its check.
 
     ``managed`` attributes get their value from the server. ``caseless`` ones compare without regard to case.
-    ``default`` is None where there is none.
+    ``branches`` are the attributes that its ``ifvalues`` bring, by the value with case folded.
     """
 
     name: str
     type: str
     definition: JSONObject
-    check: _Check
+    check: Check
     managed: bool = False
     caseless: bool = False
     attributes: AttributeSet | None = None
@@ -114,8 +86,8 @@ class Checked:
 class _Table:
     """The attributes in force for one combination of ifvalues. A check of None drops the value (read-only)."""
 
-    checks: Mapping[str, _Check | None]
-    star: _Check | None
+    checks: Mapping[str, Check | None]
+    star: Check | None
     wanted: tuple[tuple[str, JSON], ...]
     clashes: tuple[str, ...]
 
@@ -146,7 +118,7 @@ class AttributeSet(Mapping[str, Attribute]):
         an ``any`` everything stays as it is). Attributes that the server supplies are checked where given, never
         missed. All faults are reported, each with its path; values that have faults are not for storing.
         """
-        found: list[_Trouble] = []
+        found: list[Trouble] = []
         checked = self.collect(values, found)
         return Checked(values=checked, faults=tuple(trouble.fault() for trouble in found))
 
@@ -155,7 +127,7 @@ class AttributeSet(Mapping[str, Attribute]):
         branches = self._active(values)
         return {name: attribute for group in (self._attributes, *branches) for name, attribute in group.items()}
 
-    def collect(self, values: JSONObject, found: list[_Trouble]) -> JSONObject:
+    def collect(self, values: JSONObject, found: list[Trouble]) -> JSONObject:
         """``check`` for a nested object: adds to ``found`` instead of making faults."""
         table = self._table(values)
         checks, result = table.checks, {}
@@ -167,25 +139,23 @@ class AttributeSet(Mapping[str, Attribute]):
                 if check is None:
                     continue
             elif check is None:
-                found.append(_Trouble("unknown_attribute", self._explain(name, table), name))
+                found.append(Trouble("unknown_attribute", self._explain(name, table), name))
                 continue
             elif not CHARSETS[self._charset].fullmatch(name):
-                found.append(_Trouble("invalid_attribute", CHARSET_RULES[self._charset], name))
+                found.append(Trouble("invalid_attribute", CHARSET_RULES[self._charset], name))
                 continue
             before = len(found)
             result[name] = check(value, found)
             if len(found) != before:
-                _under(name, found, before)
+                under(name, found, before)
         for name, default in table.wanted:
             if name not in result:
                 if default is not None:
                     result[name] = default
                 else:
-                    found.append(_Trouble("required_attribute_missing", "is required", name))
+                    found.append(Trouble("required_attribute_missing", "is required", name))
         for name in table.clashes:
-            found.append(
-                _Trouble("invalid_attribute", "is defined by the values of two other attributes at once", name)
-            )
+            found.append(Trouble("invalid_attribute", "is defined by the values of two other attributes at once", name))
         return result
 
     def _active(self, values: JSONObject) -> list[Mapping[str, Attribute]]:
@@ -290,107 +260,25 @@ def _check(
     spec: SpecAttribute,
     attributes: AttributeSet | None,
     item: Attribute | None,
-) -> _Check:
+) -> Check:
     if attributes is not None:
         return _object_check(attributes, spec)
     if item is not None:
-        return _map_check(item.check) if definition["type"] == "map" else _array_check(item.check)
-    return _any_check if definition["type"] == "any" else _scalar_check(name, definition, types, spec)
+        return map_check(item.check) if definition["type"] == "map" else array_check(item.check)
+    return any_check if definition["type"] == "any" else scalar_value_check(name, definition, types, spec)
 
 
-def _any_check(value: JSON, _found: list[_Trouble]) -> JSON:
-    return value
-
-
-def _object_check(attributes: AttributeSet, spec: SpecAttribute) -> _Check:
+def _object_check(attributes: AttributeSet, spec: SpecAttribute) -> Check:
     further = spec.further
 
-    def check(value: JSON, found: list[_Trouble]) -> JSON:
+    def check(value: JSON, found: list[Trouble]) -> JSON:
         if not isinstance(value, dict):
-            found.append(_Trouble("invalid_attribute", f"must be an object, not {describe(value)}"))
+            found.append(Trouble("invalid_attribute", f"must be an object, not {describe(value)}"))
             return value
         result = attributes.collect(value, found)
         message = further(result) if further else None
         if message:
-            found.append(_Trouble("invalid_attribute", message))
+            found.append(Trouble("invalid_attribute", message))
         return result
 
     return check
-
-
-def _map_check(item: _Check) -> _Check:
-    def check(value: JSON, found: list[_Trouble]) -> JSON:
-        if not isinstance(value, dict):
-            found.append(_Trouble("invalid_attribute", f"must be a map, not {describe(value)}"))
-            return value
-        result = {}
-        for key, member in value.items():
-            if member is None:
-                continue
-            before = len(found)
-            if not EXTENDED_NAME.fullmatch(key):
-                found.append(_Trouble("invalid_attribute", KEY_RULE))
-            result[key] = item(member, found)
-            if len(found) != before:
-                _under(key, found, before)
-        return result
-
-    return check
-
-
-def _array_check(item: _Check) -> _Check:
-    def check(value: JSON, found: list[_Trouble]) -> JSON:
-        if not isinstance(value, list):
-            found.append(_Trouble("invalid_attribute", f"must be an array, not {describe(value)}"))
-            return value
-        result = []
-        for index, member in enumerate(value):
-            before = len(found)
-            if member is None:  # core R3
-                found.append(_Trouble("invalid_attribute", "an array must not hold null"))
-            else:
-                result.append(item(member, found))
-            if len(found) != before:
-                _under(index, found, before)
-        return result
-
-    return check
-
-
-def _scalar_check(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute) -> _Check:
-    target = parse_target(definition["target"], types) if "target" in definition else None
-    scalar = scalar_check(spec.value_type or definition["type"], types, target)
-    limit = MAX_SCALAR_BYTES - len(name) if name else None  # an item has no name of its own
-    allowed = _allowed(definition, spec)
-    caseless, nonempty = spec.caseless, spec.nonempty
-
-    def check(value: JSON, found: list[_Trouble]) -> JSON:
-        try:
-            result = scalar(value)
-        except ValueError as error:
-            found.append(_Trouble("invalid_attribute", str(error)))
-            return value
-        if nonempty and result == "":
-            found.append(_Trouble("invalid_attribute", "must not be empty"))
-        if allowed and (result.casefold() if caseless else result) not in allowed:
-            choices = ", ".join(scalar_text(choice) for choice in definition["enum"])
-            found.append(_Trouble("invalid_attribute", f"{describe(value)} is not one of: {choices}"))
-        if limit is not None and _longer_than(result, limit):
-            found.append(
-                _Trouble("invalid_attribute", f"name and value together must not exceed {MAX_SCALAR_BYTES} bytes")
-            )
-        return result
-
-    return check
-
-
-def _allowed(definition: JSONObject, spec: SpecAttribute) -> frozenset[JSON]:
-    if not definition.get("strict", True):
-        return frozenset()
-    return frozenset(value.casefold() if spec.caseless else value for value in definition.get("enum") or ())
-
-
-def _longer_than(value: JSON, limit: int) -> bool:
-    if isinstance(value, str):
-        return len(value) * 4 > limit and len(value.encode("utf-8", "surrogatepass")) > limit
-    return isinstance(value, int) and value.bit_length() > limit * 3

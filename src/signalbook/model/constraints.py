@@ -116,13 +116,19 @@ def check_constraints(given: JSON, ground: Ground, place: Place) -> JSONObject:
             continue
         for aspect in aspects.keys() - _ASPECTS:
             here.fault("is not part of the model language", aspect)
-        said = {aspect: value for aspect, value in aspects.items() if value is not None and value not in ("", [])}
+        said = _said(aspects)
         definition = _constrained(key, ground, here)
         if definition is not None:
             _check_values(said, definition, ground.types, here)
             _check_equals(said, definition, ground, here)
         result[key] = said
     return result
+
+
+def _said(aspects: JSONObject) -> JSONObject:
+    """The aspects that say something: an empty enum and an empty equals do not."""
+    silent = {"enum": [], "equals": ""}
+    return {name: value for name, value in aspects.items() if value is not None and value != silent.get(name)}
 
 
 def _constrained(key: str, ground: Ground, here: Place) -> JSONObject | None:
@@ -204,7 +210,7 @@ def narrow(broad: JSONObject, given: JSONObject, ground: Ground, place: Place) -
     merged = dict(broad)
     for key, aspects in given.items():
         outer = broad.get(key, {})
-        said = {name: value for name, value in aspects.items() if value is not None and value not in ("", [])}
+        said = _said(aspects)
         if "enum" in said and outer.get("enum") and not all(value in outer["enum"] for value in said["enum"]):
             place.fault("must be among the values that the Group type allows", key, "enum")
         if "equals" in said and said["equals"] != outer.get("equals", said["equals"]):

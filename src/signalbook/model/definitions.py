@@ -36,7 +36,7 @@ class Setting(Place):
 
     ``matching``: ``matchversions`` may be used here (core R81). ``taken``: names of the level around that definitions
     inside an ``ifvalues`` must not repeat. ``reserved``: names the specification uses elsewhere on the same entity.
-    ``closed``: only the specification's own attributes may stand here (core R92).
+    ``closed``: only the specification's own attributes may stand here (core R92). ``inside``: within an object.
     """
 
     types: EntityTypes
@@ -45,11 +45,12 @@ class Setting(Place):
     taken: Collection[str] = ()
     reserved: Collection[str] = ()
     closed: bool = False
+    inside: bool = False
 
 
 def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
     """The full definitions of an entity: the specification's, narrowed and extended by ``given`` (core R66, R67)."""
-    checked = define(given, setting)
+    checked = define(given, replace(setting, reserved={*setting.reserved, *spec}))
     result = {}
     for name, attribute in spec.items():
         narrowed = checked.pop(name, None)
@@ -87,8 +88,7 @@ def define(given: JSON, setting: Setting) -> JSONObject:
 def _check_name(name: str, definition: JSON, here: Setting) -> None:
     if name != "*" and not CHARSETS[here.charset].fullmatch(name):
         # Core R79 gives names inside an object an error of their own.
-        inside = "attributes" in here.path[:-2]
-        here.fault(CHARSET_RULES[here.charset], rule="invalid_attribute" if inside else "model_error")
+        here.fault(CHARSET_RULES[here.charset], rule="invalid_attribute" if here.inside else "model_error")
     if isinstance(definition, dict) and definition.get("name", name) != name:
         here.fault(f'must be the key "{name}"', "name")
 
@@ -131,8 +131,6 @@ def _check_flags(result: JSONObject, here: Setting) -> None:
         value = result.get(flag)
         if value is not None and not isinstance(value, bool):
             here.fault("must be true or false", flag)
-            del result[flag]
-        elif value is False and flag != "strict":
             del result[flag]
     if result.get("name") == "*":
         for aspect in ("readonly", "required", "ifvalues"):
@@ -220,7 +218,7 @@ def _nested(result: JSONObject, here: Setting) -> None:
         if not isinstance(charset, str) or charset.lower() not in CHARSETS:
             here.fault("must be strict or extended", "namecharset")
             charset = "strict"
-        inner = replace(here.at("attributes"), charset=charset.lower(), taken=(), reserved=())
+        inner = replace(here.at("attributes"), charset=charset.lower(), taken=(), reserved=(), inside=True)
         if "attributes" in result:
             result["attributes"] = define(result["attributes"], inner)
     if kind in ("map", "array"):
@@ -279,6 +277,9 @@ def _merge(spec: JSONObject, given: JSONObject, here: Setting) -> JSONObject:
     if given["type"] != spec["type"]:
         here.fault(f"the specification defines the type {spec['type']}", "type")
         return spec
+    for flag in ("required", "readonly"):
+        if spec.get(flag) and given.get(flag) is False:
+            here.fault("the specification says true", flag)
     result = spec | given
     if "attributes" in spec:
         result["attributes"] = _merge_nested(spec["attributes"], given.get("attributes", {}), here.at("attributes"))
@@ -288,7 +289,7 @@ def _merge(spec: JSONObject, given: JSONObject, here: Setting) -> JSONObject:
     if spec.get("enum") and spec.get("strict", True):
         if "enum" in given and not set(given["enum"]) <= set(spec["enum"]):
             here.fault("must be among the values of the specification", "enum")
-        if not result["strict"]:
+        if not result.get("strict", True):
             here.fault("the specification allows the listed values only", "strict")
     return result
 

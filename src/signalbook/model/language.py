@@ -21,8 +21,8 @@ VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
 _RESERVED_GROUPS: Final = frozenset({"export", "capabilitiesoffered"})
 _MAX_SHORT_NAME: Final = 57
 _MAX_NAME: Final = 63
-_TEXTS: Final = {"description": "string", "documentation": "url", "icon": "url"}
-_TYPE_TEXTS: Final = {**_TEXTS, "modelversion": "string", "modelcompatiblewith": "uri"}
+_ROOT_TEXTS: Final = {"description": "string", "documentation": "url"}
+_TYPE_TEXTS: Final = {**_ROOT_TEXTS, "icon": "url", "modelversion": "string", "modelcompatiblewith": "uri"}
 _FLAGS: Final = {
     "setversionid": True,
     "hasdocument": True,
@@ -31,7 +31,7 @@ _FLAGS: Final = {
     "validatecompatibility": False,
     "strictvalidation": False,
 }
-_ROOT_KEYS: Final = {*_TEXTS, "labels", "attributes", "groups", "$schema"}
+_ROOT_KEYS: Final = {*_ROOT_TEXTS, "labels", "attributes", "groups", "$schema"}
 _GROUP_KEYS: Final = {*_TYPE_TEXTS, "labels", "plural", "singular", "attributes", "constraints", "resources"}
 _RESOURCE_KEYS: Final = {
     *(_TYPE_TEXTS | _FLAGS),
@@ -53,6 +53,7 @@ def complete(source: JSONObject, place: Place) -> FullModel:
 
     The result is of use only if nothing was noted.
     """
+    source = _said(source)
     _check_keys(source, _ROOT_KEYS, place)
     groups = {
         plural: group | {"resources": _objects(group.get("resources"), place.at("groups", plural, "resources"))}
@@ -69,10 +70,10 @@ def complete(source: JSONObject, place: Place) -> FullModel:
     }
     _check_group_names(full, place.at("groups"))
     document = {
-        **_texts(source, _TEXTS, place),
+        **_texts(source, _ROOT_TEXTS, place),
         "attributes": overlay(
             spec_attributes.registry_attributes(full),
-            source.get("attributes") or {},
+            source.get("attributes", {}),
             _setting(place, types, "attributes"),
         ),
         **({"groups": full} if full else {}),
@@ -98,11 +99,11 @@ def _group(
     )
     attributes = overlay(
         spec_attributes.group_attributes(singular, own),
-        given.get("attributes") or {},
+        given.get("attributes", {}),
         _setting(place, types, "attributes"),
     )
     full = {"plural": plural, "singular": singular, **_texts(given, _TYPE_TEXTS, place), "attributes": attributes}
-    if given.get("constraints"):
+    if "constraints" in given:
         versions = {name: resource["attributes"] for name, resource in own.items()}
         ground = Ground(group=attributes, resources=versions, types=types)
         full["constraints"] = check_constraints(given["constraints"], ground, place.at("constraints"))
@@ -135,7 +136,7 @@ def _resource(plural: str, given: JSONObject, types: EntityTypes, place: Place) 
         **_texts(given, _TYPE_TEXTS, place),
         **aspects,
         **{
-            name: overlay(spec, given.get(name) or {}, replace(_setting(place, types, name), **options))
+            name: overlay(spec, given.get(name, {}), replace(_setting(place, types, name), **options))
             for name, (spec, options) in lists.items()
         },
     }
@@ -158,7 +159,7 @@ def _aspects(given: JSONObject, place: Place) -> JSONObject:
         flags["singleversionroot"] = True
     if flags["validatecompatibility"] and not flags["validateformat"]:
         place.fault("needs validateformat to be true", "validatecompatibility")
-    typemap = check_typemap(given["typemap"], place.at("typemap")) if given.get("typemap") is not None else {}
+    typemap = check_typemap(given.get("typemap", {}), place.at("typemap"))
     return {
         "maxversions": maxversions,
         "setversionid": flags.pop("setversionid"),
@@ -170,12 +171,15 @@ def _aspects(given: JSONObject, place: Place) -> JSONObject:
 
 
 def _flag(given: JSONObject, name: str, default: bool, place: Place) -> bool:
-    value = given.get(name)
-    if value is None:
-        return default
+    value = given.get(name, default)
     if not isinstance(value, bool):
         place.fault("must be true or false", name)
     return bool(value)
+
+
+def _said(given: JSONObject) -> JSONObject:
+    """Without nulls, which say nothing."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _objects(given: JSON, place: Place) -> dict[str, JSONObject]:
@@ -186,7 +190,7 @@ def _objects(given: JSON, place: Place) -> dict[str, JSONObject]:
     for name, member in members.items():
         if not isinstance(member, dict):
             place.fault(f"must be an object, not {describe(member)}", name)
-    return {name: member for name, member in members.items() if isinstance(member, dict)}
+    return {name: _said(member) for name, member in members.items() if isinstance(member, dict)}
 
 
 def _check_keys(given: JSONObject, known: Collection[str], place: Place) -> None:
@@ -250,12 +254,12 @@ def _check_implicit(taken: set[str], names: Iterable[str], place: Place) -> None
 def _texts(given: JSONObject, types: Mapping[str, str], place: Place) -> JSONObject:
     """The descriptive aspects (core R91), in the order of ``types``, then ``labels``."""
     for name, kind in types.items():
-        if given.get(name) is not None:
-            try:
+        try:
+            if name in given:
                 scalar_check(kind, EntityTypes())(given[name])
-            except ValueError as error:
-                place.fault(str(error), name)
-    labels = given.get("labels") or {}
+        except ValueError as error:
+            place.fault(str(error), name)
+    labels = given.get("labels", {})
     if not isinstance(labels, dict) or not all(key and isinstance(value, str) for key, value in labels.items()):
         place.fault("must be an object of strings with keys that are not empty", "labels")
-    return {name: given[name] for name in (*types, "labels") if given.get(name) is not None}
+    return {name: given[name] for name in (*types, "labels") if name in given}

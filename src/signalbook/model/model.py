@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from signalbook import values
+from signalbook.errors import RegistryError
 from signalbook.model.attributes import AttributeSet, compile_attributes
 from signalbook.model.constraints import Constraints, Ground, compile_constraints, narrow
 from signalbook.model.faults import Fault, ModelFault, Place, model_faults_to_error
@@ -134,6 +135,8 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
     Raises one ``RegistryError`` with every fault and its path: ``model_error``, ``model_required_true``,
     ``model_scalar_default`` or ``invalid_attribute``, as the first fault says.
     """
+    if not isinstance(source, dict):
+        raise RegistryError("model_error", subject="/model", error_detail="a model source is an object")
     expanded, faults = expand(source, include, base)
     full = complete(expanded, Place(faults=faults))
     if faults:

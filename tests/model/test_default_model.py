@@ -1,0 +1,315 @@
+"""The default model: it takes what xRegistry's own models take, and more (docs/decisions/011-default-model.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.model import AttributeSet, Fault, Model, builtin, compile_model
+from signalbook.model.types import SCALARS
+from signalbook.values import JSON, JSONObject
+
+OURS = compile_model(builtin("default"))
+# Types that take every value of another type.
+WIDER = {"uri": {"uritemplate", "string"}, "uritemplate": {"string"}}
+# Their endpoints point at messages, where the text and every sample point at message groups (H-12).
+CORRECTED = "/endpoints.messagegroups"
+
+
+@cache
+def theirs(models: Path) -> Model:
+    def load(name: str) -> JSON:
+        return json.loads((models / f"{name.split('/')[0]}.json").read_bytes())
+
+    return compile_model(load("cloudevents/model.json"), include=load, base="cloudevents/model.json")
+
+
+@pytest.fixture
+def their_model(shared_data: Path) -> Model:
+    return theirs(shared_data / "xregistry-models")
+
+
+def narrower(them: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
+    """Where a definition of ours refuses what theirs takes."""
+    if us["type"] not in {them["type"], "any", *WIDER.get(them["type"], ())}:
+        yield f"{path}: {us['type']} instead of {them['type']}"
+    if us.get("required") and "default" not in us and not them.get("required"):
+        yield f"{path}: required"
+    if us.get("readonly") and not them.get("readonly"):
+        yield f"{path}: readonly"
+    if us.get("enum") and us.get("strict", True) and not set(them.get("enum") or [object()]) <= set(us["enum"]):
+        yield f"{path}: enum {us['enum']}"
+    if us.get("target") and us["target"] != them.get("target") and path.removesuffix("[]") != CORRECTED:
+        yield f"{path}: target {us['target']}"
+    if them.get("namecharset") == "extended" and us["type"] == "object" and us.get("namecharset") != "extended":
+        yield f"{path}: namecharset"
+    if us["type"] != "any":
+        yield from narrower_set(them.get("attributes", {}), us.get("attributes", {}), path)
+        if "item" in them:
+            yield from narrower(them["item"], us["item"], f"{path}[]")
+    branches = {value.casefold(): branch for value, branch in us.get("ifvalues", {}).items()}
+    for value, branch in them.get("ifvalues", {}).items():
+        siblings = branches[value.casefold()]["siblingattributes"]
+        yield from narrower_set(branch["siblingattributes"], siblings, f"{path}={value}")
+
+
+def narrower_set(them: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
+    for name, definition in them.items():
+        if name in us:
+            yield from narrower(definition, us[name], f"{path}.{name}")
+        else:
+            yield f"{path}.{name}: missing"
+
+
+def test_every_attribute_of_theirs_is_there(their_model: Model) -> None:
+    """F-2, F-56, H-2, G-1: each path, with a type, enum, target and charset that takes at least as much."""
+    found: list[str] = []
+    for plural, group in their_model.groups.items():
+        ours = OURS.groups[plural].document
+        found += narrower_set(group.document["attributes"], ours["attributes"], f"/{plural}")
+        for name, resource in group.resources.items():
+            for part in ("attributes", "resourceattributes", "metaattributes"):
+                found += narrower_set(resource.document[part], ours["resources"][name][part], f"/{plural}/{name}")
+    assert found == []
+
+
+def test_group_and_resource_types_are_theirs(their_model: Model) -> None:
+    """F-1, G-1, H-1: aspects equal theirs but for what is decided otherwise."""
+    aspects = ("singular", "hasdocument", "validateformat", "validatecompatibility", "strictvalidation", "versionmode")
+    for plural, group in their_model.groups.items():
+        ours = OURS.groups[plural]
+        assert (ours.singular, list(ours.resources)) == (group.singular, list(group.resources))
+        assert ours.document.get("constraints") == group.document.get("constraints")
+        for name, resource in group.resources.items():
+            assert all(ours.resources[name].document[aspect] == resource.document[aspect] for aspect in aspects)
+            assert ours.resources[name].matchversions == resource.matchversions
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+SCALAR_VALUES: dict[str, st.SearchStrategy[JSON]] = {
+    "boolean": st.booleans(),
+    "integer": st.integers(-9, 9),
+    "uinteger": st.integers(0, 9),
+    "string": TEXTS,
+    "timestamp": st.sampled_from(["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5+02:00"]),
+    "uri": st.sampled_from(["https://x.example/a'b", "urn:x:y", "#/messagegroups/g", "a?b"]),
+    "url": st.sampled_from(["https://x.example/", "a/b"]),
+    "uritemplate": st.sampled_from(["{a}/b", "https://{h}/x'", "plain"]),
+    "xid": st.sampled_from(["/schemagroups/g/schemas/s", "/messagegroups/g/messages/m"]),
+}
+ANYTHING = st.recursive(
+    TEXTS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)
+)
+
+
+def values_of(definition: JSONObject) -> st.SearchStrategy[JSON]:
+    """Values that an attribute takes."""
+    kind = definition["type"]
+    if kind == "object":
+        return objects(definition.get("attributes", {}))
+    if kind == "array":
+        return st.lists(values_of(definition["item"]), max_size=2)
+    if kind == "map":
+        return st.dictionaries(st.sampled_from(["a", "x-y"]), values_of(definition["item"]), max_size=2)
+    if definition.get("enum"):
+        return st.sampled_from(definition["enum"])
+    if "target" in definition:
+        return st.just(definition["target"].replace("[/versions]", "").replace("/messages", "/g/messages/m"))
+    return SCALAR_VALUES[kind] if kind in SCALARS else ANYTHING.filter(lambda value: value is not None)
+
+
+@st.composite
+def objects(draw: st.DrawFn, definitions: JSONObject) -> JSONObject:
+    """Values of an object: some attributes, all required ones, and what their ifvalues bring."""
+    result: JSONObject = {}
+    for name, definition in definitions.items():
+        if definition.get("readonly") or not (definition.get("required") or draw(st.booleans())):
+            continue
+        if name == "*":
+            result["zz" + draw(st.sampled_from(["", "1", "_x"]))] = draw(values_of(definition))
+        elif definition.get("ifvalues"):
+            result[name] = value = draw(st.sampled_from([*definition["ifvalues"], "Other/1"]))
+            result |= draw(objects(definition["ifvalues"].get(value, {}).get("siblingattributes", {})))
+        else:
+            result[name] = draw(values_of(definition))
+    return result
+
+
+@cache
+def entities(models: Path, plural: str, resource: str) -> st.SearchStrategy[JSONObject]:
+    """Client-settable values of a Group (or of a Version of ``resource``) by their model."""
+    group = theirs(models).groups[plural]
+    rules = group.resources[resource].attributes if resource else group.attributes
+    return objects(
+        {name: rule.definition for name, rule in rules.items() if not rule.managed and name != "constraints"}
+    )
+
+
+ENTITIES = ["endpoints", "messagegroups", "messagegroups/messages", "schemagroups", "schemagroups/schemas"]
+
+
+@pytest.mark.parametrize("kind", ENTITIES)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_takes_what_theirs_takes(shared_data: Path, kind: str, data: st.DataObject) -> None:
+    """Of values made from their definitions, ours finds no fault that theirs does not find."""
+    models = shared_data / "xregistry-models"
+    values = data.draw(entities(models, *kind.partition("/")[::2]))
+    assert refused(OURS, kind, values) <= refused(theirs(models), kind, values)
+
+
+def refused(model: Model, kind: str, values: JSONObject) -> set[str]:
+    plural, _, resource = kind.partition("/")
+    group = model.groups[plural]
+    rules = group.resources[resource].attributes if resource else group.attributes
+    return {fault.path for fault in rules.check(values).faults if not fault.path.startswith("messagegroups[")}
+
+
+def document_faults(document: JSONObject) -> Iterator[tuple[str, Fault]]:
+    """Every fault in the Groups, Resources and Versions of a registry document."""
+    for plural, kind in OURS.groups.items():
+        for group_id, group in document.get(plural, {}).items():
+            own = {name: value for name, value in group.items() if name not in kind.resources}
+            yield from ((group_id, fault) for fault in kind.attributes.check(own).faults)
+            for name, resource in kind.resources.items():
+                for resource_id, entity in group.get(name, {}).items():
+                    yield from ((resource_id, fault) for fault in resource_faults(resource.attributes, entity))
+
+
+def resource_faults(rules: AttributeSet, entity: JSONObject) -> Iterator[Fault]:
+    for version in (entity.get("versions") or {"": entity}).values():
+        yield from rules.check(version).faults
+
+
+SAMPLES = [
+    "contoso-erp-jsons07",
+    "inkjet-proto3",
+    "lightbulb-avro",
+    "mqtt-sparkplugB",
+    "smartoven-xsd",
+    "vacuumcleaner-avro",
+    "watchkam-jsons07",
+    "waterboiler-mqtt5-jsons07",
+    "windgenerator-kafka-avro",
+    "schemastore_org",
+]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_real_documents_pass(shared_data: Path, name: str) -> None:
+    """I-7: the scenario documents as they are, oddities and all."""
+    document = json.loads((shared_data / "xregistry-samples" / f"{name}.xreg.json").read_bytes())
+    assert list(document_faults(document)) == []
+
+
+MESSAGES = OURS.groups["messagegroups"].resources["messages"]
+ENDPOINTS = OURS.groups["endpoints"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"protocol": "HTTP/1.1", "protocoloptions": {"status": "404"}},  # F.7
+        {"protocol": "http", "protocoloptions": {"headers": [{"name": "X-A", "type": "string", "specurl": "x"}]}},
+        {"protocol": "AMQP", "protocoloptions": {"application-properties": {"my-prop": {"type": "boolean"}}}},  # H-8
+        {"protocol": "AMQP/1.0", "protocoloptions": {"properties": {"content-type": {"type": "symbol"}}}},
+        {"protocol": "AMQP/1.0", "protocoloptions": {"amqpencoding": "Sequence"}},  # B-14
+        {"protocol": "mqtt/5.0", "protocoloptions": {"payload_format": 1, "correlation_data": "a b"}},  # F-39
+        {"protocol": "MQTT", "protocoloptions": {"content_type": "text/plain; charset=utf-8"}},
+        {"protocol": "MQTT/5.0", "protocoloptions": {"user_properties": [{"name": "A b", "type": "string"}]}},
+        {"protocol": "Kafka", "protocoloptions": {"key": "{a} b"}},
+        {"protocol": "NATS", "protocoloptions": {"reply-to": "a.b", "reply": "a.b"}},
+        {"envelope": "cloudevents/1.0", "envelopemetadata": {"subject": {"type": "uri", "specurl": "https://x/"}}},
+        {"basemessage": "/messagegroups/g/messages/m/versions/1"},  # F-57
+        {"basemessage": "/endpoints/e/messages/m", "basemessageuri": "https://x/y"},  # L-32
+        {"authority": "urn:x", "globaluri": "x", "relatedto": "m", "relatedvia": "id", "relation": "own"},  # J-16
+        {"documentationtext": "x" * 9999},
+        {"dataschema": {"default": None}, "dataschemaformat": "JsonSchema/draft-07"},
+    ],
+)
+def test_extensions_for_messages(message: JSONObject) -> None:
+    """F-22 to F-57, J-7 to J-16."""
+    assert MESSAGES.attributes.check(message).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({"anything": 1}, "anything"),  # F-45
+        ({"protocol": "Own/1", "protocoloptions": {}}, "protocoloptions"),  # F-44
+        ({"protocol": "MQTT/3.1.1", "protocoloptions": {"content_type": "x"}}, "protocoloptions.content_type"),
+        ({"basemessage": "/schemagroups/g/schemas/s"}, "basemessage"),  # F-15
+    ],
+)
+def test_messages_stay_strict(message: JSONObject, path: str) -> None:
+    """F-44, F-45."""
+    assert path in [fault.path for fault in MESSAGES.attributes.check(message).faults]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "path"),
+    [
+        ({"attributes": {"type": {}}}, "attributes.type"),  # F-36, F-38
+        ({"id": {"required": False}}, "id.required"),  # F-31
+        ({"ext": {"value": 5}}, "ext.value"),  # F-41
+        ({"source": {"type": "integer"}}, "source.type"),  # F-40
+    ],
+)
+def test_envelope_metadata_stays_strict(metadata: JSONObject, path: str) -> None:
+    """F-31, F-36, F-38, F-40, F-41."""
+    faults = MESSAGES.attributes.check({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}).faults
+    assert [fault.path for fault in faults] == [f"envelopemetadata.{path}"]
+
+
+def test_property_defaults_are_those_of_the_text() -> None:
+    """F-23, F-43: required is false unless the envelope demands the attribute."""
+    message = {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {"id": {}, "source": {}, "ext": {}},
+        "protocol": "AMQP/1.0",
+        "protocoloptions": {"properties": {"subject": {}, "message-id": {}}},
+    }
+    values = MESSAGES.attributes.check(message).values
+    assert values["envelopemetadata"] == {
+        "id": {"type": "string", "required": True},
+        "source": {"type": "uritemplate", "required": True},
+        "ext": {"type": "string", "required": False},
+    }
+    assert values["protocoloptions"]["properties"] == {
+        "subject": {"type": "string", "required": False},
+        "message-id": {"required": False},
+    }
+
+
+def test_messages_keep_versions() -> None:
+    """F-1, J-12; imported into endpoints as the same type (H-1)."""
+    assert MESSAGES.maxversions == 0
+    assert ENDPOINTS.resources["messages"] is MESSAGES
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "path"),
+    [
+        ({"usage": ["producer"], "messagegroups": ["/messagegroups/g", "https://x/", "#/x"]}, None),  # H-12
+        ({"usage": ["sender"]}, "usage[0]"),  # H-3
+        ({"messagegroups": ["/schemagroups/g"]}, "messagegroups[0]"),
+        ({"deprecated": {"docs": "https://x/", "documentation": "https://x/"}}, None),  # H-21
+        ({"protocol": "HTTP/2", "protocoloptions": {"endpoints": [{"uri": "https://{host}/"}]}}, None),  # H-14
+        ({"protocol": "KAFKA", "protocoloptions": {"endpoints": [{"bootstrap.servers": ["a:1"]}]}}, None),  # H-9
+        ({"protocol": "MQTT", "protocoloptions": {"qos": 3}}, "protocoloptions.qos"),
+        ({"protocol": "MQTT", "protocoloptions": {"willmessage": "/endpoints/e/messages/m"}}, None),  # L-32
+        ({"envelope": "CloudEvents", "envelopeoptions": {"mode": "both"}}, "envelopeoptions.mode"),  # F-34, H-6
+        ({"protocol": "Own/1", "protocoloptions": [1]}, None),
+        ({"link_properties": 1}, None),
+    ],
+)
+def test_endpoints(endpoint: JSONObject, path: str | None) -> None:
+    """H-2 to H-22."""
+    faults = ENDPOINTS.attributes.check(endpoint).faults
+    assert [fault.path for fault in faults] == ([path] if path else [])

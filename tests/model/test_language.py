@@ -1,0 +1,153 @@
+"""Group and Resource types of a model source."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.errors import RegistryError
+from signalbook.model import compile_model
+from signalbook.values import JSON, JSONObject
+
+
+def model(group: JSONObject | None = None, resource: JSONObject | None = None, **root: JSON) -> JSONObject:
+    files = {"singular": "file", **(resource or {})}
+    return {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}, **(group or {})}}, **root}
+
+
+def fault_paths(source: JSON) -> list[str]:
+    with pytest.raises(RegistryError) as caught:
+        compile_model(source)
+    assert caught.value.code == "model_error"
+    assert caught.value.subject == "/model"
+    return [fault.path for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize("source", [None, [], "x"])
+def test_a_source_is_an_object(source: JSON) -> None:
+    assert fault_paths(source) == []
+
+
+def test_descriptive_aspects_are_kept() -> None:
+    """R21, R91: with a $schema at the top, which is not part of the model."""
+    texts = {"description": "d", "documentation": "https://x/", "labels": {"a": ""}}
+    of_types = {**texts, "icon": "https://x/i", "modelversion": "1", "modelcompatiblewith": "urn:x"}
+    full = compile_model({"$schema": "https://x/", **model(of_types, of_types, **texts)}).full()
+    assert "$schema" not in full
+    assert texts.items() <= full.items()
+    assert of_types.items() <= full["groups"]["dirs"].items()
+    assert of_types.items() <= full["groups"]["dirs"]["resources"]["files"].items()
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ({"colour": 1}, "colour"),  # R68
+        ({"icon": "https://x/"}, "icon"),
+        (model({"colour": 1}), "groups.dirs.colour"),
+        (model({}, {"colour": 1}), "groups.dirs.resources.files.colour"),
+        ({"description": 1}, "description"),
+        ({"documentation": ""}, "documentation"),
+        ({"labels": {"": "x"}}, "labels"),
+        ({"labels": {"a": 1}}, "labels"),
+        ({"labels": []}, "labels"),
+        ({"attributes": []}, "attributes"),
+        ({"groups": []}, "groups"),
+        ({"groups": {"dirs": 1}}, "groups.dirs"),
+        ({"groups": {"dirs": {"singular": "dir", "resources": 1}}}, "groups.dirs.resources"),
+        ({"groups": {"dirs": {"singular": "dir", "resources": {"f": 1}}}}, "groups.dirs.resources.f"),
+        (model({"modelcompatiblewith": "a b"}), "groups.dirs.modelcompatiblewith"),
+        (model({"constraints": []}), "groups.dirs.constraints"),
+        (model({}, {"maxversions": -1}), "groups.dirs.resources.files.maxversions"),  # R93
+        (model({}, {"maxversions": True}), "groups.dirs.resources.files.maxversions"),
+        (model({}, {"setversionid": "no"}), "groups.dirs.resources.files.setversionid"),
+        (model({}, {"versionmode": "random"}), "groups.dirs.resources.files.versionmode"),  # R97
+        (model({}, {"typemap": {"a": "b"}}), "groups.dirs.resources.files.typemap.a"),  # R102
+        (model({}, {"validatecompatibility": True}), "groups.dirs.resources.files.validatecompatibility"),  # R100
+        (
+            model({}, {"versionmode": "semver", "singleversionroot": False}),  # R98, (m) 16
+            "groups.dirs.resources.files.singleversionroot",
+        ),
+        (model({}, {"resourceattributes": {"x": {"type": "any"}}}), "groups.dirs.resources.files.resourceattributes.x"),
+        (model({}, {"attributes": {"metaurl": {"type": "url"}}}), "groups.dirs.resources.files.attributes.metaurl"),
+    ],
+)
+def test_rejects(source: JSONObject, path: str) -> None:
+    """R68, R69, R91 to R102."""
+    assert path in fault_paths(source)
+
+
+@pytest.mark.parametrize(
+    ("groups", "path"),
+    [
+        ({"dirs": {}}, "groups.dirs.singular"),  # R90
+        ({"dirs": {"singular": 1}}, "groups.dirs.singular"),
+        ({"dirs": {"singular": ""}}, "groups.dirs.singular"),
+        ({"dirs": {"singular": "s" * 64}}, "groups.dirs.singular"),
+        ({"dirs": {"singular": "dir", "plural": "boxes"}}, "groups.dirs.plural"),
+        ({"Dirs": {"singular": "dir"}}, "groups.Dirs"),
+        ({"p" * 58: {"singular": "dir"}}, f"groups.{'p' * 58}"),
+        ({"dir": {"singular": "dir"}}, "groups.dir"),
+        ({"dirs": {"singular": "dir"}, "boxes": {"singular": "dir"}}, "groups.boxes"),
+        ({"dirs": {"singular": "boxes"}, "boxes": {"singular": "box"}}, "groups.boxes"),
+        ({"export": {"singular": "e"}}, "groups.export"),
+        ({"labels": {"singular": "label"}}, "groups"),  # R17
+        ({"dirs": {"singular": "dir"}, "dirsurl": {"singular": "u"}}, "groups"),
+        ({"dirs": {"singular": "x"}}, "groups.dirs"),
+    ],
+)
+def test_group_names(groups: JSONObject, path: str) -> None:
+    """R17, R90: lengths, uniqueness, and what names make of attributes (xid, labels, dirsurl)."""
+    assert path in fault_paths({"groups": groups})
+
+
+@pytest.mark.parametrize(
+    ("plural", "singular", "place"),
+    [
+        ("files", "f" * 58, "groups.dirs.resources.files.singular"),  # R90
+        ("dirs", "dirs", "groups.dirs.resources.dirs"),
+        ("labels", "label", "groups.dirs"),  # R17
+        ("formats", "format", "groups.dirs.resources.formats"),  # <RESOURCE> would be the Version's format
+        ("versions", "version", "groups.dirs.resources.versions"),
+    ],
+)
+def test_resource_names(plural: str, singular: str, place: str) -> None:
+    """R17, R90."""
+    groups = {"dirs": {"singular": "dir", "resources": {plural: {"singular": singular}}}}
+    assert place in fault_paths({"groups": groups})
+
+
+def test_longest_names() -> None:
+    """R90."""
+    resources = {"r" * 57: {"singular": "s" * 57}}
+    compile_model({"groups": {"p" * 57: {"singular": "g" * 63, "resources": resources}}})
+
+
+def test_names_need_not_differ_between_group_types() -> None:
+    """R90: Resource types are unique within their Group type only."""
+    group = {"resources": {"files": {"singular": "file"}}}
+    compile_model({"groups": {"dirs": {"singular": "dir", **group}, "boxes": {"singular": "box", **group}}})
+
+
+def test_document_names_are_free_without_documents() -> None:
+    """R17, R64: <RESOURCE>* are ordinary names where hasdocument is false."""
+    attributes = {"file": {"type": "integer"}, "fileurl": {"type": "string"}, "filebase64": {"type": "boolean"}}
+    without = compile_model(model({}, {"hasdocument": False, "attributes": attributes})).full()
+    assert without["groups"]["dirs"]["resources"]["files"]["attributes"]["file"]["type"] == "integer"
+    plain = compile_model(model({}, {"hasdocument": False})).full()
+    assert not attributes.keys() & plain["groups"]["dirs"]["resources"]["files"]["attributes"].keys()
+    assert fault_paths(model({}, {"attributes": attributes}))
+
+
+@pytest.mark.parametrize("mode", ["createdat", "ModifiedAt", "SEMVER"])
+def test_ordered_modes_have_one_root(mode: str) -> None:
+    """R97, R98, (m) 16: case-insensitive, and the flag is implied."""
+    files = compile_model(model({}, {"versionmode": mode})).groups["dirs"].resources["files"]
+    assert (files.versionmode, files.singleversionroot) == (mode.lower(), True)
+
+
+def test_null_aspects_are_absent_ones() -> None:
+    """R13."""
+    empty = dict.fromkeys(("description", "labels", "attributes", "typemap", "maxversions", "hasdocument"))
+    plain = compile_model(model())
+    source = model({}, empty)
+    assert compile_model(source).fingerprint == plain.fingerprint
