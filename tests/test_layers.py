@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
-L0 = {"errors", "values", "xid", "settings"}
+L0 = {"errors", "values", "xid", "settings", "documents"}
 L1 = {"model", "formats", "messages"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
 
@@ -19,6 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "xid": set(),
     "errors": {"values"},
     "settings": {"errors", "values"},
+    "documents": {"errors", "values"},
     "model": L0,
     "formats": L0,
     "messages": L0 | {"formats"},
@@ -31,7 +32,8 @@ ARROWS: dict[str, set[str]] = {
     "pipeline": {"__init__"} | L0 | L1 | {"client"},
     "codegen": L0 | L1 | {"client"},
     "server": ALL - {"cli"},
-    "cli": ALL,
+    "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
+    "cli": ALL | {"demo"},
     "__main__": {"cli"},
 }
 PYSPARK_ROOMS = {"pipeline"}

@@ -1,0 +1,104 @@
+"""From a file, a folder or bytes to a JSON value: JSON by default, YAML by file name or look (domain I-2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from signalbook.documents.faults import DocumentError
+from signalbook.documents.repair import Repair, repair_json
+from signalbook.documents.yaml import parse_yaml
+from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+SUFFIXES: Final = (".json", ".yaml", ".yml", ".cereg")
+_YAML: Final = (".yaml", ".yml")
+
+
+def parse_document(
+    data: bytes, *, name: str, lenient: bool = False, max_depth: int = MAX_DEPTH
+) -> tuple[JSON, tuple[Repair, ...]]:
+    """The value in ``data`` and, if ``lenient``, the repairs it took. ``name`` is a file name or URL.
+
+    ``.yaml`` and ``.yml`` are YAML, ``.json`` is JSON; anything else (``.cereg``, standard input) is JSON if it starts
+    with a brace or bracket. Raises ``DocumentError`` naming ``name``, the place and what is wrong.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+        if _is_yaml(text, name):
+            return parse_yaml(text, max_depth=max_depth), ()
+        return _parse_json(text, lenient, max_depth)
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{name}: not UTF-8 text (byte {error.start})") from None
+    except DocumentError as error:
+        raise DocumentError(f"{name}: {error}") from None
+
+
+def read_document(
+    path: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+) -> tuple[JSON, tuple[Repair, ...]]:
+    """The value in the file at ``path``; as ``parse_document``. At most ``max_bytes`` are read."""
+    try:
+        with path.open("rb") as file:
+            data = read_limited(file, name=str(path), max_bytes=max_bytes)
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_document(data, name=str(path), lenient=lenient, max_depth=max_depth)
+
+
+def read_limited(file: BinaryIO, *, name: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """All of ``file``. Raises ``DocumentError`` when that is more than ``max_bytes``."""
+    data = file.read(max_bytes + 1)
+    check_size(len(data), name=name, max_bytes=max_bytes)
+    return data
+
+
+def check_size(size: int, *, name: str, max_bytes: int = MAX_BYTES) -> None:
+    """Raise ``DocumentError`` if ``size`` bytes are more than ``max_bytes``."""
+    if size > max_bytes:
+        raise DocumentError(f"{name}: larger than the {max_bytes} bytes a document may have: split it")
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
+
+    Raises ``DocumentError`` if there are none.
+    """
+    root = folder.resolve()
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.name.endswith(SUFFIXES)
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+        and path.resolve().is_relative_to(root)
+    )
+    if not files:
+        raise DocumentError(f"{folder}: holds no registry document ({', '.join('*' + suffix for suffix in SUFFIXES)})")
+    return files
+
+
+def _is_yaml(text: str, name: str) -> bool:
+    path = name.partition("?")[0].lower()
+    if path.endswith(_YAML):
+        return True
+    return not path.endswith(".json") and text.lstrip()[:1] not in ("{", "[", "/")
+
+
+def _parse_json(text: str, lenient: bool, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
+    try:
+        return parse_json(text, max_depth=max_depth), ()
+    except JSONError as error:
+        if lenient:
+            return repair_json(text, max_depth=max_depth)
+        raise DocumentError(_located(text, error)) from None
+
+
+def _located(text: str, error: JSONError) -> str:
+    """The decoder's words, its byte offset turned into a line. ``msgspec`` ends them with ``(byte N)``."""
+    words, _, rest = str(error).rpartition(" (byte ")
+    if not words or not rest.rstrip(")").isdigit():
+        return str(error)
+    before = text.encode()[: int(rest.rstrip(")"))]
+    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    return f"line {line}, column {column}: {words}"
