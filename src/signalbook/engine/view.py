@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
-from signalbook.engine.view_render import Renderer
+from signalbook.engine.view_render import Renderer, pointer
 from signalbook.engine.view_tree import Budget, Loader, Node, version_node
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
@@ -66,9 +66,8 @@ class View:
         Raises ``not_found``, ``too_large``, ``cannot_doc_xref``, and ``bad_flag`` for ``collections`` on anything but
         the Registry and Groups.
         """
+        _check_collections(xid, options)
         if options.collections:
-            if xid.kind not in (Kind.REGISTRY, Kind.GROUP):
-                raise RegistryError("bad_flag", subject=str(xid), flag="collections")
             options = replace(options, inline=ALL)
         node = self._find(xid, doc=options.doc)
         renderer = self._renderer(options)
@@ -83,6 +82,7 @@ class View:
 
     def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """All entities of a collection, by id. Raises ``not_found`` if its owner is missing; else as ``entity``."""
+        _check_collections(xid, options)
         owner = self._owner(xid, options)
         rows = self._reader.children([(owner.shown or owner.row).key], xid.parts[-1])
         if xid.kind is Kind.VERSIONS:
@@ -93,8 +93,7 @@ class View:
 
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
         """Those of ``xids`` that exist, nested as a write to ``target`` sent them (R146)."""
-        if options.collections and target.kind not in (Kind.REGISTRY, Kind.GROUP):
-            raise RegistryError("bad_flag", subject=str(target), flag="collections")
+        _check_collections(target, options)
         rows = self._reader.get_many({*xids, *(xid.resource for xid in xids)})
         nodes = []
         for xid in dict.fromkeys(xids):
@@ -191,7 +190,7 @@ class View:
             for plural in types:
                 place = place.setdefault(plural, {})
             for node in members:
-                place[node.xid.id] = renderer.entity(node, "".join(f"/{step}" for step in (*types, node.xid.id)))
+                place[node.xid.id] = renderer.entity(node, pointer(*types, node.xid.id))
         return result
 
     def _content(self, version: Row | None) -> bytes:
@@ -214,6 +213,12 @@ def _below(inline: Inline, types: Iterable[str]) -> Inline:
     for plural in types:
         inline = inline.below(plural)
     return inline
+
+
+def _check_collections(xid: Xid, options: ViewOptions) -> None:
+    """The flag ``collections`` is for the Registry and Groups only (R177)."""
+    if options.collections and xid.kind not in (Kind.REGISTRY, Kind.GROUP):
+        raise RegistryError("bad_flag", subject=str(xid), flag="collections")
 
 
 def _check_not_doc(resource: Row, *, doc: bool) -> None:

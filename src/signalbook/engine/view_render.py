@@ -67,7 +67,7 @@ class Renderer:
         """Relative if that Version is in the response, beside the meta (R233)."""
         version = shown.defaultversionid or ""
         if self._doc and version in resource.collections.get("versions", {}):
-            return self._relative(f"{place.removesuffix('/meta')}/versions/{_escape(version)}")
+            return self._relative(place.removesuffix("/meta") + pointer("versions", version))
         return self._url(resource.xid / "versions" / version, type)
 
     def _registry(self, node: Node, place: Place) -> JSONObject:
@@ -132,7 +132,7 @@ class Renderer:
         return values
 
     def _map(self, members: Mapping[str, Node], place: Place) -> JSONObject:
-        return {name: self.entity(member, f"{place}/{_escape(name)}") for name, member in members.items()}
+        return {name: self.entity(member, place + pointer(name)) for name, member in members.items()}
 
     def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
         """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""
@@ -178,6 +178,6 @@ def _ordered(values: JSONObject, order: Iterable[str]) -> JSONObject:
     return {name: values[name] for name in order if name in values} | values
 
 
-def _escape(id: str) -> str:
-    """An id as a step of a JSON Pointer (RFC6901)."""
-    return id.replace("~", "~0")
+def pointer(*steps: str) -> Place:
+    """Names and ids as a JSON Pointer (RFC6901); of what they may consist of only a tilde needs escaping."""
+    return "".join(f"/{step.replace('~', '~0')}" for step in steps)

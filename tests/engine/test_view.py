@@ -1,0 +1,414 @@
+"""What clients see: attributes and their order, collections, documents, cross references, document view."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.engine.inline import parse
+from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.view_render import inlined
+from signalbook.errors import RegistryError
+from signalbook.model import compile_model
+from signalbook.storage.base import Reader
+from signalbook.values import JSONObject
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+BASE = "http://r.example"
+F1 = "/dirs/d1/files/f1"
+
+
+def show(registry: Registry, path: str, *inline: str, **flags: Any) -> JSONObject:
+    """An entity or collection as clients see it."""
+    xid = Xid.parse(path)
+    with registry.engine.reading() as view:
+        wanted = parse(inline, xid, view.model, subject=path)
+        options = ViewOptions(base_url=BASE, inline=wanted, **flags)
+        return view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
+
+
+def refused(registry: Registry, path: str, *inline: str, **flags: Any) -> str:
+    with pytest.raises(RegistryError) as caught:
+        show(registry, path, *inline, **flags)
+    return caught.value.code
+
+
+@pytest.fixture
+def filled(registry: Registry) -> Registry:
+    """``/dirs/d1/files/f1`` with the Versions 1 and 2, the second one the default."""
+    registry.put(
+        "/dirs/d1",
+        {
+            "name": "D",
+            "labels": {"a": ""},
+            "files": {"f1": {"versions": {"1": {"file": {"n": 1}}, "2": {"file": "x"}}}},
+        },
+    )
+    return registry
+
+
+def test_the_registry(filled: Registry) -> None:
+    """R47, R48, R51, R53: ids first, collections last."""
+    shown = show(filled, "/")
+    assert list(shown) == [
+        "specversion", "registryid", "self", "xid", "epoch", "createdat", "modifiedat", "dirsurl", "dirscount",
+    ]  # fmt: skip
+    assert (shown["specversion"], shown["registryid"], shown["self"]) == ("1.0-rc4", "test", f"{BASE}/")
+    assert (shown["dirsurl"], shown["dirscount"]) == (f"{BASE}/dirs", 1)
+
+
+def test_a_group(filled: Registry) -> None:
+    """R54."""
+    shown = show(filled, "/dirs/d1")
+    assert list(shown) == [
+        "dirid", "self", "xid", "epoch", "name", "labels", "createdat", "modifiedat", "filesurl", "filescount",
+    ]  # fmt: skip
+    assert shown["self"] == f"{BASE}/dirs/d1"
+    assert shown["filescount"] == 1
+
+
+def test_a_resource_shows_its_default_version(filled: Registry) -> None:
+    """R29, R55, R244."""
+    shown = show(filled, F1)
+    assert list(shown) == [
+        "fileid", "versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid",
+        "contenttype", "metaurl", "versionsurl", "versionscount",
+    ]  # fmt: skip
+    assert (shown["versionid"], shown["ancestorid"], shown["isdefault"]) == ("2", "1", True)
+    assert (shown["self"], shown["xid"]) == (f"{BASE}{F1}$details", F1)
+    assert (shown["metaurl"], shown["versionsurl"]) == (f"{BASE}{F1}/meta", f"{BASE}{F1}/versions")
+    assert shown["versionscount"] == 2
+
+
+def test_meta(filled: Registry) -> None:
+    """R29, R56, R233."""
+    shown = show(filled, f"{F1}/meta")
+    assert list(shown) == [
+        "fileid", "self", "xid", "epoch", "createdat", "modifiedat", "readonly", "defaultversionid",
+        "defaultversionurl", "defaultversionsticky",
+    ]  # fmt: skip
+    assert shown["self"] == f"{BASE}{F1}/meta"
+    assert shown["defaultversionurl"] == f"{BASE}{F1}/versions/2$details"
+    assert shown["readonly"] is shown["defaultversionsticky"] is False
+
+
+def test_a_version(filled: Registry) -> None:
+    """R57."""
+    shown = show(filled, f"{F1}/versions/1", "file")
+    assert list(shown) == [
+        "fileid", "versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid",
+        "contenttype", "file",
+    ]  # fmt: skip
+    assert (shown["isdefault"], shown["file"]) == (False, {"n": 1})
+    assert shown["self"] == f"{BASE}{F1}/versions/1$details"
+
+
+def test_a_type_without_documents_has_no_details(make: Make) -> None:
+    """R29, R154."""
+    registry = make(hasdocument=False)
+    registry.put(F1, {})
+    assert show(registry, F1)["self"] == f"{BASE}{F1}"
+    assert show(registry, f"{F1}/versions/1")["self"] == f"{BASE}{F1}/versions/1"
+    assert show(registry, f"{F1}/meta")["defaultversionurl"] == f"{BASE}{F1}/versions/1"
+
+
+def test_collections_are_maps_by_id(filled: Registry) -> None:
+    """R47."""
+    filled.put("/dirs/d0", {})
+    assert list(show(filled, "/dirs")) == ["d0", "d1"]
+    assert list(show(filled, "/dirs/d1/files")) == ["f1"]
+    versions = show(filled, f"{F1}/versions")
+    assert {name: version["isdefault"] for name, version in versions.items()} == {"1": False, "2": True}
+    assert show(filled, "/dirs/d0/files") == {}
+
+
+def test_inlined_collections_are_there_even_when_empty(registry: Registry) -> None:
+    """R48."""
+    assert show(registry, "/", "dirs")["dirs"] == {}
+    registry.put("/dirs/d1", {})
+    assert show(registry, "/", "*")["dirs"]["d1"]["files"] == {}
+    assert "files" not in show(registry, "/dirs/d1")
+
+
+def test_inlining_everything(filled: Registry) -> None:
+    """R199, R250."""
+    resource = show(filled, "/", "*")["dirs"]["d1"]["files"]["f1"]
+    assert resource["file"] == "x"
+    assert resource["meta"]["defaultversionid"] == "2"
+    assert resource["versions"]["1"]["file"] == {"n": 1}
+    assert resource["versionscount"] == 2
+
+
+def test_inlining_versions_without_their_documents(filled: Registry) -> None:
+    """R200, R250."""
+    shown = show(filled, F1, "versions,meta")
+    assert "file" not in shown
+    assert "file" not in shown["versions"]["1"]
+    assert list(shown)[-5:] == ["metaurl", "meta", "versionsurl", "versionscount", "versions"]
+
+
+def test_configuration_is_shown_where_named(filled: Registry) -> None:
+    """R53, R199: ahead of the collections."""
+    shown = show(filled, "/", "model,modelsource,capabilities")
+    assert list(shown)[-5:] == ["capabilities", "model", "modelsource", "dirsurl", "dirscount"]
+    assert shown["modelsource"]["groups"]["dirs"]["singular"] == "dir"
+    assert "versionmode" in shown["model"]["groups"]["dirs"]["resources"]["files"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/dirs/no", "/dirs/D1", "/dirs/no/files", "/dirs/d1/files/no", f"{F1}/versions/3", "/dirs/d1/files/no/meta"],
+)
+def test_what_is_not_there(filled: Registry, path: str) -> None:
+    """R26: ids are looked up in exact case."""
+    assert refused(filled, path) == "not_found"
+
+
+class TestDocuments:
+    MODEL = compile_model({"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}})
+    FILES = MODEL.groups["dirs"].resources["files"]
+
+    @pytest.mark.parametrize(
+        ("content", "contenttype", "expected"),
+        [
+            (b'{"a":1}', "application/json", ("file", {"a": 1})),
+            (b"7", "application/vnd.x+json; charset=utf-8", ("file", 7)),
+            (b"{broken", "application/json", ("filebase64", "e2Jyb2tlbg==")),
+            (b"null", "application/json", ("filebase64", "bnVsbA==")),
+            (b"text", "text/plain", ("file", "text")),
+            (b"\xff", "text/plain", ("filebase64", "/w==")),
+            (b"<a/>", "application/xml", ("filebase64", "PGEvPg==")),
+            (b"x", None, ("filebase64", "eA==")),
+            (b"", "application/json", ("filebase64", "")),
+            (b"", "text/plain", ("filebase64", "")),
+        ],
+    )
+    def test_which_attribute_shows_it(self, content: bytes, contenttype: str | None, expected: object) -> None:
+        """R103, R249."""
+        assert inlined(content, contenttype, self.FILES) == expected
+
+    def test_the_binary_flag(self) -> None:
+        """R176."""
+        assert inlined(b"{}", "application/json", self.FILES, binary=True) == ("filebase64", "e30=")
+
+    @given(st.binary(max_size=40), st.sampled_from(["application/json", "text/plain", "image/png", ""]))
+    def test_anything_can_be_shown_in_json(self, content: bytes, contenttype: str) -> None:
+        name, value = inlined(content, contenttype, self.FILES)
+        assert name in ("file", "filebase64")
+        assert value is not None
+        json.dumps(value)
+
+    def test_a_document_kept_elsewhere(self, registry: Registry) -> None:
+        """R201, R250: the url always, content never."""
+        registry.put(F1, {"fileurl": "urn:x:y"})
+        assert show(registry, F1)["fileurl"] == "urn:x:y"
+        assert not {"file", "filebase64"} & set(show(registry, F1, "file"))
+
+    def test_its_exact_bytes(self, registry: Registry) -> None:
+        """R30, R156, R158."""
+        registry.put_document(F1, b'{ "a" : 1 }', "application/json", labels={"k": "v"})
+        with registry.engine.reading() as view:
+            document = view.document(Xid.parse(F1), ViewOptions(base_url=BASE))
+        assert (document.content, document.contenttype, document.url) == (b'{ "a" : 1 }', "application/json", None)
+        assert document.attributes["self"] == f"{BASE}{F1}"
+        assert document.attributes["versionscount"] == 1
+
+
+class TestCrossReferences:
+    SOURCE = "/dirs/d2/files/src"
+
+    @pytest.fixture
+    def linked(self, filled: Registry) -> Registry:
+        filled.put(self.SOURCE, {"meta": {"xref": F1}})
+        return filled
+
+    def test_the_source_looks_like_the_target(self, linked: Registry) -> None:
+        """R265: all but ids and URLs."""
+        source, target = show(linked, self.SOURCE, "*"), show(linked, F1, "*")
+        assert source["meta"].pop("xref") == F1
+        text = json.dumps(target).replace("/dirs/d1/files/f1", self.SOURCE).replace('"fileid": "f1"', '"fileid": "src"')
+        assert source == json.loads(text)
+
+    def test_its_versions_are_read_through_it(self, linked: Registry) -> None:
+        """R265."""
+        assert list(show(linked, f"{self.SOURCE}/versions")) == ["1", "2"]
+        version = show(linked, f"{self.SOURCE}/versions/2")
+        assert (version["fileid"], version["xid"]) == ("src", f"{self.SOURCE}/versions/2")
+        assert version["isdefault"]
+        assert refused(linked, f"{self.SOURCE}/versions/9") == "not_found"
+
+    def test_source_and_target_in_one_response(self, linked: Registry) -> None:
+        """R265."""
+        dirs = show(linked, "/dirs", "files.versions")
+        assert list(dirs["d1"]["files"]["f1"]["versions"]) == list(dirs["d2"]["files"]["src"]["versions"])
+        assert dirs["d2"]["files"]["src"]["versions"]["1"]["xid"] == f"{self.SOURCE}/versions/1"
+
+    def test_a_missing_target(self, linked: Registry) -> None:
+        """R268."""
+        linked.delete(F1)
+        shown = show(linked, self.SOURCE, "meta")
+        assert list(shown) == ["fileid", "self", "xid", "metaurl", "meta"]
+        assert list(shown["meta"]) == ["fileid", "self", "xid", "xref"]
+        assert refused(linked, f"{self.SOURCE}/versions") == "not_found"
+
+    def test_one_hop_only(self, linked: Registry) -> None:
+        """R267."""
+        linked.put("/dirs/d2/files/far", {"meta": {"xref": self.SOURCE}})
+        assert list(show(linked, "/dirs/d2/files/far")) == ["fileid", "self", "xid", "metaurl"]
+
+    def test_document_view_shows_the_reference(self, linked: Registry) -> None:
+        """R271."""
+        shown = show(linked, self.SOURCE, "*", doc=True)
+        assert list(shown) == ["fileid", "self", "xid", "metaurl", "meta"]
+        assert list(shown["meta"]) == ["fileid", "self", "xid", "xref"]
+        assert refused(linked, f"{self.SOURCE}/versions", doc=True) == "cannot_doc_xref"
+        assert refused(linked, f"{self.SOURCE}/versions/1", doc=True) == "cannot_doc_xref"
+
+
+class TestDocumentView:
+    def test_urls_are_relative_where_the_target_is_there(self, filled: Registry) -> None:
+        """R31, R49, R272."""
+        shown = show(filled, "/", "*", doc=True)
+        resource = shown["dirs"]["d1"]["files"]["f1"]
+        assert (shown["self"], shown["dirsurl"]) == ("#/", "#/dirs")
+        assert shown["dirs"]["d1"]["filesurl"] == "#/dirs/d1/files"
+        assert resource["self"] == "#/dirs/d1/files/f1"
+        assert resource["metaurl"] == resource["meta"]["self"] == "#/dirs/d1/files/f1/meta"
+        assert resource["versions"]["1"]["self"] == "#/dirs/d1/files/f1/versions/1"
+        assert resource["meta"]["defaultversionurl"] == "#/dirs/d1/files/f1/versions/2"
+
+    def test_urls_stay_absolute_where_it_is_not(self, filled: Registry) -> None:
+        """R272, trap 17."""
+        shown = show(filled, F1, "meta", doc=True)
+        assert shown["self"] == "#/"
+        assert shown["versionsurl"] == f"{BASE}{F1}/versions"
+        assert shown["meta"]["defaultversionurl"] == f"{BASE}{F1}/versions/2$details"
+        assert show(filled, f"{F1}/meta", doc=True)["self"] == "#/"
+
+    @pytest.mark.parametrize(
+        ("path", "pointer"),
+        [("/", "/dirs/d1/files/f1"), ("/dirs", "/d1/files/f1"), ("/dirs/d1", "/files/f1"), ("/dirs/d1/files", "/f1")],
+    )
+    def test_pointers_are_relative_to_the_response(self, filled: Registry, path: str, pointer: str) -> None:
+        """R272."""
+        shown: Any = show(filled, path, "*", doc=True)
+        for step in pointer.split("/")[1:]:
+            shown = shown[step]
+        assert shown["self"] == f"#{pointer}"
+
+    def test_a_pointer_escapes_tildes(self, registry: Registry) -> None:
+        """RFC6901."""
+        registry.put("/dirs/a~b", {})
+        assert show(registry, "/dirs", doc=True)["a~b"]["self"] == "#/a~0b"
+
+    def test_the_default_version_is_not_repeated(self, filled: Registry) -> None:
+        """R270."""
+        shown = show(filled, F1, "*", doc=True)
+        assert list(shown) == [
+            "fileid", "self", "xid", "metaurl", "meta", "versionsurl", "versionscount", "versions",
+        ]  # fmt: skip
+
+    def test_export_imports_again(self, filled: Registry, make: Make) -> None:
+        """R274-R277: import(export(x)) == x but for what the second registry counts itself."""
+        with filled.engine.reading() as view:
+            exported = view.export(ViewOptions(base_url=BASE))
+        assert set(exported) >= {"capabilities", "modelsource", "dirs"}
+        assert "model" not in exported
+        other = make()
+        other.put("/", exported, ignore=frozenset({"epoch"}))
+        with other.engine.reading() as view:
+            again = view.export(ViewOptions(base_url=BASE))
+        assert _without_counters(again) == _without_counters(exported)
+
+
+class TestCollectionsFlag:
+    def test_only_the_collections(self, filled: Registry) -> None:
+        """R177: legal input of POST."""
+        assert list(show(filled, "/", collections=True)) == ["dirs"]
+        assert list(show(filled, "/dirs/d1", collections=True)) == ["files"]
+        assert "versions" in show(filled, "/dirs/d1", collections=True)["files"]["f1"]
+
+    @pytest.mark.parametrize("path", [F1, f"{F1}/meta", f"{F1}/versions/1"])
+    def test_only_on_registry_and_groups(self, filled: Registry, path: str) -> None:
+        """R177."""
+        assert refused(filled, path, collections=True) == "bad_flag"
+
+    @pytest.mark.parametrize("path", ["/dirs", "/dirs/d1/files", f"{F1}/versions"])
+    def test_not_on_collections(self, filled: Registry, path: str) -> None:
+        """R177."""
+        assert refused(filled, path, collections=True) == "bad_flag"
+
+
+class Counting:
+    """A reader that counts what it is asked."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls.append(name)
+        return getattr(self._reader, name)
+
+
+class TestFetching:
+    @pytest.mark.parametrize("resources", [1, 40])
+    def test_a_tree_takes_the_same_queries_whatever_its_size(self, registry: Registry, resources: int) -> None:
+        """No query per entity: two per level and one for the documents."""
+        files = {f"f{n}": {"versions": {"1": {"file": n}, "2": {"file": f"{n}"}}} for n in range(resources)}
+        registry.put("/", {"dirs": {f"d{n}": {"files": files} for n in range(3)}})
+        with registry.store.read() as reader, registry.engine.reading() as view:
+            counting = Counting(reader)
+            model = view.model
+            options = ViewOptions(inline=parse(["*"], Xid(), model, subject="/"))
+            View(counting, model, view.capabilities).entity(Xid(), options)
+        assert len([call for call in counting.calls if call != "documents"]) == 6
+        assert counting.calls.count("documents") <= 2 * (1 + resources * 2 // 64)
+
+    @pytest.mark.parametrize("path", ["/dirs/d1", F1, f"{F1}/meta", f"{F1}/versions/1"])
+    def test_a_point_read_takes_three_queries_at_most(self, filled: Registry, path: str) -> None:
+        with filled.store.read() as reader, filled.engine.reading() as view:
+            counting = Counting(reader)
+            View(counting, view.model, view.capabilities).entity(Xid.parse(path), ViewOptions())
+        assert len(counting.calls) <= 3
+
+    def test_a_response_beyond_its_bound(self, filled: Registry) -> None:
+        """R203: told before it is built."""
+        assert refused(filled, "/", "*", max_bytes=1000) == "too_large"
+        assert show(filled, "/", max_bytes=1000)
+
+    def test_large_documents_count(self, registry: Registry) -> None:
+        """R203."""
+        registry.put_document(F1, b"x" * 5000)
+        assert refused(registry, F1, "file", max_bytes=4000) == "too_large"
+        assert show(registry, F1, "file", max_bytes=6000)
+
+
+def test_a_lost_document_is_told(filled: Registry) -> None:
+    """R23."""
+    with filled.store.read() as reader, filled.engine.reading() as view:
+        broken = View(Without(reader), view.model, view.capabilities)
+        with pytest.raises(RegistryError) as caught:
+            broken.document(Xid.parse(F1), ViewOptions())
+    assert caught.value.code == "data_retrieval_error"
+
+
+class Without(Counting):
+    """A store that has lost its documents."""
+
+    def documents(self, digests: Collection[str]) -> dict[str, bytes]:
+        return {}
+
+
+def _without_counters(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {k: _without_counters(v) for k, v in value.items() if k not in ("epoch", "modifiedat", "createdat")}
