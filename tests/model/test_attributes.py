@@ -221,6 +221,25 @@ def test_unknown_attributes_come_with_a_hint(values: JSONObject, hint: str) -> N
     assert hint in attributes(SWITCHES).check(values).faults[0].message
 
 
+def test_attributes_tell_of_themselves() -> None:
+    rules = attributes({**MIXED, **SWITCHES})
+    assert len(rules) == len(list(rules))
+    assert rules["kind"].default == "plain"
+    assert rules["text"].default is None
+    item = rules["map"].item
+    assert item is not None
+    assert (item.scalar, rules["map"].scalar) == (True, False)
+
+
+def test_hints_are_for_few() -> None:
+    """A body full of unknown names is told of at once, without a search for each."""
+    values = dict.fromkeys([f"dcription{number}" for number in range(50)], "x")
+    found = attributes({}).check(values).faults
+    assert len(found) == 50
+    assert "did you mean" in found[0].message
+    assert "did you mean" not in found[-1].message
+
+
 def test_many_combinations_of_switches() -> None:
     """However many there are, each is checked by its own attributes."""
     definitions = {

@@ -33,6 +33,25 @@ def test_imported_type_is_the_same_type() -> None:
     assert imported.origin == "/dirs/files"
 
 
+def test_long_chains_of_imports() -> None:
+    """R111."""
+    groups: JSONObject = {
+        f"g{number}": {"singular": f"s{number}", "ximportresources": [f"/g{number + 1}/files"]}
+        for number in range(1500)
+    }
+    groups["g1500"] = {"singular": "s1500", "resources": {"files": {"singular": "file"}}}
+    model = compile_model({"groups": groups})
+    assert model.resource_type("/g0/files") is model.resource_type("/g1500/files")
+
+
+def test_one_of_several_imports_is_followed() -> None:
+    """R111."""
+    model = source(boxes=["/dirs/files"], racks=["/boxes/files"])
+    model["groups"]["dirs"]["resources"]["lids"] = {"singular": "lid"}
+    model["groups"]["boxes"]["ximportresources"] = ["/dirs/lids", "/dirs/files"]
+    assert compile_model(model).types.origin("racks", "files") == "/dirs/files"
+
+
 @pytest.mark.parametrize("references", [[], None])
 def test_nothing_to_import(references: JSON) -> None:
     """R111."""

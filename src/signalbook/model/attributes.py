@@ -22,6 +22,10 @@ from signalbook.values import JSON, JSONObject
 
 # Combinations of ifvalues branches kept compiled per attribute set.
 _MAX_TABLES: Final = 256
+# Hints cost time: many or long unknown names go without.
+_MAX_HINTS: Final = 16
+_MAX_HINTED_NAME: Final = 64
+_UNKNOWN: Final = "is not defined in the model"
 _PLAIN_SPEC: Final = SpecAttribute(definition={})
 
 
@@ -57,16 +61,6 @@ class Attribute:
     def default(self) -> JSON:
         """The value it takes when it is given none; None if it has no default."""
         return self.definition.get("default")
-
-    @property
-    def enum(self) -> tuple[JSON, ...]:
-        """The values its definition lists."""
-        return tuple(self.definition.get("enum") or ())
-
-    @property
-    def strict(self) -> bool:
-        """Whether only values of ``enum`` are allowed."""
-        return bool(self.definition.get("strict", True))
 
     @property
     def scalar(self) -> bool:
@@ -139,7 +133,8 @@ class AttributeSet(Mapping[str, Attribute]):
                 if check is None:
                     continue
             elif check is None:
-                found.append(Trouble("unknown_attribute", self._explain(name, table), name))
+                message = self._explain(name, table) if len(found) < _MAX_HINTS else _UNKNOWN
+                found.append(Trouble("unknown_attribute", message, name))
                 continue
             elif not CHARSETS[self._charset].fullmatch(name):
                 found.append(Trouble("invalid_attribute", CHARSET_RULES[self._charset], name))
@@ -192,8 +187,8 @@ class AttributeSet(Mapping[str, Attribute]):
                 known = [key for key in switch.definition["ifvalues"] if key.casefold() in values]
                 return f"is only defined where {switch.name} is {' or '.join(known)}"
             switches += [a for branch in switch.branches.values() for a in branch.values() if a.branches]
-        close = difflib.get_close_matches(name, [known for known in table.checks if known != "*"], n=1)
-        return f"is not defined in the model{f'; did you mean {close[0]}?' if close else ''}"
+        close = difflib.get_close_matches(name, table.checks, n=1) if len(name) < _MAX_HINTED_NAME else []
+        return f"{_UNKNOWN}; did you mean {close[0]}?" if close else _UNKNOWN
 
 
 def _table(groups: Sequence[Mapping[str, Attribute]]) -> _Table:

@@ -53,14 +53,11 @@ class Constraint:
         return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-class Constraints(Sequence[Constraint]):
+class Constraints:
     """All constraints in force for one Group."""
 
     def __init__(self, constraints: Sequence[Constraint] = ()) -> None:
         self._constraints = tuple(constraints)
-
-    def __getitem__(self, index: int) -> Constraint:  # type: ignore[override]
-        return self._constraints[index]
 
     def __len__(self) -> int:
         return len(self._constraints)

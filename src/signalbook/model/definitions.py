@@ -79,9 +79,10 @@ def define(given: JSON, setting: Setting) -> JSONObject:
             here.fault(f"must be an attribute definition, not {describe(definition)}")
         elif _type(definition, here):
             result[name] = _definition({"name": name, **definition}, here)
-    for name, definition in result.items():
-        if "ifvalues" in definition:
-            definition["ifvalues"] = _branches(definition, setting.at(name), {*setting.taken, *result})
+    switches = {name: definition for name, definition in result.items() if "ifvalues" in definition}
+    taken = {*setting.taken, *setting.reserved, *result} if switches else set()
+    for name, definition in switches.items():
+        definition["ifvalues"] = _branches(definition, replace(setting.at(name), taken=taken))
     return result
 
 
@@ -235,7 +236,7 @@ def _item(given: JSON, here: Setting) -> JSONObject:
     return {"type": "any"}
 
 
-def _branches(definition: JSONObject, here: Setting, taken: Collection[str]) -> JSONObject:
+def _branches(definition: JSONObject, here: Setting) -> JSONObject:
     """``ifvalues`` (core R88, R89); the siblings' names must differ from those around them."""
     seen: set[str] = set()
     result = {}
@@ -249,22 +250,19 @@ def _branches(definition: JSONObject, here: Setting, taken: Collection[str]) -> 
         if allowed and definition.get("strict", True) and value.casefold() not in allowed:
             inner.fault("is not in the enum")
         seen.add(value.casefold())
-        result[value] = _branch(branch, inner, taken)
+        result[value] = _branch(branch, inner)
     return result
 
 
-def _branch(branch: JSON, here: Setting, taken: Collection[str]) -> JSONObject:
+def _branch(branch: JSON, here: Setting) -> JSONObject:
     if not isinstance(branch, dict):
         here.fault(f"must be an object, not {describe(branch)}")
         return {}
     for key in branch:
         if key != "siblingattributes":
             here.fault("is not part of the model language", key)
-    siblings = define(
-        branch.get("siblingattributes") or {},
-        replace(here.at("siblingattributes"), matching=False, taken={*taken, *here.reserved}),
-    )
-    return {"siblingattributes": siblings}
+    siblings = branch.get("siblingattributes", {})
+    return {"siblingattributes": define(siblings, replace(here.at("siblingattributes"), matching=False))}
 
 
 def _check_extension(definition: JSONObject, here: Setting) -> None:

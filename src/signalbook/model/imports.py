@@ -17,12 +17,13 @@ def entity_types(groups: Mapping[str, JSONObject], place: Place) -> EntityTypes:
     """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
     imports = {plural: _references(group, place.at(plural)) for plural, group in groups.items()}
     own = {plural: set(group.get("resources") or {}) for plural, group in groups.items()}
+    origins = _Origins(own, imports)
     types = {}
     for plural in groups:
         here = place.at(plural, "ximportresources")
         types[plural] = {name: f"/{plural}/{name}" for name in own[plural]}
         for index, (group, resource) in imports[plural].items():
-            origin = _origin(group, resource, own, imports, {plural})
+            origin = origins.find(group, resource)
             if origin is None:
                 here.fault(f"/{group}/{resource} leads to no Resource type, or round in a circle", index)
             elif resource in types[plural]:
@@ -50,19 +51,24 @@ def _references(group: JSONObject, place: Place) -> dict[int, tuple[str, str]]:
     return references
 
 
-def _origin(
-    group: str,
-    resource: str,
-    own: Mapping[str, set[str]],
-    imports: Mapping[str, Mapping[int, tuple[str, str]]],
-    trail: set[str],
-) -> str | None:
-    """Where ``/group/resource`` is defined, following imports of imports; None for nowhere or a circle."""
-    if group in trail or group not in own:
-        return None
-    if resource in own[group]:
-        return f"/{group}/{resource}"
-    for further, name in imports[group].values():
-        if name == resource:
-            return _origin(further, name, own, imports, {*trail, group})
-    return None
+class _Origins:
+    """Where Resource types are defined, following imports of imports."""
+
+    def __init__(self, own: Mapping[str, set[str]], imports: Mapping[str, Mapping[int, tuple[str, str]]]) -> None:
+        self._own = own
+        self._imports = {group: {name: source for source, name in i.values()} for group, i in imports.items()}
+        self._known: dict[tuple[str, str], str | None] = {}
+
+    def find(self, group: str, resource: str) -> str | None:
+        """The origin of ``/group/resource``; None for nowhere, or round in a circle."""
+        trail: set[tuple[str, str]] = set()
+        found, source = None, (group, resource)
+        while source not in trail and source not in self._known:  # where nothing leads on, it is in the trail
+            trail.add(source)
+            if resource in self._own.get(source[0], ()):
+                found = f"/{source[0]}/{resource}"
+            elif resource in self._imports.get(source[0], {}):
+                source = (self._imports[source[0]][resource], resource)
+        found = self._known.get(source, found)
+        self._known |= dict.fromkeys(trail, found)
+        return found
