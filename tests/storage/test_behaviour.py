@@ -183,8 +183,8 @@ def test_referrers_are_those_whose_xref_is_the_target(store: Store) -> None:
         xids = [GROUP / "things" / name for name in ("b", "A")]
         b, a = (replace(plain, key=plain.key + n, xid=xid, xref=plain.xid) for n, xid in enumerate(xids, 1))
         writer.insert([b, a])
-        assert writer.referrers(plain.xid) == [a, b]
-        assert writer.referrers(a.xid) == []
+        assert writer.referrers([plain.xid]) == [a, b]
+        assert writer.referrers([a.xid]) == writer.referrers([]) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\r\n\xff", bytes(range(256)) * 4096], ids=["empty", "bytes", "1 MiB"])

@@ -28,7 +28,7 @@ WRITES = ("update", "delete_trees", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "after"), 0
-) | dict.fromkeys(("xids", "parents", "keys", "digests"), "[1]")  # fmt: skip
+) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests"), "[1]")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from signalbook.engine.drafts import OwnerDraft, ResourceDraft
+from signalbook.engine.tree import Tree, load_entities
 from signalbook.errors import RegistryError
-from signalbook.model import Constraints
+from signalbook.model import Constraints, GroupType, Model
+from signalbook.storage.base import Reader
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -35,3 +38,36 @@ class Limits:
                 raise RegistryError(
                     "constraint_failure", subject=str(resource), path=violation.path, kind=violation.kind
                 )
+
+
+def in_force(draft: OwnerDraft, type: GroupType) -> Limits:
+    """What the Group ``draft``, whose own constraints have been checked, demands of its Resources."""
+    constraints, _ = type.narrowed(draft.attributes.get("constraints"))
+    return Limits(constraints=constraints, group=draft.attributes)
+
+
+def check_references(reader: Reader, tree: Tree, model: Model) -> None:
+    """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110).
+
+    Looks at references made in ``tree`` and at stored ones to Resources that changed in it; three queries at most.
+    """
+    targets = {xid: draft.xref for xid, draft in tree.resources.items() if draft.xref is not None}
+    changed = [xid for xid, draft in tree.resources.items() if draft.before is not None and draft.xref is None]
+    for row in reader.referrers(changed):
+        if row.xref is not None and row.xid not in tree.resources:
+            targets[row.xid] = row.xref
+    if targets:
+        _check_targets(reader, tree, targets, model)
+
+
+def _check_targets(reader: Reader, tree: Tree, targets: dict[Xid, Xid], model: Model) -> None:
+    groups = {source.owner for source in targets}
+    missing = {target for target in targets.values() if target not in tree.resources}
+    stored = load_entities(reader, groups - set(tree.groups), missing)
+    owners = {**stored.groups, **tree.groups}
+    resources: dict[Xid, ResourceDraft] = {**stored.resources, **tree.resources}
+    for source, target in targets.items():
+        shown = resources.get(target)
+        if shown is not None:
+            limits = in_force(owners[source.owner], model.groups[source.group_type])
+            limits.check(source, [version.attributes for version in shown.versions.values()])

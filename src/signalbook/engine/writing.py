@@ -8,7 +8,7 @@ from typing import Final
 from signalbook.engine import deletion, owners, resources
 from signalbook.engine.changes import Result
 from signalbook.engine.commands import METHODS, Command, Method
-from signalbook.engine.constraints import Limits
+from signalbook.engine.constraints import Limits, check_references, in_force
 from signalbook.engine.context import Context
 from signalbook.engine.drafts import ResourceDraft
 from signalbook.engine.intents import GroupIntent, Intent, Mode, ResourceIntent
@@ -70,6 +70,7 @@ class Writing:
         skipped = {xid for group in intent.groups for xid in self._group(group)}
         self._context.problems.raise_any()
         check_siblings(self.tree)
+        check_references(self._reader, self.tree, self._context.model)
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
         return self._result(intent, processed)
 
@@ -161,9 +162,7 @@ class Writing:
             del self.tree.resources[xid]
             deletion.remove(self._reader, self.tree, (draft.before,), self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
-            owner = self.tree.groups[xid.owner]
-            constraints, _ = group.narrowed(owner.attributes.get("constraints"))
-            limits = Limits(constraints=constraints, group=owner.attributes)
+            limits = in_force(self.tree.groups[xid.owner], group)
             resources.write(draft, intent, limits, self._context, lambda: self._epoch(draft.before))
 
     def _singular(self, collection: Xid) -> str:

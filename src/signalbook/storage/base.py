@@ -94,8 +94,8 @@ class Reader(Protocol):
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Number of children per (parent key, type); pairs without children are absent."""
 
-    def referrers(self, target: Xid) -> list[Row]:
-        """Resources whose xref is ``target``."""
+    def referrers(self, targets: Collection[Xid]) -> list[Row]:
+        """Resources whose xref is one of ``targets``."""
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""

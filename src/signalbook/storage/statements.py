@@ -72,7 +72,7 @@ class Statements:
         rows = select(*COLUMNS)
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
-        self.referrers = self._text(rows.where(_E.xref == bindparam("xref")).order_by(_E.xid))
+        self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self.counts = self._text(
             select(_E.parent, _E.type, func.count())
             .where(dialect.member(_E.parent, "parents"))

@@ -73,9 +73,13 @@ class SqlReader:
         records = self._all(self._sql.counts, {"parents": self._dialect.array(parents)}) if parents else ()
         return {(parent, plural): count for parent, plural, count in records}
 
-    def referrers(self, target: Xid) -> list[Row]:
-        """Resources whose xref is ``target``, by xid."""
-        return [load(record) for record in self._all(self._sql.referrers, {"xref": str(target)})]
+    def referrers(self, targets: Collection[Xid]) -> list[Row]:
+        """Resources whose xref is one of ``targets``, by xid."""
+        if not targets:
+            return []
+        return [
+            load(r) for r in self._all(self._sql.referrers, {"xrefs": self._dialect.array([str(x) for x in targets])})
+        ]
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
