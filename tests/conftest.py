@@ -34,7 +34,10 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The URL of an empty database on a real server of this test process, reached by a socket in a temporary folder."""
+    """A real PostgreSQL server of this test process, reached by a socket in a temporary folder.
+
+    Its URL names the database ``postgres``, shared by the whole session and best left empty: see ``postgres_database``.
+    """
     programs = _postgres_programs()
     with tempfile.TemporaryDirectory(prefix="sb-pg-") as name:
         folder = Path(name)
@@ -77,12 +80,18 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
         opened.close()
 
 
+@pytest.fixture
+def postgres_database(postgres_url: str) -> str:
+    """The URL of a new PostgreSQL database without tables."""
+    return _new_database(postgres_url)
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a new database without tables, for tests with several stores or programs on one database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'signalbook.db'}"
-    return _new_database(request.getfixturevalue("postgres_url"))
+    return str(request.getfixturevalue("postgres_database"))
 
 
 def _postgres_programs() -> Path:

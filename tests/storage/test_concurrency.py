@@ -1,0 +1,120 @@
+"""Many writers and readers at once, in threads and in programs of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Row, StorageBusy, Store
+from signalbook.values import now
+from signalbook.xid import ROOT, Xid
+
+TWIN = Xid.parse("/things/twin")
+RAISE = """
+import sys
+from dataclasses import replace
+from signalbook.storage import open_store
+from signalbook.xid import ROOT, Xid
+store = open_store(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    with store.write() as writer:
+        rows = [writer.get(xid) for xid in (ROOT, Xid.parse("/things/twin"))]
+        writer.update([replace(row, epoch=row.epoch + 1) for row in rows])
+        writer.append([{"epoch": rows[0].epoch}], time=rows[0].createdat, correlationid="c")
+"""
+
+
+@pytest.fixture
+def shared(store_url: str) -> Iterator[Store]:
+    """A store with two rows whose epochs are equal in every commit."""
+    store = open_store(store_url, timeout=60)
+    with store.write() as writer:
+        for key, xid in enumerate((ROOT, TWIN)):
+            writer.insert([Row(key=key, parent=key - 1, xid=xid, epoch=0, createdat=now(), modifiedat=now())])
+    yield store
+    store.close()
+
+
+def epochs(store: Store) -> tuple[int, int]:
+    with store.read() as reader:
+        one, other = reader.get(ROOT), reader.get(TWIN)
+        assert one
+        assert other
+        return one.epoch, other.epoch
+
+
+def raise_epochs(store: Store, times: int) -> None:
+    for _ in range(times):
+        with store.write() as writer:
+            rows = [row for row in (writer.get(ROOT), writer.get(TWIN)) if row]
+            writer.update([replace(row, epoch=row.epoch + 1) for row in rows])
+            writer.append([{"epoch": rows[0].epoch}], time=now(), correlationid="c")
+
+
+def read_until(done: threading.Event, store: Store) -> list[tuple[int, int]]:
+    seen = [epochs(store)]
+    while not done.is_set():
+        seen.append(epochs(store))
+    return seen
+
+
+def check(store: Store, seen: list[tuple[int, int]], total: int) -> None:
+    assert all(one == other for one, other in seen), "a reader saw half a commit"
+    assert all(before <= after for before, after in pairwise(seen)), "a reader went back in time"
+    assert epochs(store) == (total, total)
+    with store.read() as reader:
+        assert [record.change["epoch"] for record in reader.outbox()] == list(range(total))
+
+
+def test_threads_lose_no_update_and_see_whole_commits(shared: Store) -> None:
+    done = threading.Event()
+    with ThreadPoolExecutor(6) as threads:
+        readers = [threads.submit(read_until, done, shared) for _ in range(2)]
+        for writer in [threads.submit(raise_epochs, shared, 25) for _ in range(4)]:
+            writer.result()
+        done.set()
+        for reader in readers:
+            check(shared, reader.result(), 100)
+
+
+def test_programs_lose_no_update_and_see_whole_commits(shared: Store, store_url: str) -> None:
+    command = [sys.executable, "-c", RAISE, store_url, "25"]
+    programs = [subprocess.Popen(command) for _ in range(3)]
+    raise_epochs(shared, 25)
+    seen = [epochs(shared)]
+    while any(program.poll() is None for program in programs):
+        seen.append(epochs(shared))
+    assert [program.returncode for program in programs] == [0, 0, 0]
+    check(shared, seen, 100)
+
+
+def test_a_writer_that_waits_too_long_is_told(store_url: str) -> None:
+    stores = [open_store(store_url, timeout=0.05) for _ in range(2)]
+    with stores[0].write() as writer:
+        writer.put_config("modelsource", {})
+        for store in stores:  # the same program and, in effect, another one
+            with pytest.raises(StorageBusy, match="try again"), store.write():
+                pass
+            assert_readable(store)
+    for store in stores:
+        with store.write() as writer:
+            writer.put_config("modelsource", {})
+        store.close()
+
+
+def assert_readable(store: Store) -> None:
+    with store.read() as reader:
+        assert reader.config_epoch("modelsource") == 0
+
+
+def test_more_readers_than_connections_wait_their_turn(shared: Store) -> None:
+    with ThreadPoolExecutor(40) as threads:
+        assert set(threads.map(lambda _: epochs(shared), range(200))) == {(0, 0)}

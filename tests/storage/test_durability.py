@@ -1,0 +1,81 @@
+"""What a killed program leaves behind: all that it committed, nothing of what it did not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from signalbook.storage import open_store
+from signalbook.values import digest
+from signalbook.xid import Xid
+
+WRITE = """
+import sys, time
+from signalbook.storage import open_store
+from signalbook.storage.base import Row
+from signalbook.values import digest, now
+from signalbook.xid import Xid
+
+def write(writer, n):
+    content = str(n).encode()
+    (key,) = writer.reserve(1)
+    writer.put_documents({digest(content): content})
+    writer.insert([Row(key=key, parent=1, xid=Xid(("things", str(n))), epoch=1, createdat=now(), modifiedat=now(),
+                       document=digest(content))])
+    writer.append([{"n": n}], time=now(), correlationid="c")
+
+store = open_store(sys.argv[1])
+"""
+COMMITTING = """
+for n in range(1_000_000):
+    with store.write() as writer:
+        write(writer, n)
+    print(n, flush=True)
+"""
+IN_THE_MIDST = """
+with store.write() as writer:
+    for n in range(500):
+        write(writer, n)
+    print("uncommitted", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def running(program: str, url: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", WRITE + program, url], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def lines(child: subprocess.Popen[str]) -> Iterator[str]:
+    assert child.stdout is not None
+    return iter(child.stdout)
+
+
+def test_a_commit_outlives_a_killed_program(store_url: str) -> None:
+    with running(COMMITTING, store_url) as child:
+        told = [next(lines(child)) for _ in range(40)]
+        child.kill()
+        told += lines(child)
+    with closing(open_store(store_url)) as store, store.read() as reader:
+        changes = [record.change["n"] for record in reader.outbox()]
+        contents = [str(n).encode() for n in changes]
+        assert len(told) <= len(changes) <= len(told) + 1
+        assert changes == list(range(len(changes)))
+        assert len(reader.get_many([Xid(("things", str(n))) for n in changes])) == len(changes)
+        assert sorted(reader.documents([digest(content) for content in contents]).values()) == sorted(contents)
+
+
+def test_a_killed_write_leaves_nothing_and_blocks_no_one(store_url: str) -> None:
+    with running(IN_THE_MIDST, store_url) as child:
+        assert next(lines(child)) == "uncommitted\n"
+    with closing(open_store(store_url, timeout=5)) as store, store.write() as writer:
+        assert writer.outbox() == []
+        assert list(writer.children([1])) == []
+        assert writer.documents([digest(b"0")]) == {}
+        assert list(writer.reserve(1)) == [1]

@@ -1,0 +1,143 @@
+"""What is PostgreSQL's alone: its server, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import errors
+from sqlalchemy import make_url
+
+from signalbook.storage import open_store
+from signalbook.storage.base import StorageBusy, StorageError, Store
+from signalbook.storage.postgres import Postgres
+
+SECRET = "correct-horse"
+TERMINATE = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND datname = current_database()
+"""
+
+
+@pytest.fixture
+def server(postgres_database: str) -> Iterator[psycopg.Connection]:
+    """A connection past the store."""
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def opened(postgres_database: str) -> Iterator[Store]:
+    store = open_store(postgres_database, timeout=0.2)
+    yield store
+    store.close()
+
+
+def touch(store: Store) -> int:
+    with store.write() as writer:
+        writer.put_config("touched", {})
+        return writer.config_epoch("touched")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (errors.LockNotAvailable("x"), StorageBusy, "another writer held the database for 7 s"),
+        (errors.QueryCanceled("x"), StorageBusy, "another writer"),
+        (
+            errors.DiskFull("could not extend file"),
+            StorageError,
+            "disk is full; free some space there (could not extend",
+        ),
+        (errors.ReadOnlySqlTransaction("x"), StorageError, "name the primary server"),
+        (errors.InsufficientPrivilege("x"), StorageError, "grant it the rights"),
+        (errors.TooManyConnections("x"), StorageError, "max_connections"),
+        (errors.AdminShutdown("x"), StorageError, "shutting down or starting; try again"),
+        (errors.DataCorrupted("x"), StorageError, "restore a backup"),
+        (errors.ConnectionFailure("x"), StorageError, "the server cannot be reached"),
+        (errors.SyntaxError("odd"), StorageError, "PostgreSQL cannot go on (odd)"),
+        (psycopg.OperationalError("connection failed: FATAL:  no"), StorageError, "check user, password and database"),
+        (psycopg.OperationalError("no answer"), StorageError, "the server cannot be reached"),
+        (psycopg.ProgrammingError("invalid option"), StorageError, "check what follows its ?"),
+    ],
+)
+def test_errors_say_what_to_do(error: psycopg.Error, kind: type[StorageError], message: str) -> None:
+    explained = Postgres(make_url("postgresql://u@h/db"), timeout=7).explain(error)
+    assert type(explained) is kind
+    assert "postgresql://u@h/db: " in str(explained)
+    assert message in str(explained)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://user:{SECRET}@127.0.0.1:1/db",
+        f"postgresql://user@127.0.0.1:1/db?password={SECRET}&connect_timeout=1",
+        f"postgresql://user:{SECRET}@/postgres?host=/nowhere&sslpassword={SECRET}",
+        f"postgresql://user:{SECRET}@/postgres?{SECRET}=1",
+        f"postgresql://user:{SECRET}@host:no-port/db",
+        f"mysql://user:{SECRET}@host/db",
+        f"://{SECRET}",
+    ],
+)
+def test_a_password_is_never_told(url: str) -> None:
+    with pytest.raises(StorageError) as caught:
+        open_store(url)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert "; " in str(caught.value) or ": give " in str(caught.value)
+
+
+def test_the_place_is_told_without_the_password(postgres_database: str) -> None:
+    store = open_store(postgres_database.replace("postgres@", f"postgres:{SECRET}@"))
+    assert repr(store) == f"SqlStore({postgres_database.replace('postgres@', 'postgres:***@')})"
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(("/postgres?", "/none?"), 'database "none" does not exist'), (("//postgres@", "//none@"), 'role "none"')],
+)
+def test_what_the_server_refuses_is_told(postgres_url: str, change: tuple[str, str], message: str) -> None:
+    with pytest.raises(StorageError, match=message):
+        open_store(postgres_url.replace(*change))
+
+
+def test_another_writer_makes_it_busy(opened: Store, server: psycopg.Connection) -> None:
+    server.execute("BEGIN")
+    server.execute(Postgres.begin_write.split("; ")[1].encode())
+    with pytest.raises(StorageBusy, match="another writer"):
+        touch(opened)
+    server.execute("ROLLBACK")
+    assert touch(opened) > 0
+
+
+def test_a_restarted_server_is_met_again(opened: Store, server: psycopg.Connection) -> None:
+    with opened.read(), opened.read(), opened.read():
+        before = touch(opened)
+    server.execute(TERMINATE.encode())
+    assert touch(opened) == before + 1
+
+
+def test_a_connection_lost_while_writing_loses_the_write(opened: Store, server: psycopg.Connection) -> None:
+    before = touch(opened)
+
+    def write() -> None:
+        with opened.write() as writer:
+            writer.put_config("touched", {})
+            server.execute(f"{TERMINATE} AND state = 'idle in transaction'".encode())
+
+    with pytest.raises(StorageError, match=r"try again|cannot be reached"):
+        write()
+    assert touch(opened) == before + 1
+
+
+def test_a_database_that_may_not_be_changed(opened: Store, server: psycopg.Connection, postgres_database: str) -> None:
+    server.execute("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    store = open_store(postgres_database.replace("//postgres@", "//reader@"))
+    with store.read() as reader:
+        reader.config("modelsource")
+    with pytest.raises(StorageError, match="grant it the rights"):
+        touch(store)
+    store.close()
