@@ -1,0 +1,190 @@
+"""The engine on every database: first contents, sessions, sharing a store, and how many queries a write takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Flags, Method
+from signalbook.engine.engine import Engine
+from signalbook.errors import RegistryError, SignalbookError
+from signalbook.settings import Settings
+from signalbook.storage.base import Reader, Store, Writer
+from signalbook.values import JSONObject, parse_json
+from signalbook.xid import ROOT, Xid
+
+FILES: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
+EMPTY = Settings(model="empty", registry_id="test")
+V1 = Xid.parse("/dirs/d1/files/f1/versions/v1")
+
+
+def put(path: str, body: JSONObject) -> Command:
+    return Command(method=Method.PUT, target=Xid.parse(path), body=body)
+
+
+def do(engine: Engine, command: Command | ConfigCommand) -> None:
+    with engine.writing() as session:
+        session.execute(command)
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    engine = Engine(store, settings=EMPTY)
+    do(engine, ConfigCommand(name="modelsource", method=Method.PUT, body=FILES))
+    return engine
+
+
+class Counting:
+    """A store that counts the calls to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.calls: Counter[str] = Counter()
+
+    def read(self) -> AbstractContextManager[Reader]:
+        return self._store.read()
+
+    @contextmanager
+    def write(self) -> Iterator[Writer]:
+        with self._store.write() as writer:
+            yield _Counted(writer, self.calls)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class _Counted:
+    def __init__(self, writer: Writer, calls: Counter[str]) -> None:
+        self._writer = writer
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._writer, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self._calls[name] += 1
+            return method(*args, **kwargs)
+
+        return counted
+
+
+def test_a_new_store_gets_a_registry(store: Store, tmp_path: Path) -> None:
+    """R53, R63: id and model come from the settings, and stay."""
+    file = tmp_path / "model.json"
+    file.write_text('{"groups":{"shelves":{"singular":"shelf"}}}')
+    Engine(store, settings=Settings(model=str(file), registry_id="mine"))
+    engine = Engine(store, settings=EMPTY)
+    with engine.reading() as view, store.read() as reader:
+        root = reader.get(ROOT)
+        assert root is not None
+        assert (root.attributes, root.epoch) == ({"registryid": "mine"}, 1)
+        assert list(view.model.groups) == ["shelves"]
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"groups": 5}'])
+def test_a_model_that_cannot_be_used(store: Store, tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "model.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SignalbookError):
+        Engine(store, settings=Settings(model=str(file)))
+    with store.read() as reader:
+        assert reader.get(ROOT) is None
+
+
+def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
+    """R22: nothing is there for others until the block ends."""
+    with engine.writing() as session:
+        session.execute(put("/dirs/d1", {"name": "a"}))
+        session.execute(put("/dirs/d1", {"name": "b"}))
+    with store.read() as reader:
+        row = reader.get(Xid.parse("/dirs/d1"))
+    assert row is not None
+    assert row.attributes == {"name": "b"}
+
+
+def test_a_failure_after_the_write_undoes_it(engine: Engine, store: Store) -> None:
+    """R22, R309: a response that cannot be rendered leaves no trace."""
+    with store.read() as reader:
+        told = len(reader.outbox())
+    with pytest.raises(RuntimeError), engine.writing() as session:  # noqa: PT012
+        session.execute(put("/dirs/d1", {}))
+        raise RuntimeError
+    with store.read() as reader:
+        assert reader.get(Xid.parse("/dirs/d1")) is None
+        assert len(reader.outbox()) == told
+
+
+def test_configuration_of_a_failed_session_is_forgotten(engine: Engine) -> None:
+    with pytest.raises(RegistryError), engine.writing() as session:  # noqa: PT012
+        session.execute(ConfigCommand(name="modelsource", method=Method.PUT, body={}))
+        session.execute(put("/dirs/d1", {}))
+    do(engine, put("/dirs/d1", {}))
+
+
+def test_another_engine_sees_a_new_model(engine: Engine, store: Store) -> None:
+    other = Engine(store, settings=EMPTY)
+    do(other, put("/dirs/d1", {}))
+    do(
+        engine,
+        ConfigCommand(
+            name="modelsource", method=Method.PUT, body={"groups": {**FILES["groups"], "x": {"singular": "y"}}}
+        ),
+    )
+    do(other, put("/x/x1", {}))
+    with other.reading() as view:
+        assert set(view.model.groups) == {"dirs", "x"}
+
+
+def test_one_correlation_id_per_session(engine: Engine, store: Store) -> None:
+    """R296."""
+    with engine.writing() as session:
+        session.execute(put("/dirs/d1", {}))
+        session.execute(put("/dirs/d2", {}))
+    with store.read() as reader:
+        records = [record for record in reader.outbox() if record.correlationid == session.correlationid]
+    assert [record.change["xid"] for record in records] == ["/", "/dirs/d1", "/", "/dirs/d2"]
+    assert {record.time for record in records} == {session.now}
+
+
+@pytest.fixture
+def counting(store: Store) -> tuple[Engine, Counter[str]]:
+    counted = Counting(store)
+    engine = Engine(counted, settings=EMPTY)
+    do(engine, ConfigCommand(name="modelsource", method=Method.PUT, body=FILES))
+    do(engine, Command(method=Method.PUT, target=V1, document=DocumentBody(content=b"1")))
+    counted.calls.clear()
+    return engine, counted.calls
+
+
+def test_a_new_version_takes_few_queries(counting: tuple[Engine, Counter[str]]) -> None:
+    engine, calls = counting
+    do(engine, Command(method=Method.PUT, target=V1.parent / "v2", document=DocumentBody(content=b"2")))
+    assert calls == Counter(
+        config_epoch=2, get_many=1, children=1, referrers=1, put_documents=1, reserve=1, insert=1, update=1, append=1
+    )
+
+
+def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
+    engine, calls = counting
+    files = {f"f{n}": {"versions": {f"v{v}": {"file": n} for v in range(3)}} for n in range(300)}
+    body = {"dirs": {f"d{n}": {"files": files} for n in range(3)}}
+    for flags in (Flags(), Flags(ignore=frozenset({"epoch"}))):
+        calls.clear()
+        do(engine, Command(method=Method.PUT, target=ROOT, body=body, flags=flags))
+        assert sum(calls.values()) <= 12
+
+
+def test_real_documents_import(store: Store, shared_data: Path) -> None:
+    """The scenario documents of xRegistry's own samples, in the shipped model, twice."""
+    engine = Engine(store, settings=Settings(model="default"))
+    documents = sorted((shared_data / "xregistry-samples").glob("*.xreg.json"))
+    scenarios = [path for path in documents if not path.name.startswith("schemastore")]
+    assert len(scenarios) == 9
+    for path in scenarios * 2:
+        do(engine, Command(method=Method.PUT, target=ROOT, body=parse_json(path.read_bytes())))

@@ -1,0 +1,194 @@
+"""What holds for every write: PUT twice is once, epochs only grow, an export imports, an error changes nothing."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.engine import Engine
+from signalbook.engine.inline import EXPORT
+from signalbook.engine.view import ViewOptions
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import Row, Store
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Xid
+
+IDS = st.sampled_from(["a", "b", "c", "1", "2"])
+YEARS = st.integers(2000, 2003).map(lambda year: f"{year}-01-01T00:00:00Z")
+COMMON: dict[str, Any] = {"name": st.sampled_from(["x", "y"]), "createdat": YEARS, "labels": st.just({"k": "v"})}
+VERSION = st.fixed_dictionaries(
+    {}, optional={**COMMON, "file": st.sampled_from([1, {"a": []}, "t"]), "kind": IDS, "ancestorid": IDS}
+)
+META = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.just({}),
+        "defaultversionid": IDS,
+        "defaultversionsticky": st.booleans(),
+        "epoch": st.integers(1, 3),
+    },
+)
+RESOURCE = st.fixed_dictionaries(
+    {}, optional={**COMMON, "versionid": IDS, "meta": META, "versions": st.dictionaries(IDS, VERSION, max_size=3)}
+)
+XREF = st.fixed_dictionaries({"meta": st.fixed_dictionaries({"xref": IDS.map("/dirs/a/files/{}".format)})})
+GROUP = st.fixed_dictionaries({}, optional={**COMMON, "files": st.dictionaries(IDS, RESOURCE | XREF, max_size=3)})
+REGISTRY = st.fixed_dictionaries({}, optional={**COMMON, "dirs": st.dictionaries(IDS, GROUP, max_size=2)})
+
+
+def command(method: str, path: str, body: Any) -> Command:
+    return Command(method=Method(method), target=Xid.parse(path), body=body)
+
+
+def commands(*methods: str) -> st.SearchStrategy[Command]:
+    """Writes to every level, most of them good."""
+    method = st.sampled_from(methods)
+    path = st.builds("/dirs/{}/files/{}".format, IDS, IDS)
+    return st.one_of(
+        st.builds(command, method, st.just("/"), REGISTRY),
+        st.builds(command, method, IDS.map("/dirs/{}".format), GROUP),
+        st.builds(command, method, path, RESOURCE | XREF),
+        st.builds(command, method, path.map("{}/meta".format), META),
+        st.builds(command, method, st.builds("{}/versions/{}".format, path, IDS), VERSION),
+    )
+
+
+WRITES = commands("PUT", "PATCH") | st.builds(
+    command, st.just("DELETE"), st.builds("/dirs/{}/files/{}".format, IDS, IDS), st.none()
+)
+MODES = st.sampled_from(["manual", "createdat", "semver"])
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Registry:
+    """A fresh registry in memory."""
+
+    def __init__(self, mode: str = "manual", maxversions: int = 0) -> None:
+        self.store: Store = open_store("sqlite://")
+        self.engine = Engine(self.store, settings=Settings(model="empty"))
+        files = {
+            "singular": "file",
+            "versionmode": mode,
+            "maxversions": maxversions,
+            "attributes": {"kind": {"type": "string"}},
+        }
+        model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}}}}
+        self.do(ConfigCommand(name="modelsource", method=Method.PUT, body=model))
+
+    def __enter__(self) -> Registry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+    def do(self, command: Command | ConfigCommand) -> bool:
+        """Whether the command was accepted."""
+        try:
+            with self.engine.writing() as session:
+                session.execute(command)
+        except RegistryError:
+            return False
+        return True
+
+    def rows(self) -> dict[Xid, Row]:
+        with self.store.read() as reader:
+            root = reader.get(ROOT)
+            assert root is not None
+            found, level = {ROOT: root}, [root]
+            while level:
+                level = list(reader.children([row.key for row in level]))
+                found |= {row.xid: row for row in level}
+            return found
+
+    def export(self) -> JSONObject:
+        with self.engine.reading() as view:
+            return view.entity(ROOT, ViewOptions(inline=EXPORT, doc=True))
+
+
+def essence(rows: dict[Xid, Row], *, created: bool = True) -> list[tuple[object, ...]]:
+    """All of the rows but what every write changes."""
+    return sorted(
+        (
+            str(row.xid),
+            row.createdat if created else None,
+            sorted(row.attributes.items(), key=lambda item: item[0]),
+            (row.defaultversionid, row.defaultversionsticky, str(row.xref), row.ancestorid, row.document),
+        )
+        for row in rows.values()
+    )  # fmt: skip
+
+
+@MANY
+@given(st.lists(WRITES, max_size=3), commands("PUT"), MODES)
+def test_put_twice_is_once(before: list[Command], put: Command, mode: str) -> None:
+    """R142: but for epoch and modifiedat."""
+    with Registry(mode) as registry:
+        for write in before:
+            registry.do(write)
+        put = copy.deepcopy(put)
+        if not registry.do(put):
+            return
+        once = registry.rows()
+        again = Command(method=put.method, target=put.target, body=put.body, flags=Flags(ignore=frozenset({"epoch"})))
+        if registry.do(again):
+            assert essence(registry.rows()) == essence(once)
+
+
+@MANY
+@given(st.lists(WRITES, max_size=8), MODES, st.integers(0, 2))
+def test_a_registry_stays_sound(writes: list[Command], mode: str, maxversions: int) -> None:
+    """R22, R34, R93, R225, R239: epochs only grow, a refused write changes nothing, pointers lead somewhere."""
+    with Registry(mode, maxversions) as registry:
+        for write in writes:
+            before = registry.rows()
+            accepted = registry.do(write)
+            after = registry.rows()
+            if not accepted:
+                assert after == before
+            for xid in before.keys() & after.keys():
+                changed = after[xid] != before[xid] and after[xid].key == before[xid].key
+                assert after[xid].epoch > before[xid].epoch if changed else after[xid].epoch >= 1
+            check_sound(after, maxversions)
+
+
+def check_sound(rows: dict[Xid, Row], maxversions: int) -> None:
+    for xid, row in rows.items():
+        versions = {x.id: r for x, r in rows.items() if x.owner == xid and len(x.parts) == 6}
+        if len(xid.parts) == 4 and row.xref is None:
+            assert row.defaultversionid in versions
+            assert not maxversions or len(versions) <= maxversions
+            assert all(version.ancestorid in versions for version in versions.values())
+        else:
+            assert not versions
+
+
+@MANY
+@given(st.lists(WRITES, min_size=1, max_size=5), MODES)
+def test_an_export_imports(writes: list[Command], mode: str) -> None:
+    """R276, R277."""
+    with Registry(mode) as registry, Registry(mode) as other:
+        for write in writes:
+            registry.do(write)
+        exported = registry.export()
+        flags = Flags(ignore=frozenset({"epoch"}))
+        assert other.do(Command(method=Method.PUT, target=ROOT, body=copy.deepcopy(exported), flags=flags))
+        assert essence(other.rows(), created=False) == essence(registry.rows(), created=False)
+        again = other.export()
+        for document in (exported, again):
+            _strip(document)
+        assert again == exported
+
+
+def _strip(value: Any) -> None:
+    """Drop what a copy cannot have: epochs, and the times of what came into being by the import itself."""
+    if isinstance(value, dict):
+        for name in ("epoch", "modifiedat", "createdat"):
+            value.pop(name, None)
+        for member in value.values():
+            _strip(member)
