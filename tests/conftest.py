@@ -44,7 +44,21 @@ def postgres_url() -> Iterator[str]:
         user = _unprivileged(folder)
         data = folder / "data"
         _run(
-            [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"], user, folder
+            [
+                programs / "initdb",
+                "-D",
+                data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--no-locale",
+                "--no-sync",
+            ],
+            user,
+            folder,
         )
         server = _start(programs / "postgres", data, user)
         try:

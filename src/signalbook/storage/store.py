@@ -70,7 +70,7 @@ class SqlStore:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Writers of this process queue here, not at the database: first come, first served, one connection."""
+        """Writers of this process wait here, not at the database: without a connection each, and without polling."""
         if not self._writing.acquire(timeout=self._timeout):
             raise StorageBusy(f"{self._dialect.where}: other writers held the store for {self._timeout:g} s; try again")
         try:
@@ -117,7 +117,10 @@ class SqlStore:
         try:
             self._dialect.commit(connection)
         except self._dialect.errors as error:
-            raise self._dialect.explain(error) from None
+            explained = self._dialect.explain(error)
+            if self._dialect.lost(error):
+                raise StorageError(f"{explained}; whether the write was kept is unknown: read it again") from None
+            raise explained from None
 
     def _give_back(self, pooled: PoolProxiedConnection) -> None:
         try:

@@ -35,7 +35,7 @@ class SqlReader:
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """The entities that exist among ``xids``."""
-        records = self._all(self._sql.get_many, {"xids": self._dialect.array([str(x) for x in xids])}) if xids else ()
+        records = self._all(self._sql.get_many, {"xids": self._texts(xids)}) if xids else ()
         return {row.xid: row for row in map(load, records)}
 
     def children(
@@ -75,11 +75,8 @@ class SqlReader:
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``, by xid."""
-        if not targets:
-            return []
-        return [
-            load(r) for r in self._all(self._sql.referrers, {"xrefs": self._dialect.array([str(x) for x in targets])})
-        ]
+        records = self._all(self._sql.referrers, {"xrefs": self._texts(targets)}) if targets else ()
+        return [load(record) for record in records]
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
@@ -107,6 +104,9 @@ class SqlReader:
         self._over = self._over or reason
         for stream in self._streams:
             stream.close()
+
+    def _texts(self, xids: Collection[Xid]) -> object:
+        return self._dialect.array([str(xid) for xid in xids])
 
     def _all(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
         if self._over:
