@@ -1,0 +1,1 @@
+"""Definitions held against streams of messages, on Spark."""

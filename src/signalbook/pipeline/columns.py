@@ -1,0 +1,154 @@
+"""Every column the pipeline writes: what is added to a payload, how a payload's shape becomes columns, dead letters.
+
+A landed table has the context attributes of the CloudEvent as ``ce_*``, the members of the payload under their own
+names, and under a leading underscore what the pipeline knows of the message: where it came from and by which word of
+the registry it is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+
+
+def _column(name: str, type: pa.DataType, doc: str) -> pa.Field:
+    return pa.field(name, type, metadata={"doc": doc})
+
+
+ENVELOPE: Final = pa.schema(
+    [
+        _column("ce_id", pa.string(), "CloudEvents id"),
+        _column("ce_source", pa.string(), "CloudEvents source"),
+        _column("ce_type", pa.string(), "CloudEvents type"),
+        _column("ce_subject", pa.string(), "CloudEvents subject"),
+        _column("ce_time", TIMESTAMP, "CloudEvents time, in microseconds"),
+        _column("ce_datacontenttype", pa.string(), "CloudEvents datacontenttype"),
+        _column("ce_dataschema", pa.string(), "CloudEvents dataschema"),
+        _column("ce_extensions", TEXT_MAP, "CloudEvents extension attributes, as text"),
+    ]
+)
+CONTEXT: Final = pa.schema(
+    [_column("_context", TEXT_MAP, "Values that stood where the definition's templates have placeholders")]
+)
+TRANSPORT: Final = pa.schema(
+    [
+        _column("_protocol", pa.string(), "Protocol the message came by"),
+        _column("_address", pa.string(), "HTTP path, topic or subject it was sent to"),
+        _column("_headers", TEXT_MAP, "Headers of the message, names in lower case"),
+        _column("_received_at", TIMESTAMP, "When the transport took it in, where that is known"),
+        _column("_source", pa.string(), "File the message was read from"),
+        _column("_position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),
+    ]
+)
+BOOKKEEPING: Final = pa.schema(
+    [
+        _column("_definition", pa.string(), "xid of the message definition it conforms to"),
+        _column("_version", pa.string(), "Version of that definition"),
+        _column("_fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
+        _column("_batch", pa.string(), "Id of the batch that landed it"),
+    ]
+)
+DEAD_LETTER: Final = pa.schema(
+    [
+        _column("reason", pa.string(), "Why it did not land"),
+        _column(
+            "violations",
+            pa.list_(pa.struct([("path", pa.string()), ("rule", pa.string()), ("message", pa.string())])),
+            "Everything found wrong with it, each with path and rule",
+        ),
+        _column("candidates", pa.list_(pa.string()), "xids of the definitions it may have been meant for"),
+        _column("original", pa.binary(), "The message's bytes as they were read, untouched"),
+        _column("protocol", pa.string(), "Protocol the message came by"),
+        _column("content_type", pa.string(), "Content type it was sent with"),
+        _column("address", pa.string(), "HTTP path, topic or subject it was sent to"),
+        _column("source", pa.string(), "File it was read from"),
+        _column("position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),
+        _column("element", pa.int32(), "Which event of a batched message, from 0; null for a message of its own"),
+        _column("fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
+        _column("batch", pa.string(), "Id of the batch that sidelined it"),
+        _column("sidelined_at", TIMESTAMP, "When"),
+    ]
+)
+# The payload's column where it is no object, and the pair where no schema says what it is (domain.md K-42).
+PAYLOAD: Final = "data"
+OPAQUE: Final = pa.schema(
+    [
+        _column("data", pa.string(), "The payload as it was sent, where it is text"),
+        _column("data_binary", pa.binary(), "The payload as it was sent, where it is not"),
+    ]
+)
+
+_LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING])
+_SCALARS: Final[dict[str, pa.DataType]] = {
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint64": pa.decimal128(20, 0),  # table formats have no unsigned 64 bits
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "timestamp": TIMESTAMP,
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "uuid": pa.string(),
+}
+_MAX_PRECISION: Final = 38
+
+
+def landed(shape: Shape | None) -> pa.Schema:
+    """The columns of a landed table whose payload has ``shape``; ``None`` stands for a payload without a schema."""
+    return pa.schema([*ENVELOPE, *payload(shape), *_LAST])
+
+
+def payload(shape: Shape | None) -> pa.Schema:
+    """The columns of the payload alone, in the order of ``shape``'s fields."""
+    if shape is None:
+        return OPAQUE
+    if isinstance(shape, Struct) and shape.fields:
+        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *_LAST.names)))
+    return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
+
+
+def arrow_type(shape: Shape) -> pa.DataType:
+    """The column type that holds every value of ``shape``; JSON text where no narrower one does."""
+    match shape:
+        case Scalar():
+            return _scalar(shape)
+        case ListOf():
+            return pa.list_(pa.field("element", arrow_type(shape.item)))
+        case MapOf():
+            return pa.map_(pa.string(), arrow_type(shape.value))
+        case Struct() if shape.fields:
+            return pa.struct(_fields(shape.fields))
+        case Struct() | Anything():
+            # Parquet has no group without members: an object with no declared ones is kept as text
+            return pa.string()
+
+
+def _scalar(shape: Scalar) -> pa.DataType:
+    if shape.kind == "decimal":
+        fits = 0 < shape.precision <= _MAX_PRECISION
+        return pa.decimal128(shape.precision, shape.scale) if fits else pa.string()
+    return _SCALARS[shape.kind]
+
+
+def _fields(fields: Iterable[Field], taken: Iterable[str] = ()) -> list[pa.Field]:
+    """One field each, under its own name unless that is taken: SQL does not tell upper from lower case."""
+    used = {name.lower() for name in taken}
+    return [_column(_free(field.name, used), arrow_type(field.shape), field.description) for field in fields]
+
+
+def _free(name: str, used: set[str]) -> str:
+    name = name or "_"
+    while name.lower() in used:
+        name += "_"
+    used.add(name.lower())
+    return name

@@ -1,0 +1,26 @@
+"""What stops a run: one error type, whose text says what, where and what to do."""
+
+from __future__ import annotations
+
+import errno
+
+from signalbook.errors import SignalbookError
+
+
+class PipelineError(SignalbookError):
+    """A run that cannot start or go on. Nothing of its batch is visible unless the text says otherwise."""
+
+
+def disk_failure(error: OSError, place: object) -> PipelineError:
+    """The error for a place that cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return PipelineError(full_disk(place))
+    return PipelineError(f"cannot write to {place}: {error.strerror or error}")
+
+
+def full_disk(place: object) -> str:
+    """What to say when there is no room left."""
+    return (
+        f"no space left on device while writing to {place}; nothing of this batch was committed: "
+        "make room and run again with the same batch id"
+    )

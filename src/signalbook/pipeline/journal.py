@@ -1,0 +1,151 @@
+"""The journal of an output folder: what each batch consists of, written down before any of it is committed.
+
+A batch is *prepared* once all of its files are staged and its totals add up, and *committed* when every table has
+them. A run that dies before the first leaves only staged files, which the next run removes; one that dies between the
+two is completed by the next run, since committing a file or a table twice changes nothing. Entries are replaced
+atomically, so that a reader sees one state or the other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from signalbook.pipeline.failures import PipelineError, disk_failure
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName, escape
+from signalbook.pipeline.report import Report, Tally, decode
+
+TABLES: Final = "tables"
+BATCHES: Final = "batches"
+STAGING: Final = ".staging"
+_LOCK: Final = ".lock"
+
+TableFormat = Literal["iceberg", "parquet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One Parquet file of a table. ``staged`` is its path below the output folder until its batch is committed."""
+
+    table: TableName
+    staged: str
+    name: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id."""
+
+    id: str
+    fingerprint: str
+    origin: str
+    table_format: TableFormat
+    tally: Tally
+    files: tuple[DataFile, ...]
+    seconds: float
+    state: Literal["prepared", "committed"] = "prepared"
+
+    def check(self) -> None:
+        """Hold the counts to the rows in files. Raises ``PipelineError``."""
+        dead = sum(file.rows for file in self.files if file.table == DEAD_LETTERS)
+        self.tally.check(landed_rows=sum(file.rows for file in self.files) - dead, dead_letter_rows=dead)
+
+    def report(self, note: str = "") -> Report:
+        """What became of it."""
+        return Report(batch=self.id, fingerprint=self.fingerprint, tally=self.tally, seconds=self.seconds, note=note)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The journal in the output folder ``output``."""
+
+    output: Path
+
+    @classmethod
+    def open(cls, output: Path) -> Journal:
+        """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written."""
+        try:
+            for folder in (output, output / BATCHES, output / TABLES):
+                folder.mkdir(parents=True, exist_ok=True)
+            (output / _LOCK).touch()
+        except OSError as error:
+            raise disk_failure(error, output) from error
+        return cls(output)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runs out of this output folder. Raises ``PipelineError`` if one is at work."""
+        with (self.output / _LOCK).open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PipelineError(
+                    f"another run is writing to {self.output}; wait for it or choose another output"
+                ) from None
+            yield
+
+    def find(self, batch: str) -> Batch | None:
+        """The entry of a batch id, if there is one."""
+        path = self._path(batch)
+        return _read(path) if path.exists() else None
+
+    def unfinished(self) -> list[Batch]:
+        """Entries of batches that are prepared and not committed."""
+        entries = [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+        return [entry for entry in entries if entry.state == "prepared"]
+
+    def write(self, batch: Batch) -> None:
+        """Enter a batch, or replace its entry, durably."""
+        path = self._path(batch.id)
+        fresh = path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(batch))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        sync_folder(path.parent)
+
+    def commit(self, batch: Batch) -> Batch:
+        """Mark a batch as committed, once all of its tables are."""
+        committed = replace(batch, state="committed")
+        self.write(committed)
+        return committed
+
+    def staging(self, attempt: str) -> Path:
+        """An empty folder for the files of one attempt."""
+        folder = self.output / STAGING / attempt
+        folder.mkdir(parents=True)
+        return folder
+
+    def sweep(self) -> None:
+        """Remove what dead runs staged. Only with no entry unfinished."""
+        shutil.rmtree(self.output / STAGING, ignore_errors=True)
+
+    def _path(self, batch: str) -> Path:
+        return self.output / BATCHES / f"{escape(batch)}.json"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` last through a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> Batch:
+    try:
+        return decode(path.read_bytes(), Batch)
+    except (OSError, msgspec.DecodeError) as error:
+        raise PipelineError(f"cannot read the batch journal {path}: {error}") from error

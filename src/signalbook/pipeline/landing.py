@@ -1,0 +1,117 @@
+"""The files of one task: a Parquet file per table, in bounded memory whatever the mix of messages.
+
+Rows are held until a table has a row group's worth, or all tables together hold too much: then the fullest are written
+first. So a stream of one type and a stream of thousands both land in few, well-filled row groups.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signalbook.pipeline.journal import DataFile
+from signalbook.pipeline.naming import TableName
+
+ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+HELD_BYTES: Final = 192 * 1024 * 1024
+# Each writer has a file open; systems commonly allow a process 1,024.
+_OPEN_FILES: Final = 200
+_COMPRESSION: Final = "zstd"
+_LEVEL: Final = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Table:
+    name: TableName
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    held_bytes: int = 0
+    rows: int = 0
+    path: Path | None = None
+    writer: pq.ParquetWriter | None = None
+
+
+class Landing:
+    """Takes the rows of one task and writes them to files in ``folder``, which is ``staged`` below the output.
+
+    ``prefix`` begins the names of all files; it must be the task's own.
+    """
+
+    def __init__(self, folder: Path, *, staged: str, prefix: str) -> None:
+        self._folder = folder
+        self._staged = staged
+        self._prefix = prefix
+        self._tables: dict[TableName, _Table] = {}
+        self._open: dict[TableName, _Table] = {}
+        self._held = 0
+        self._files: list[DataFile] = []
+
+    def add(self, name: TableName, rows: pa.RecordBatch) -> None:
+        """Take rows for a table. Raises ``OSError`` if they cannot be written."""
+        table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
+        table.held.append(rows)
+        table.held_bytes += rows.nbytes
+        self._held += rows.nbytes
+        if table.held_bytes >= ROW_GROUP_BYTES:
+            self._write(table)
+        elif self._held >= HELD_BYTES:
+            self._relieve()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Write what is held, close all files and tell what they are. Raises ``OSError``."""
+        for table in self._tables.values():
+            self._write(table)
+            self._close(table)
+        return tuple(self._files)
+
+    def abandon(self) -> None:
+        """Close all files as they are; nobody will use them."""
+        for table in self._open.values():
+            if table.writer is not None:
+                with suppress(OSError):
+                    table.writer.close()
+
+    def _relieve(self) -> None:
+        for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
+            if self._held < HELD_BYTES // 2:
+                break
+            self._write(table)
+
+    def _write(self, table: _Table) -> None:
+        """One row group of all that a table holds."""
+        if not table.held:
+            return
+        rows = pa.Table.from_batches(table.held)
+        self._writer(table, rows.schema).write_table(rows, row_group_size=len(rows))
+        table.rows += len(rows)
+        self._held -= table.held_bytes
+        table.held, table.held_bytes = [], 0
+
+    def _writer(self, table: _Table, schema: pa.Schema) -> pq.ParquetWriter:
+        if table.writer is None:
+            if len(self._open) >= _OPEN_FILES:
+                self._close(next(iter(self._open.values())))
+            table.path = self._place()
+            table.writer = pq.ParquetWriter(table.path, schema, compression=_COMPRESSION, compression_level=_LEVEL)
+            self._open[table.name] = table
+        return table.writer
+
+    def _place(self) -> Path:
+        number = len(self._files) + len(self._open)
+        return self._folder / f"{self._prefix}-{number:05d}.parquet"
+
+    def _close(self, table: _Table) -> None:
+        if table.writer is None or table.path is None:
+            return
+        table.writer.close()
+        del self._open[table.name]
+        name = table.path.name
+        size = table.path.stat().st_size
+        self._files.append(
+            DataFile(table=table.name, staged=f"{self._staged}/{name}", name=name, rows=table.rows, bytes=size)
+        )
+        table.writer, table.path, table.rows = None, None, 0

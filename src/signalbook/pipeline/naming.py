@@ -1,0 +1,67 @@
+"""Which table a message definition lands in: a reversible name that is safe as a folder and as a table.
+
+Ids of the registry (core R25) come through as they are, but for ``:``, which Hadoop's paths do not take, and a leading
+``_``, which makes Spark ignore a folder. Ids out of a document may be anything; whatever could leave its folder, or
+mean something to a file system, is percent-encoded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from signalbook.values import digest
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9.~@_-]", re.ASCII)
+# File systems take 255 bytes in a name, and other programs add suffixes.
+_LONGEST: Final = 200
+_MESSAGE_GROUPS: Final = "messagegroups"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """Where the messages of one definition go: ``group`` is folder and namespace, ``message`` the table in it."""
+
+    group: str
+    message: str
+
+    @property
+    def path(self) -> str:
+        """The table's folder below the folder of tables."""
+        return f"{self.group}/{self.message}"
+
+    def __str__(self) -> str:
+        return f"{self.group}.{self.message}"
+
+
+DEAD_LETTERS: Final = TableName("signalbook", "dead_letters")
+
+
+def table_name(xid: str) -> TableName:
+    """The table of the message definition ``xid``, such as ``/messagegroups/shop/messages/order.placed``.
+
+    Groups of another type (an endpoint has messages too) carry their type in the name, so that no two meet.
+    """
+    _, group_type, group, _, message = xid.split("/")
+    name = TableName(escape(group if group_type == _MESSAGE_GROUPS else f"{group_type}/{group}"), escape(message))
+    return TableName(name.group, "%64ead_letters") if name == DEAD_LETTERS else name
+
+
+def definition_of(name: TableName) -> str:
+    """The xid that ``table_name`` made ``name`` of; wrong only for names that had to be cut."""
+    group_type, _, group = unquote(name.group).rpartition("/")
+    return f"/{group_type or _MESSAGE_GROUPS}/{group}/messages/{unquote(name.message)}"
+
+
+def escape(text: str) -> str:
+    """``text`` as one name in a file system; ``urllib.parse.unquote`` reads it back unless it was too long."""
+    name = "".join(char if _PLAIN.match(char) else _percent(char) for char in text)
+    if name[:1] in ("", ".", "_"):
+        name = _percent(text[:1]) + name[1:]
+    return name if len(name) <= _LONGEST else f"{name[:120]}%~{digest(text.encode())}"
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))

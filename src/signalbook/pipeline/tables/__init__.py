@@ -1,0 +1,1 @@
+"""Formats of the tables that messages land in."""

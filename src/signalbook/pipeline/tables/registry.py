@@ -1,0 +1,19 @@
+"""Which table formats there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from signalbook.pipeline.journal import Batch
+from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.parquet import ParquetTables
+
+
+def open_tables(output: Path, batch: Batch) -> Tables:
+    """The tables of an output folder, for a batch in its table format."""
+    if batch.table_format == "parquet":
+        return ParquetTables(output)
+    # pyiceberg takes a second to import; runs on plain Parquet do without
+    from signalbook.pipeline.tables.iceberg import IcebergTables
+
+    return IcebergTables(output, batch)

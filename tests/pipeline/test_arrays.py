@@ -1,0 +1,117 @@
+"""Values become arrays, in either form, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.pipeline.arrays import MISFITS, Form, opaque_arrays, payload_builder, text_map, timestamps
+
+NOON = datetime(2026, 1, 2, 12, 0, 0, 5, UTC)
+SIZE = Struct(fields=(Field(name="l", attribute="l", shape=Scalar(kind="int64"), required=True),), nullable=True)
+
+
+def struct(**shapes: Shape) -> Struct:
+    return Struct(fields=tuple(Field(name=name, attribute=f"f_{name}", shape=shape) for name, shape in shapes.items()))
+
+
+def typed(value: Any, shape: Shape) -> Any:
+    """A decoded value as a typed decoder would give it."""
+    if value is None or isinstance(shape, Anything):
+        return msgspec.Raw(msgspec.json.encode(value)) if isinstance(shape, Anything) else None
+    if isinstance(shape, Struct):
+        members = {
+            f.attribute: typed(value[f.name], f.shape) if f.name in value else msgspec.UNSET for f in shape.fields
+        }
+        return SimpleNamespace(**members)
+    if isinstance(shape, ListOf):
+        return [typed(item, shape.item) for item in value]
+    if isinstance(shape, MapOf):
+        return {key: typed(item, shape.value) for key, item in value.items()}
+    return value
+
+
+def build(shape: Shape, values: list[Any], form: Form) -> list[list[Any]]:
+    return [array.to_pylist() for array in payload_builder(shape, form)(values)]
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize(
+    ("shape", "values", "column"),
+    [
+        (Scalar(kind="int64"), [1, None, 2.0], [1, None, 2]),
+        (Scalar(kind="uint64"), [2**64 - 1], [Decimal(2**64 - 1)]),
+        (Scalar(kind="float64"), [1, 2.5, 2**60], [1.0, 2.5, 2.0**60]),
+        (Scalar(kind="timestamp"), ["2026-01-02T14:00:00.000005+02:00", None], [NOON, None]),
+        (Scalar(kind="timestamp"), ["2026-01-02T12:00:00.0000051234Z"], [NOON]),
+        (Scalar(kind="date"), ["2026-01-02"], [date(2026, 1, 2)]),
+        (Scalar(kind="time"), ["12:00:05"], [time(12, 0, 5)]),
+        (Scalar(kind="decimal", precision=5, scale=2), [Decimal("1.50")], [Decimal("1.50")]),
+        (ListOf(item=SIZE), [[{"l": 1}, None], None, []], [[{"l": 1}, None], None, []]),
+        (MapOf(value=SIZE), [{"a": {"l": 1}}, None], [[("a", {"l": 1})], None]),
+        (ListOf(item=ListOf(item=Scalar(kind="string"))), [[["a"], []]], [[["a"], []]]),
+        (Struct(fields=()), [{}, None], ["{}", None]),
+    ],
+)
+def test_one_column(shape: Shape, values: list[Any], column: list[Any], form: Form) -> None:
+    wrapped = [{"x": value} for value in values]
+    given = [typed(value, struct(x=shape)) for value in wrapped] if form is Form.TYPED else wrapped
+    assert build(struct(x=shape), given, form) == [column]
+
+
+@pytest.mark.parametrize("form", Form)
+def test_members_that_are_absent_or_null(form: Form) -> None:
+    shape = struct(size=SIZE, any=Anything(), n=Scalar(kind="int32"))
+    values = [{"size": {"l": 1}, "any": [1], "n": 1}, {"size": None, "any": None}, {}, None]
+    given = [None if v is None else typed(v, shape) for v in values] if form is Form.TYPED else values
+    assert build(shape, given, form) == [
+        [{"l": 1}, None, None, None],
+        ["[1]", "null", None, None],
+        [1, None, None, None],
+    ]
+
+
+def test_values_of_formats_that_have_dates() -> None:
+    assert build(
+        struct(t=Scalar(kind="timestamp"), b=Scalar(kind="bytes")), [{"t": NOON, "b": b"\0"}], Form.DECODED
+    ) == [
+        [NOON],
+        [b"\0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        (Scalar(kind="int64"), 2**63),
+        (Scalar(kind="int32"), 2**31),
+        (Scalar(kind="timestamp"), "soon"),
+        (Scalar(kind="string"), "\ud800"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told(shape: Shape, value: Any) -> None:
+    with pytest.raises(MISFITS):
+        build(struct(x=shape), [{"x": value}], Form.DECODED)
+
+
+def test_payloads_without_schema() -> None:
+    assert [array.to_pylist() for array in opaque_arrays([b"a", b"\xff", None])] == [
+        ["a", None, None],
+        [None, b"\xff", None],
+    ]
+
+
+def test_text_maps_and_timestamps() -> None:
+    assert text_map([None, [("a", "b")]]).to_pylist() == [None, [("a", "b")]]
+    assert text_map([None, None]).to_pylist() == [None, None]
+    assert timestamps(["2026-01-02T12:00:00.000005Z", None, "2026-01-02t12:00:00.000005z"]).to_pylist() == [
+        NOON,
+        None,
+        NOON,
+    ]

@@ -1,0 +1,81 @@
+"""A batch is prepared, then committed, and never in between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Batch, DataFile, Journal
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.report import Tally
+
+FILE = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=2, bytes=9)
+
+
+def batch(id: str = "b1") -> Batch:
+    tally = Tally(read=2, landed=Counter({"/messagegroups/g/messages/m": 2}))
+    return Batch(id=id, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(FILE,), seconds=0.5)
+
+
+@pytest.mark.parametrize("id", ["b1", "../b1", "a/b", "ü"])
+def test_an_entry_reads_back(tmp_path: Path, id: str) -> None:
+    journal = Journal.open(tmp_path / "out")
+    assert journal.find(id) is None
+    journal.write(batch(id))
+    assert journal.unfinished() == [batch(id)]
+    done = journal.commit(batch(id))
+    assert journal.find(id) == done
+    assert journal.unfinished() == []
+    assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["batches"]
+
+
+def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    with journal.alone(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).alone():
+        pass
+    with journal.alone():
+        pass
+
+
+def test_staged_files_of_dead_runs_go(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    (journal.staging("x") / "f").touch()
+    journal.sweep()
+    assert not list(tmp_path.rglob("f"))
+
+
+def test_an_output_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(PipelineError, match="cannot write to"):
+        Journal.open(tmp_path / "out")
+
+
+def test_a_broken_entry_is_named(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    (tmp_path / "batches" / "b1.json").write_text("{")
+    with pytest.raises(PipelineError, match=r"b1\.json"):
+        journal.find("b1")
+
+
+def test_totals_have_to_add_up() -> None:
+    batch().check()
+    lost = batch()
+    lost.tally.read = 3
+    with pytest.raises(PipelineError, match="do not add up: 3 messages read, but 2 rows landed"):
+        lost.check()
+
+
+def test_dead_letters_are_counted_apart() -> None:
+    tally = Tally(read=2)
+    tally.reject("no_match")
+    tally.reject("schema_violation", ["/messagegroups/g/messages/m"])
+    dead = DataFile(table=DEAD_LETTERS, staged="s/d", name="d", rows=2, bytes=9)
+    entry = Batch(id="b", fingerprint="", origin="", table_format="iceberg", tally=tally, files=(dead,), seconds=1.0)
+    entry.check()
+    report = entry.report().to_json()
+    assert report["by_message"] == {"/messagegroups/g/messages/m": {"landed": 0, "rejected": 1}}
+    assert report["reasons"] == {"no_match": 1, "schema_violation": 1}
+    assert (report["read"], report["landed"], report["dead_lettered"], report["dropped"]) == (2, 0, 2, 0)

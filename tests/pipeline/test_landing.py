@@ -1,0 +1,63 @@
+"""A task's rows end up in one file per table, whatever the mix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from signalbook.pipeline import landing
+from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.naming import TableName
+
+A, B, C = (TableName("g", name) for name in "abc")
+
+
+def rows(first: int, count: int = 100) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": list(range(first, first + count))})
+
+
+def land(folder: Path, *batches: tuple[TableName, pa.RecordBatch]) -> dict[TableName, list[pa.Table]]:
+    into = Landing(folder, staged="s", prefix="p")
+    for name, batch in batches:
+        into.add(name, batch)
+    found: dict[TableName, list[pa.Table]] = {}
+    for file in into.finish():
+        assert file.staged == f"s/{file.name}"
+        assert (folder / file.name).stat().st_size == file.bytes
+        table = pq.read_table(folder / file.name)
+        assert table.num_rows == file.rows
+        found.setdefault(file.table, []).append(table)
+    return found
+
+
+def test_one_file_per_table(tmp_path: Path) -> None:
+    found = land(tmp_path, (A, rows(0)), (B, rows(0)), (A, rows(100)))
+    assert [table["n"].to_pylist() for table in found[A]] == [list(range(200))]
+    assert len(found[B]) == 1
+
+
+def test_a_full_table_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "ROW_GROUP_BYTES", 1000)
+    land(tmp_path, *[(A, rows(i)) for i in range(4)])
+    assert pq.ParquetFile(next(tmp_path.iterdir())).num_row_groups == 2
+
+
+def test_too_much_in_all_tables_writes_the_fullest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "HELD_BYTES", 3000)
+    found = land(tmp_path, (A, rows(0, 10)), (B, rows(0, 300)), (B, rows(300, 100)), (A, rows(10, 10)))
+    assert found[A][0]["n"].to_pylist() == list(range(20))
+    assert found[B][0]["n"].to_pylist() == list(range(400))
+
+
+def test_more_tables_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "_OPEN_FILES", 2)
+    monkeypatch.setattr(landing, "ROW_GROUP_BYTES", 1)
+    found = land(tmp_path, *[(name, rows(i)) for i in range(2) for name in (A, B, C)])
+    assert {name: sum(table.num_rows for table in tables) for name, tables in found.items()} == {A: 200, B: 200, C: 200}
+
+
+def test_nothing_lands_from_nothing(tmp_path: Path) -> None:
+    assert land(tmp_path) == {}
