@@ -48,13 +48,17 @@ class Request:
 
     @cached_property
     def json(self) -> JSON:
-        """The decoded body, None if there is none. Raises ``parsing_data`` (R20)."""
+        """The decoded body, None if there is none. Raises ``parsing_data`` (R20), and ``bad_request`` for ``null``."""
         if not self.body:
             return None
         try:
-            return parse_json(self.body, max_depth=self.settings.max_depth)
+            value = parse_json(self.body, max_depth=self.settings.max_depth)
         except JSONError as error:
             raise RegistryError("parsing_data", subject=self.path.text, error_detail=str(error)) from None
+        if value is None:  # not to be taken for no body, which deletes everything (R169)
+            detail = "the body needs to be a JSON object, not null"
+            raise RegistryError("bad_request", subject=self.path.text, error_detail=detail)
+        return value
 
     def prepare(self) -> None:
         """Do now what needs neither model nor transaction: decode a body that can only be JSON."""

@@ -1,0 +1,127 @@
+"""The application over a real store on each database, and a client that speaks HTTP to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol, Self
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from signalbook.api.app import create_app
+from signalbook.engine.engine import Engine
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+MODEL: dict[str, Any] = {
+    "groups": {
+        "dirs": {
+            "singular": "dir",
+            "attributes": {"*": {"type": "any"}},
+            "resources": {
+                "files": {
+                    "singular": "file",
+                    "attributes": {
+                        "size": {"type": "uinteger"},
+                        "ratio": {"type": "decimal"},
+                        "hidden": {"type": "boolean"},
+                        "tags": {"type": "array", "item": {"type": "string"}},
+                        "counts": {"type": "map", "item": {"type": "integer"}},
+                        "owner": {"type": "object", "attributes": {"*": {"type": "any"}}},
+                        "text": {"type": "string"},
+                        "*": {"type": "any"},
+                    },
+                },
+                "notes": {"singular": "note", "hasdocument": False, "attributes": {"*": {"type": "any"}}},
+            },
+        }
+    }
+}
+"""``/dirs/files`` have documents, ``/dirs/notes`` have none."""
+
+
+class Client:
+    """Short words for requests to an application; redirects are not followed."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app = app
+        self._loop = asyncio.Runner()
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        self._http = httpx.AsyncClient(transport=transport, base_url="http://r.example")
+        self._lifespan = app.router.lifespan_context(app)
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._lifespan.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.run(self._http.aclose())
+        self._loop.run(self._lifespan.__aexit__(None, None, None))
+        self._loop.close()
+
+    def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        """Any request."""
+        return self._loop.run(self._http.request(method, path, **sent))
+
+    def together(self, *requests: tuple[str, str, Any]) -> list[httpx.Response]:
+        """Several requests at once, each a method, a path and a JSON body."""
+
+        async def all_of_them() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._http.request(m, path, json=body) for m, path, body in requests))
+
+        return self._loop.run(all_of_them())
+
+    def get(self, path: str, **sent: Any) -> httpx.Response:
+        """GET."""
+        return self.send("GET", path, **sent)
+
+    def put(self, path: str, body: Any = None, **sent: Any) -> httpx.Response:
+        """PUT of JSON."""
+        return self.send("PUT", path, json=body, **sent)
+
+    def put_document(self, path: str, content: bytes, contenttype: str | None = None, **headers: str) -> httpx.Response:
+        """PUT in document form; ``headers`` without their ``xRegistry-`` prefix."""
+        sent = {f"xRegistry-{name}": value for name, value in headers.items()}
+        return self.send(
+            "PUT", path, content=content, headers={**sent, **({"Content-Type": contenttype} if contenttype else {})}
+        )
+
+    def refused(self, method: str, path: str, code: str, **sent: Any) -> dict[str, Any]:
+        """The body of an error, which must be ``code`` and change nothing (R22)."""
+        before = self.get("/?inline=*").text
+        answer = self.send(method, path, **sent)
+        assert answer.status_code >= 400, answer.text
+        body: dict[str, Any] = answer.json()
+        assert body["type"].endswith(f"#{code}"), body
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert self.get("/?inline=*").text == before
+        return body
+
+
+class Serve(Protocol):
+    """Makes a client of a new application over a store."""
+
+    def __call__(self, store: Store, /, **settings: Any) -> Client: ...
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Makes clients, with an empty model unless settings say otherwise, and closes them at the end."""
+    with ExitStack() as clients:
+
+        def made(store: Store, /, **settings: Any) -> Client:
+            chosen = Settings(**{"model": "empty", "registry_id": "test", **settings})
+            return clients.enter_context(Client(create_app(Engine(store, settings=chosen), chosen, direct=True)))
+
+        yield made
+
+
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    """A registry with the model above."""
+    client = serve(store)
+    assert client.put("/modelsource", MODEL).status_code == 200
+    return client

@@ -1,0 +1,165 @@
+"""What all answers have in common, and what lies beside the doors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Reader, StorageBusy, StorageError, Store, Writer
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+PATHS = ("/", "/dirs/none", "/nope", "/health/live", "/.well-known/xregistry")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_can_be_read_by_a_browser(client: Client, path: str) -> None:
+    """R315: errors too, and the headers are exposed."""
+    headers = client.get(path).headers
+    assert headers["Access-Control-Allow-Origin"] == "*"
+    assert {"Link", "Location", "*"} <= set(headers["Access-Control-Expose-Headers"].split(", "))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_names_the_root(client: Client, path: str) -> None:
+    """R137: with the rel parameter first."""
+    assert client.get(path).headers["Link"] == "<http://r.example/>;rel=xregistry-root"
+
+
+def test_a_preflight_is_allowed(client: Client) -> None:
+    """R138, R315."""
+    asked = {"Origin": "http://ui.example", "Access-Control-Request-Method": "PATCH"}
+    answer = client.send("OPTIONS", "/dirs/d1", headers=asked)
+    assert answer.status_code == 200
+    assert "PATCH" in answer.headers["Access-Control-Allow-Methods"]
+    assert answer.headers["Access-Control-Allow-Headers"] == "*"
+
+
+def test_health(client: Client) -> None:
+    assert client.get("/health/live").json() == {"status": "ok"}
+    assert client.get("/health/ready").json() == {"status": "ok"}
+
+
+def test_the_base_url_can_be_set(store: Store, serve: Serve) -> None:
+    """R29, R132."""
+    client = serve(store, base_url="https://public.example/registry/")
+    answer = client.get("/")
+    assert answer.json()["self"] == "https://public.example/registry/"
+    assert answer.headers["Link"].startswith("<https://public.example/registry/>")
+
+
+@pytest.mark.parametrize("host", ['x"><script>', "a b", "é", "", "host:port"])
+def test_a_host_that_is_none_is_not_repeated(client: Client, host: str) -> None:
+    answer = client.get("/", headers={"Host": host.encode()})
+    assert answer.status_code == 200
+    assert "script" not in answer.text + answer.headers["Link"]
+    assert answer.json()["self"] == "http://r.example/"
+
+
+@pytest.fixture
+def small(serve: Serve) -> Iterator[Client]:
+    store = open_store("sqlite://")
+    client = serve(store, model="default", max_body_bytes=1000, max_response_bytes=2000)
+    yield client
+    store.close()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_beyond_the_bound(small: Client, chunked: bool) -> None:
+    """R312."""
+
+    async def parts() -> Any:
+        for _ in range(20):
+            yield b"x" * 100
+
+    answer = small.send("PUT", "/schemagroups/g", content=parts() if chunked else b"x" * 2000)
+    assert answer.status_code == 400
+    assert "1000 bytes" in answer.json()["title"]
+
+
+@pytest.mark.parametrize("path", ["/model", "/?inline=model"])
+def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
+    """R203."""
+    answer = small.get(path)
+    assert (answer.status_code, answer.json()["type"].rsplit("#")[1]) == (406, "too_large")
+
+
+class Failing:
+    """A store whose transactions fail as told."""
+
+    def __init__(self, store: Store, error: Exception) -> None:
+        self._store = store
+        self._error: Exception | None = None
+        self.error = error
+
+    def fail(self) -> None:
+        self._error = self.error
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        with self._store.read() as reader:
+            if self._error:
+                raise self._error
+            yield reader
+
+    @contextmanager
+    def write(self) -> Iterator[Writer]:
+        with self._store.write() as writer:
+            yield writer
+            if self._error:
+                raise self._error
+
+    def close(self) -> None:
+        self._store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "told"),
+    [
+        (StorageBusy("another writer held the database"), 503, "server_busy", "another writer"),
+        (StorageError("the disk is full; free some space there"), 500, "server_error", "the disk is full"),
+        (ZeroDivisionError("secret"), 500, "server_error", ""),
+    ],
+)
+def test_a_store_that_fails(error: Exception, status: int, code: str, told: str, serve: Serve) -> None:
+    """What can be told is; an unexpected failure only leaves its number."""
+    store = Failing(open_store("sqlite://"), error)
+    client = serve(store, model="default")
+    store.fail()
+    for method in ("GET", "PUT"):
+        answer = client.send(method, "/schemagroups/g", json={})
+        body = answer.json()
+        assert (answer.status_code, body["type"].rsplit("#")[1]) == (status, code)
+        assert told in body.get("detail", "")
+        assert "secret" not in answer.text
+        assert ("Retry-After" in answer.headers) == (status == 503)
+        assert ("instance" in body) == (status == 500)
+    store.close()
+
+
+def test_not_ready_while_the_store_fails(serve: Serve) -> None:
+    store = Failing(open_store("sqlite://"), StorageError("no connection"))
+    client = serve(store, model="default")
+    assert client.get("/health/ready").status_code == 200
+    store.fail()
+    answer = client.get("/health/ready")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "no connection")
+    assert client.get("/health/live").status_code == 200
+    store.close()
+
+
+def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
+    """R22."""
+    store = Failing(open_store("sqlite://"), StorageError("the disk is full"))
+    client = serve(store, model="default")
+    store.fail()
+    assert client.put("/schemagroups/g", {}).status_code == 500
+    store.error = StorageError("")
+    store._error = None
+    assert client.get("/schemagroups/g").status_code == 404
+    store.close()

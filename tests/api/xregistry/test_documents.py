@@ -1,0 +1,194 @@
+"""Documents over HTTP, on every database: bytes in the body, attributes in headers, both ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+ROOT = "http://r.example"
+F1 = "/dirs/d1/files/f1"
+V1 = f"{F1}/versions/v1"
+
+
+@pytest.mark.parametrize("content", [b'{ "a" : 1 }', b"\x00\xff\r\n", b""])
+@pytest.mark.parametrize("path", [F1, V1])
+def test_exact_bytes(client: Client, path: str, content: bytes) -> None:
+    """R153, R156."""
+    created = client.put_document(path, content, "application/x-thing; v=1")
+    assert (created.status_code, created.content) == (201, content)
+    assert created.headers["Location"] == f"{ROOT}{path}"
+    read = client.get(path)
+    assert (read.status_code, read.content) == (200, content)
+    assert read.headers["Content-Type"] == "application/x-thing; v=1"
+    assert client.get(f"{path}$details").json()["contenttype"] == "application/x-thing; v=1"
+
+
+def test_headers_of_a_resource(client: Client) -> None:
+    """R30, R158, R160, R161."""
+    client.put_document(F1, b"x", "text/plain", **{"name": "a%20b", "labels.k": "v", "size": "3"})
+    headers = client.get(F1).headers
+    shown = {name: headers[f"xRegistry-{name}"] for name in ("fileid", "versionid", "self", "xid", "epoch", "name")}
+    assert shown == {
+        "fileid": "f1",
+        "versionid": "1",
+        "self": f"{ROOT}{F1}",
+        "xid": F1,
+        "epoch": "1",
+        "name": "a%20b",
+    }
+    assert (headers["xRegistry-labels.k"], headers["xRegistry-size"]) == ("v", "3")
+    assert (headers["xRegistry-isdefault"], headers["xRegistry-ancestorid"]) == ("true", "1")
+    assert headers["xRegistry-metaurl"] == f"{ROOT}{F1}/meta"
+    assert (headers["xRegistry-versionsurl"], headers["xRegistry-versionscount"]) == (f"{ROOT}{F1}/versions", "1")
+    assert headers["Content-Disposition"] == "f1"
+    assert "xRegistry-contenttype" not in headers
+    assert client.get(f"{F1}$details").json()["name"] == "a b"
+
+
+def test_headers_of_a_version(client: Client) -> None:
+    """R158: none of the Resource's own."""
+    client.put_document(V1, b"x")
+    headers = client.get(V1).headers
+    assert (headers["xRegistry-xid"], headers["xRegistry-self"]) == (V1, f"{ROOT}{V1}")
+    assert "xRegistry-metaurl" not in headers
+    assert headers["Content-Disposition"] == "f1"
+
+
+def test_headers_merge_and_the_body_replaces(client: Client) -> None:
+    """R160, R162, R163, traps 1 and 2."""
+    client.put_document(F1, b"x", "text/plain", **{"name": "N", "text": "T", "labels.a": "1", "labels.b": "2"})
+    client.put_document(F1, b"", **{"text": "null", "labels.c": "3"})
+    shown = client.get(f"{F1}$details?inline=file").json()
+    assert (shown["name"], shown["labels"], shown["filebase64"]) == ("N", {"c": "3"}, "")
+    assert not {"text", "contenttype"} & set(shown)
+
+
+def test_metadata_without_a_document_keeps_it(client: Client) -> None:
+    """R247, trap 1."""
+    client.put_document(F1, b"x", "text/plain")
+    client.put(f"{F1}$details", {"name": "N"})
+    assert client.get(F1).content == b"x"
+
+
+def test_posting_a_document(client: Client) -> None:
+    """R147, GAP 8: the answer is the Version."""
+    client.put_document(F1, b"1")
+    created = client.send("POST", F1, content=b"2", headers={"xRegistry-versionid": "v2"})
+    assert (created.status_code, created.content) == (201, b"2")
+    assert created.headers["Location"] == created.headers["Content-Location"] == f"{ROOT}{F1}/versions/v2"
+    assert created.headers["xRegistry-xid"] == f"{F1}/versions/v2"
+    updated = client.send("POST", F1, content=b"3", headers={"xRegistry-versionid": "v2"})
+    assert (updated.status_code, client.get(F1).content) == (200, b"3")
+
+
+def test_a_document_kept_elsewhere(client: Client) -> None:
+    """R157, R164: 303, except where it was created."""
+    created = client.put_document(F1, b"", fileurl="http://docs.example/a%2520b")
+    assert (created.status_code, created.headers["Location"]) == (201, f"{ROOT}{F1}")
+    assert client.get(F1).headers["Location"] == "http://docs.example/a%20b"
+    for answer in (client.get(F1), client.get(f"{F1}/versions/1"), client.put_document(F1, b"", fileurl="http://x/y")):
+        assert (answer.status_code, answer.content) == (303, b"")
+    assert client.get(F1).headers["Location"] == client.get(F1).headers["xRegistry-fileurl"] == "http://x/y"
+    client.refused("PUT", F1, "extra_xregistry_header", content=b"x", headers={"xRegistry-fileurl": "urn:x:y"})
+    client.put_document(F1, b"here")
+    assert "fileurl" not in client.get(f"{F1}$details").json()
+
+
+def test_where_a_document_is_cannot_break_out_of_its_header(client: Client) -> None:
+    client.put(f"{F1}$details", {"fileurl": 'http://x/é?q="<>'})
+    answer = client.get(F1)
+    assert answer.status_code in (303, 404)
+    assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("contenttype", ["text/html\r\nX-Evil: 1", "é/x", "\u2028"])
+def test_a_content_type_that_is_no_header(client: Client, contenttype: str) -> None:
+    """R317: shown as bytes."""
+    client.put(f"{F1}$details", {"contenttype": contenttype, "filebase64": "eA=="})
+    answer = client.get(F1)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/octet-stream")
+    assert "X-Evil" not in answer.headers
+
+
+def test_documents_are_not_trusted(client: Client) -> None:
+    """R317."""
+    client.put_document(F1, b"<script>", "text/html")
+    headers = client.get(F1).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Content-Security-Policy"].startswith("sandbox")
+
+
+def test_document_view_means_metadata(client: Client) -> None:
+    """R273."""
+    client.put_document(F1, b"x")
+    assert client.get(f"{F1}?doc").json()["self"] == "#/"
+
+
+def test_patch_needs_details(client: Client) -> None:
+    """GAP 30."""
+    client.put_document(F1, b"x")
+    answer = client.send("PATCH", F1, json={})
+    assert (answer.status_code, "PATCH" in answer.headers["Allow"]) == (405, False)
+    assert answer.json()["type"].endswith("http.md#details_required")
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [(f"{F1}$details", "name"), ("/dirs/d1/notes/n1", "name"), (F1, "file"), (F1, "filebase64"), (F1, "contenttype")],
+)
+def test_headers_where_they_do_not_belong(client: Client, path: str, header: str) -> None:
+    """R165."""
+    client.refused("PUT", path, "extra_xregistry_header", content=b"{}", headers={f"xRegistry-{header}": "x"})
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "code"),
+    [
+        ("fileid", "other", "mismatched_id"),
+        ("versionid", "other", "mismatched_id"),
+        ("epoch", "99", "mismatched_epoch"),
+        ("size", "big", "invalid_attribute"),
+        ("name", "%C0%A0", "header_error"),
+    ],
+)
+def test_headers_that_are_wrong(client: Client, header: str, value: str, code: str) -> None:
+    """R18, R167, R168."""
+    client.put_document(F1, b"x")
+    client.refused("PUT", F1, code, content=b"y", headers={f"xRegistry-{header}": value})
+
+
+def test_readonly_headers_are_ignored(client: Client) -> None:
+    """R168."""
+    names = ("self", "xid", "isdefault", "formatvalidated", "metaurl", "versionscount")
+    sent = {f"xRegistry-{name}": "whatever" for name in names}
+    assert client.send("PUT", F1, content=b"x", headers=sent).status_code == 201
+    assert client.get(F1).headers["xRegistry-xid"] == F1
+
+
+def test_any_document_is_taken_as_it_is(client: Client) -> None:
+    """A body in document form is not JSON, however it is labelled."""
+    assert client.put_document(F1, b"{broken", "application/json").status_code == 201
+    assert client.get(f"{F1}$details?inline=file").json()["filebase64"] == "e2Jyb2tlbg=="
+    assert client.get(f"{F1}$details?inline=file&binary").json()["filebase64"] == "e2Jyb2tlbg=="
+
+
+def test_head_of_a_document(client: Client) -> None:
+    """R139."""
+    client.put_document(F1, b"12345")
+    head = client.send("HEAD", F1)
+    assert (head.content, head.headers["Content-Length"], head.headers["xRegistry-fileid"]) == (b"", "5", "f1")
+
+
+def test_a_cross_reference_serves_the_target(client: Client) -> None:
+    """R265, R268: with its own ids; a missing target has nothing to serve."""
+    client.put_document(F1, b"x", "text/plain")
+    client.put("/dirs/d2/files/src$details", {"meta": {"xref": F1}})
+    answer = client.get("/dirs/d2/files/src")
+    assert (answer.content, answer.headers["xRegistry-fileid"]) == (b"x", "src")
+    assert client.get("/dirs/d2/files/src/versions/1").headers["xRegistry-xid"] == "/dirs/d2/files/src/versions/1"
+    client.send("DELETE", F1)
+    assert client.get("/dirs/d2/files/src").content == b""

@@ -1,0 +1,91 @@
+"""Request flags: reading the query string, what is switched off, ``specversion``."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.api.xregistry.flags import NOTHING, Query, check_specversion, parse
+from signalbook.engine import capabilities
+from signalbook.errors import RegistryError
+from signalbook.xid import Xid
+
+
+def code(query: bytes) -> str:
+    with pytest.raises(RegistryError) as caught:
+        parse(query, subject="/x")
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (b"", NOTHING),
+        (b"doc", Query(doc=True)),
+        (b"doc=&binary=true&collections", Query(doc=True, binary=True, collections=True)),
+        (b"doc=false", NOTHING),
+        (b"inline", Query(inline=("",))),
+        (b"inline=a,b&inline=c", Query(inline=("a,b", "c"))),
+        (b"inline=a%2Cb%2E%2A", Query(inline=("a,b.*",))),
+        (b"epoch=3", Query(epoch=3)),
+        (b"ignore", Query(ignore=("",))),
+        (b"ignore=id,epoch&ignore=readonly", Query(ignore=("id", "epoch", "readonly"))),
+        (b"setdefaultversionid=", Query(setdefaultversionid="")),
+        (b"setdefaultversionid=null", Query(setdefaultversionid="null")),
+        (b"specversion=1.0-RC4", Query(specversion="1.0-RC4")),
+        (b"Doc&unknown=1&filter=a&sort=b&limit=c", NOTHING),
+    ],
+)
+def test_flags(query: bytes, expected: Query) -> None:
+    """R136, R175: names are lower case, what is no flag is ignored."""
+    assert parse(query, subject="/x") == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (b"epoch=1&epoch=1", "bad_flag"),
+        (b"specversion=1&specversion=2", "bad_flag"),
+        (b"epoch=-1", "bad_request"),
+        (b"epoch=x", "bad_request"),
+        (b"epoch=", "bad_request"),
+        (b"epoch=%B2", "bad_request"),
+        (b"inline=%FF", "bad_request"),
+        (b"inline=\xff", "bad_request"),
+        (b"&".join([b"inline=a"] * 1001), "bad_request"),
+    ],
+)
+def test_flags_that_cannot_be_read(query: bytes, expected: str) -> None:
+    """R175, R179."""
+    assert code(query) == expected
+
+
+def test_flags_switched_off_are_ignored() -> None:
+    """R119."""
+    some = {**capabilities.everything(), "flags": ["inline"]}
+    assert Query(doc=True, epoch=3, inline=("a",)).supported(some) == Query(inline=("a",))
+    assert Query(doc=True).supported(capabilities.everything()) == Query(doc=True)
+
+
+def test_ignore_means_all_unless_named() -> None:
+    """R204."""
+    everything = capabilities.everything()
+    assert NOTHING.for_write(everything, Xid()).ignore == frozenset()
+    assert Query(ignore=("",)).for_write(everything, Xid()).ignore == frozenset(capabilities.IGNORES)
+    assert Query(ignore=("epoch",)).for_write(everything, Xid()).ignore == {"epoch"}
+    with pytest.raises(RegistryError) as caught:
+        Query(ignore=("nope",)).for_write(everything, Xid())
+    assert caught.value.code == "bad_ignore"
+
+
+@pytest.mark.parametrize("wanted", [None, "1.0-rc4", "1.0-RC4", "1.0.7-rc4", "v1.0-rc4"])
+def test_specversions_spoken(wanted: str | None) -> None:
+    """R180: the patch number is ignored, the suffix is not."""
+    check_specversion(wanted, ["1.0-rc4"], subject="/")
+
+
+@pytest.mark.parametrize("wanted", ["1.0", "1.0-rc2", "2.0-rc4", "", "x"])
+def test_specversions_not_spoken(wanted: str) -> None:
+    """R180."""
+    with pytest.raises(RegistryError) as caught:
+        check_specversion(wanted, ["1.0-rc4"], subject="/")
+    assert caught.value.code == "unsupported_specversion"

@@ -1,0 +1,183 @@
+"""``xRegistry-`` headers: percent-encoding, quoting, types, maps, and what may not be a header."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.api.xregistry.headers import decode, encode, read, refuse, write
+from signalbook.errors import RegistryError
+from signalbook.model import compile_model
+from signalbook.values import JSONObject
+
+ATTRIBUTES = {
+    "size": {"type": "uinteger"},
+    "ratio": {"type": "decimal"},
+    "hidden": {"type": "boolean"},
+    "counts": {"type": "map", "item": {"type": "integer"}},
+    "owner": {"type": "object", "attributes": {"*": {"type": "any"}}},
+    "kind": {"type": "string", "ifvalues": {"big": {"siblingattributes": {"depth": {"type": "integer"}}}}},
+    "*": {"type": "any"},
+}
+MODEL = compile_model(
+    {
+        "groups": {
+            "dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "attributes": ATTRIBUTES}}},
+        }
+    }
+)
+FILES = MODEL.groups["dirs"].resources["files"]
+
+
+def attributes(**headers: str) -> JSONObject:
+    return read([(f"xregistry-{name}", value) for name, value in headers.items()], FILES, subject="/f")
+
+
+def code(headers: list[tuple[str, str]]) -> str:
+    with pytest.raises(RegistryError) as caught:
+        read(headers, FILES, subject="/f")
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("text", "encoded"),
+    [
+        ("Euro € 😀", "Euro%20%E2%82%AC%20%F0%9F%98%80"),
+        ('a"b', "a%22b"),
+        ("100%", "100%25"),
+        ("plain!#$&'()*+,-./:;<=>?@[\\]^_`{|}~", "plain!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"),
+        ("a\r\nb\x00", "a%0D%0Ab%00"),
+        ("", ""),
+    ],
+)
+def test_encoding(text: str, encoded: str) -> None:
+    """R166: with the specification's own example."""
+    assert encode(text) == encoded
+    assert decode(encoded) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("%e2%82%ac", "€"),
+        ("%41bc", "Abc"),
+        ('"a b"', "a b"),
+        (r'"a \"quoted\" \\ b"', r'a "quoted" \ b'),
+        ('x"y z"w', "xy zw"),
+        ('"%20"', " "),
+        ("\xe2\x82\xac", "€"),
+        (" padded ", "padded"),
+    ],
+)
+def test_decoding_what_others_send(value: str, text: str) -> None:
+    """R167: quotes first, then one round of percent-decoding; raw UTF-8 too."""
+    assert decode(value) == text
+
+
+@pytest.mark.parametrize("value", ["%C0%A0", "%", "%4", "%zz", "%+1", "\xff", '"open'])
+def test_decoding_what_is_broken(value: str) -> None:
+    """R167."""
+    assert code([("xregistry-name", value)]) == "header_error"
+
+
+@given(st.text())
+def test_any_text_survives(text: str) -> None:
+    encoded = encode(text)
+    assert all("!" <= character <= "~" for character in encoded)
+    assert decode(encoded) == text
+
+
+@given(st.text(st.characters(max_codepoint=255)))
+def test_no_header_breaks_the_decoder(value: str) -> None:
+    try:
+        decode(value)
+    except ValueError:
+        pass
+
+
+def test_values_take_the_type_of_their_attribute() -> None:
+    """R12."""
+    assert attributes(size="5", ratio="1.5", hidden="true", text="5", epoch="3", **{"counts.a": "-1"}) == {
+        "size": 5,
+        "ratio": 1.5,
+        "hidden": True,
+        "text": "5",
+        "epoch": 3,
+        "counts": {"a": -1},
+    }
+
+
+@pytest.mark.parametrize(("name", "value"), [("size", "many"), ("ratio", "nan"), ("hidden", "True"), ("size", "1.5")])
+def test_a_value_of_another_type_stays_text(name: str, value: str) -> None:
+    """For the check of attributes to tell (R18)."""
+    assert attributes(**{name: value}) == {name: value}
+
+
+def test_types_may_depend_on_other_attributes() -> None:
+    """R73."""
+    assert attributes(kind="big", depth="3") == {"kind": "big", "depth": 3}
+    assert attributes(kind="small", depth="3") == {"kind": "small", "depth": "3"}
+
+
+def test_null_deletes() -> None:
+    """R162, GAP 25: case-sensitive, on an attribute, a map or a key."""
+    assert attributes(name="null", labels="null") == {"name": None, "labels": None}
+    assert attributes(name="Null") == {"name": "Null"}
+    assert attributes(**{"labels.a": "null", "labels.b": "x"}) == {"labels": {"b": "x"}}
+    assert attributes(**{"labels.a": "null"}) == {"labels": None}
+
+
+def test_a_key_is_all_behind_the_first_dot() -> None:
+    """R158."""
+    assert attributes(**{"labels.a.b": "x", "labels.c": "y"}) == {"labels": {"a.b": "x", "c": "y"}}
+
+
+def test_navigation_is_ignored_and_other_headers_are_none_of_ours() -> None:
+    """R168."""
+    headers = [("xregistry-metaurl", "x"), ("xregistry-versionscount", "9"), ("x-name", "y"), ("host", "z")]
+    assert read(headers, FILES, subject="/f") == {}
+
+
+@pytest.mark.parametrize("name", ["file", "filebase64", "contenttype", "meta", "versions"])
+def test_what_may_not_be_a_header(name: str) -> None:
+    """R160, R165."""
+    assert code([(f"xregistry-{name}", "x")]) == "extra_xregistry_header"
+
+
+def test_headers_beside_a_metadata_body() -> None:
+    """R165."""
+    refuse([("content-type", "application/json")], subject="/f")
+    with pytest.raises(RegistryError) as caught:
+        refuse([("xregistry-name", "x")], subject="/f")
+    assert caught.value.arguments["name"] == "xregistry-name"
+
+
+def test_what_is_written() -> None:
+    """R158-R160: scalars and maps of scalars; never documents, arrays, objects or the content type."""
+    shown = {
+        "fileid": "f1",
+        "epoch": 2,
+        "isdefault": True,
+        "name": "a b",
+        "labels": {"x.y": "é"},
+        "counts": {"n": 1},
+        "contenttype": "text/plain",
+        "fileurl": "http://x",
+        "file": "no",
+        "filebase64": "no",
+        "tags": ["no"],
+        "owner": {"no": "no"},
+        "loose": {"no": 1},
+        "meta": {},
+        "versions": {},
+    }
+    assert list(write(shown, FILES)) == [
+        ("xRegistry-fileid", "f1"),
+        ("xRegistry-epoch", "2"),
+        ("xRegistry-isdefault", "true"),
+        ("xRegistry-name", "a%20b"),
+        ("xRegistry-labels.x.y", "%C3%A9"),
+        ("xRegistry-counts.n", "1"),
+        ("xRegistry-fileurl", "http://x"),
+    ]

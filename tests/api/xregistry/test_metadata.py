@@ -1,0 +1,325 @@
+"""Metadata over HTTP, on every database: each row of the method matrix that speaks JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+ROOT = "http://r.example"
+F1 = "/dirs/d1/files/f1"
+N1 = "/dirs/d1/notes/n1"
+
+
+def test_the_registry(client: Client) -> None:
+    """GET /, PUT /, PATCH /."""
+    answer = client.get("/")
+    assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+    assert answer.json()["dirsurl"] == f"{ROOT}/dirs"
+    assert client.put("/", {"name": "N", "description": "D"}).json()["name"] == "N"
+    patched = client.send("PATCH", "/", json={"name": None}).json()
+    assert "name" not in patched
+    assert patched["description"] == "D"
+
+
+def test_post_to_the_registry(client: Client) -> None:
+    """R145: only maps of Groups, and the answer has only what was processed."""
+    client.put("/dirs/other", {})
+    answer = client.send("POST", "/", json={"dirs": {"d1": {"name": "N"}}})
+    assert (answer.status_code, "Location" in answer.headers) == (200, False)
+    assert list(answer.json()) == ["dirs"]
+    assert list(answer.json()["dirs"]) == ["d1"]
+    client.refused("POST", "/", "groups_only", json={"name": "x"})
+
+
+def test_groups(client: Client) -> None:
+    """R146, R151: POST and PATCH on a collection answer with what they processed."""
+    created = client.send("POST", "/dirs", json={"d1": {"name": "N"}, "d2": {}})
+    assert (created.status_code, list(created.json())) == (200, ["d1", "d2"])
+    patched = client.send("PATCH", "/dirs", json={"d1": {"description": "D"}})
+    assert patched.json()["d1"]["name"] == "N"
+    assert list(patched.json()) == ["d1"]
+    assert list(client.get("/dirs").json()) == ["d1", "d2"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("path", ["/dirs/d1", f"{F1}$details", N1, f"{F1}/versions/v1$details", f"{N1}/versions/v1"])
+def test_creating_and_updating_one_entity(client: Client, method: str, path: str) -> None:
+    """R144, R150, R151: 201 and Location once, then 200."""
+    created = client.send(method, path, json={"name": "N"})
+    assert created.status_code == 201, created.text
+    assert created.headers["Location"] == created.json()["self"] == f"{ROOT}{path}"
+    assert client.get(path).json() == created.json()
+    updated = client.send(method, path, json={"name": "M"})
+    assert (updated.status_code, updated.json()["name"]) == (200, "M")
+    assert "Location" not in updated.headers
+
+
+def test_details_does_not_matter_where_there_are_no_documents(client: Client) -> None:
+    """R154."""
+    created = client.put(f"{N1}$details", {"name": "N"})
+    assert created.headers["Location"] == created.json()["self"] == f"{ROOT}{N1}"
+    assert client.get(N1).json() == client.get(f"{N1}$details").json() == created.json()
+
+
+@pytest.mark.parametrize("path", [f"{F1}$details", N1])
+def test_a_new_version_is_named(client: Client, path: str) -> None:
+    """R152, GAP 9: Content-Location without $details."""
+    plain = path.removesuffix("$details")
+    assert client.put(path, {}).headers["Content-Location"] == f"{ROOT}{plain}/versions/1"
+    assert "Content-Location" not in client.put(path, {}).headers
+
+
+@pytest.mark.parametrize("path", [f"{F1}$details", N1])
+def test_posting_a_version(client: Client, path: str) -> None:
+    """R147, GAP 8: created is 201 with Location, an existing one 200."""
+    plain, details = path.removesuffix("$details"), path[len(path.removesuffix("$details")) :]
+    client.put(path, {})
+    created = client.send("POST", path, json={"versionid": "v2", "name": "N"})
+    assert created.status_code == 201
+    assert created.json()["xid"] == f"{plain}/versions/v2"
+    assert created.headers["Location"] == f"{ROOT}{plain}/versions/v2{details}"
+    assert created.headers["Content-Location"] == f"{ROOT}{plain}/versions/v2"
+    assert client.send("POST", path, json={"versionid": "v2", "name": "M"}).status_code == 200
+
+
+def test_post_to_a_group(client: Client) -> None:
+    """R145."""
+    answer = client.send("POST", "/dirs/d1", json={"notes": {"n1": {}}, "files": {"f1": {}}})
+    assert {name: list(entities) for name, entities in answer.json().items()} == {"notes": ["n1"], "files": ["f1"]}
+    client.refused("POST", "/dirs/d1", "resources_only", json={"name": "x"})
+
+
+def test_resources(client: Client) -> None:
+    """R146: metadata, without $details."""
+    answer = client.send("POST", "/dirs/d1/files", json={"f1": {"name": "N", "file": {"a": 1}}})
+    assert answer.json()["f1"]["self"] == f"{ROOT}{F1}$details"
+    assert client.send("PATCH", "/dirs/d1/files", json={"f1": {"size": 3}}).json()["f1"]["name"] == "N"
+    assert client.get("/dirs/d1/files?inline=file").json()["f1"]["file"] == {"a": 1}
+
+
+def test_versions(client: Client) -> None:
+    """R146; a new Resource needs one."""
+    answer = client.send("POST", f"{F1}/versions", json={"v1": {"name": "N"}, "v2": {}})
+    assert {name: version["isdefault"] for name, version in answer.json().items()} == {"v1": False, "v2": True}
+    assert list(client.send("PATCH", f"{F1}/versions", json={"v1": {"size": 1}}).json()) == ["v1"]
+    assert list(client.get(f"{F1}/versions").json()) == ["v1", "v2"]
+    client.refused("POST", "/dirs/d1/files/f2/versions", "missing_versions", json={})
+
+
+def test_meta(client: Client) -> None:
+    """R260; GAP 23: a write creates the Resource."""
+    created = client.put(f"{F1}/meta", {"labels": {"a": "b"}})
+    assert (created.status_code, created.headers["Location"]) == (201, f"{ROOT}{F1}/meta")
+    assert client.get(f"{F1}/meta").json() == created.json()
+    patched = client.send("PATCH", f"{F1}/meta", json={"defaultversionid": "1"})
+    assert patched.json()["defaultversionsticky"] is True
+
+
+def test_deleting(client: Client) -> None:
+    """R169, R171, R173: 204."""
+    client.send("POST", f"{F1}/versions", json={"v1": {}, "v2": {}})
+    client.put(N1, {})
+    assert client.send("DELETE", f"{F1}/versions/v2").status_code == 204
+    assert client.send("DELETE", f"{F1}/versions", json={}).status_code == 204
+    assert client.get(F1).status_code == 200
+    assert client.send("DELETE", f"{F1}/versions").content == b""
+    assert client.get(F1).status_code == 404
+    assert client.send("DELETE", "/dirs/d1/notes", json={"n1": {}, "unknown": {}}).status_code == 204
+    assert client.send("DELETE", "/dirs").status_code == 204
+    assert client.get("/dirs").json() == {}
+
+
+def test_deleting_at_an_epoch(client: Client) -> None:
+    """R170, R171, R179; the body of a DELETE of one entity does not count."""
+    client.put("/dirs/d1", {})
+    client.refused("DELETE", "/dirs/d1?epoch=9", "mismatched_epoch")
+    client.refused("DELETE", "/dirs", "mismatched_epoch", json={"d1": {"epoch": 9}})
+    client.refused("DELETE", "/dirs/d2", "not_found")
+    assert client.send("DELETE", "/dirs/d1?epoch=1", content=b"{broken").status_code == 204
+
+
+def test_configuration(client: Client) -> None:
+    """R63, R125, R126, R130: GET, PUT, PATCH."""
+    model = client.get("/model").json()
+    assert model["groups"]["dirs"]["plural"] == "dirs"
+    assert client.get("/modelsource").json()["groups"]["dirs"] == {
+        **client.get("/modelsource").json()["groups"]["dirs"],
+        "singular": "dir",
+    }
+    assert client.put("/modelsource", {}).json() == {}
+    assert client.get("/capabilitiesoffered").json()["pagination"] == {"type": "boolean", "enum": [False]}
+    changed = client.send("PATCH", "/capabilities", json={"ignores": ["epoch"]}).json()
+    assert changed["ignores"] == ["epoch"]
+    assert client.get("/capabilities").json() == changed
+
+
+def test_a_model_in_the_body_of_the_registry(client: Client) -> None:
+    """R62, R150: in force for the rest of the body, shown where inlined."""
+    body = {"modelsource": {"groups": {"boxes": {"singular": "box"}}}, "boxes": {"b1": {}}}
+    answer = client.put("/?inline=modelsource,boxes", body)
+    assert answer.json()["modelsource"] == body["modelsource"]
+    assert list(answer.json()["boxes"]) == ["b1"]
+
+
+def test_export(client: Client) -> None:
+    """R274, R276."""
+    client.put(f"{F1}$details", {"file": {"a": 1}, "versionid": "v1"})
+    exported = client.get("/export").json()
+    assert exported["dirs"]["d1"]["files"]["f1"]["versions"]["v1"]["file"] == {"a": 1}
+    assert {"capabilities", "modelsource"} <= set(exported)
+    assert client.get("/?doc&inline=*,capabilities,modelsource").json() == exported
+    assert "capabilities" not in client.get("/export?inline=dirs").json()
+    assert client.put("/?ignore", exported).status_code == 200
+
+
+def test_collections_feed_post(client: Client) -> None:
+    """R177, R276."""
+    client.put(f"{F1}$details", {"file": "x"})
+    assert client.send("POST", "/", json=client.get("/?collections").json()).status_code == 200
+    client.refused("GET", "/dirs?collections", "bad_flag")
+
+
+def test_inlining_in_the_answer_to_a_write(client: Client) -> None:
+    """R150, R22: a bad flag undoes the write."""
+    answer = client.send("POST", "/?inline=dirs.files.file", json={"dirs": {"d1": {"files": {"f1": {"file": 7}}}}})
+    assert answer.json()["dirs"]["d1"]["files"]["f1"]["file"] == 7
+    client.refused("PUT", "/dirs/d9?inline=nope", "inline_noninlineable", json={})
+    assert client.get("/dirs/d9").status_code == 404
+
+
+def test_a_write_tells_its_events(client: Client) -> None:
+    """R296."""
+    first, second = (client.put("/dirs/d1", {}).headers["xRegistry-xregcorrelationid"] for _ in range(2))
+    assert first != second
+    assert "xRegistry-xregcorrelationid" not in client.get("/dirs/d1").headers
+
+
+@pytest.mark.parametrize("path", ["/", "/dirs", "/dirs/d1", "/dirs/d1/files", f"{F1}/meta", f"{F1}/versions", "/model"])
+def test_trailing_slashes_and_head(client: Client, path: str) -> None:
+    """R139."""
+    client.put(f"{F1}$details", {})
+    plain = client.get(path)
+    assert client.get(f"{path}/").json() == plain.json()
+    head = client.send("HEAD", path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["Content-Length"] == str(len(plain.content))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/"),
+        ("PUT", "/dirs"),
+        ("PUT", "/dirs/d1/files"),
+        ("PUT", f"{F1}/versions"),
+        ("POST", f"{F1}/versions/1$details"),
+        ("DELETE", f"{F1}/meta"),
+        ("POST", "/export"),
+        ("PUT", "/model"),
+        ("PATCH", "/modelsource"),
+        ("DELETE", "/capabilities"),
+        ("PUT", "/capabilitiesoffered"),
+        ("TRACE", "/"),
+    ],
+)
+def test_methods_that_are_not_supported(client: Client, method: str, path: str) -> None:
+    """R134, R284."""
+    answer = client.send(method, path)
+    assert answer.status_code == 405
+    assert answer.json()["args"] == {"action": method}
+    assert method not in answer.headers["Allow"].split(", ")
+    assert answer.headers["Allow"] == client.send("OPTIONS", path).headers["Allow"]
+
+
+def test_options(client: Client) -> None:
+    """R138."""
+    answer = client.send("OPTIONS", "/dirs/d1")
+    assert answer.status_code == 200
+    assert answer.headers["Allow"] == answer.headers["Access-Control-Allow-Methods"]
+    assert "OPTIONS" in answer.headers["Allow"]
+    assert client.send("OPTIONS", "/nope").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "code"),
+    [
+        ("PUT", "/dirs/d1", b"", "missing_body"),
+        ("PATCH", "/", b"", "missing_body"),
+        ("PUT", "/modelsource", b"", "missing_body"),
+        ("PUT", "/capabilities", b"", "missing_body"),
+        ("PUT", f"{N1}", b"", "missing_body"),
+        ("PUT", "/dirs/d1", b"{", "parsing_data"),
+        ("PUT", "/dirs/d1", b'{"name":"\xff"}', "parsing_data"),
+        ("PUT", "/dirs/d1", b"{'name': 1}", "parsing_data"),
+        ("PUT", "/dirs/d1", b'{"name": NaN}', "parsing_data"),
+        ("PUT", "/dirs/d1", b"\xef\xbb\xbf{}", "parsing_data"),
+        ("PUT", "/dirs/d1", b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", "parsing_data"),
+        ("PUT", "/dirs/d1", b"[" * 100_000, "parsing_data"),
+        ("PUT", "/dirs/d1", b"[]", "bad_request"),
+        ("PUT", "/dirs/d1", b"null", "bad_request"),
+        ("DELETE", "/dirs", b"null", "bad_request"),
+        ("POST", "/dirs", b'{"d1": null}', "bad_request"),
+        ("POST", "/dirs", b'{"d 1": {}}', "malformed_id"),
+        ("PUT", "/dirs/d1", b'{"dirid": "d2"}', "mismatched_id"),
+        ("PUT", N1, b'{"versionid": 3}', "invalid_attribute"),
+        ("PUT", f"{F1}$details", b'{"size": "big"}', "invalid_attribute"),
+        ("PUT", "/dirs/a$b", b"{}", "malformed_id"),
+        ("PUT", "/nope/a", b"{}", "not_found"),
+        ("PUT", "/dirs/d1$details", b"{}", "bad_details"),
+        ("GET", "/capabilities/foo", b"", "api_not_found"),
+        ("GET", "/?specversion=0.5", b"", "unsupported_specversion"),
+        ("GET", "/?inline=*.x", b"", "bad_inline"),
+        ("PUT", "/dirs/d1?epoch=1", b"{}", "bad_flag"),
+        ("PUT", "/dirs/d1?ignore=nope", b"{}", "bad_ignore"),
+    ],
+)
+def test_bad_requests(client: Client, method: str, path: str, content: bytes, code: str) -> None:
+    """Each with its own error, and nothing changed."""
+    client.refused(method, path, code, content=content)
+
+
+def test_every_fault_is_told_with_its_place(client: Client) -> None:
+    """R18; the extension ``faults``."""
+    body = client.refused("PUT", f"{F1}$details", "invalid_attribute", json={"size": -1, "counts": {"a": "x"}})
+    assert [(fault["path"], fault["rule"]) for fault in body["faults"]] == [
+        ("size", "invalid_attribute"),
+        ("counts.a", "invalid_attribute"),
+    ]
+    assert body["subject"] == f"{F1}/versions/1"
+
+
+def test_what_is_switched_off(client: Client) -> None:
+    """R117, GAP 6, R119."""
+    client.send("PATCH", "/capabilities", json={"available": _only("capabilities", "entities", "model"), "flags": []})
+    for path in ("/export", "/modelsource", "/capabilitiesoffered"):
+        client.refused("GET", path, "not_available")
+    assert "dirs" not in client.get("/?inline=dirs").json()
+    assert client.get("/?doc").json()["self"] == f"{ROOT}/"
+
+
+def test_discovery(client: Client) -> None:
+    """R140."""
+    for path in ("/.xregistry", "/.well-known/xregistry"):
+        assert client.get(path).json() == {"registries": [f"{ROOT}/"]}
+
+
+def test_many_writers(client: Client) -> None:
+    """All of them get their turn; none is lost."""
+    answers = client.together(*[("POST", N1, {"name": f"{n}"}) for n in range(20)])
+    assert {answer.status_code for answer in answers} == {201}
+    assert client.get(N1).json()["versionscount"] == 20
+
+
+def test_a_read_sees_what_was_written_before(client: Client) -> None:
+    client.put(N1, {"name": "a"})
+    assert client.get(N1).json()["name"] == "a"
+    client.put(N1, {"name": "b"})
+    assert client.get(N1).json()["name"] == "b"
+
+
+def _only(*names: str) -> dict[str, Any]:
+    return {name: {"mutable": name != "model"} for name in names}

@@ -1,0 +1,130 @@
+"""URL paths: shapes, ``$details``, trailing slashes, methods."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.api.xregistry.paths import NAMES, check, parse
+from signalbook.errors import RegistryError
+from signalbook.model import compile_model
+from signalbook.xid import Kind
+
+FILES = {"files": {"singular": "file"}, "notes": {"singular": "note", "hasdocument": False}}
+MODEL = compile_model({"groups": {"dirs": {"singular": "dir", "resources": FILES}}})
+
+
+def code(raw: str) -> str:
+    with pytest.raises(RegistryError) as caught:
+        check(parse(raw), MODEL)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        ("", Kind.REGISTRY),
+        ("/", Kind.REGISTRY),
+        ("/dirs", Kind.GROUPS),
+        ("/dirs/", Kind.GROUPS),
+        ("/dirs/d1", Kind.GROUP),
+        ("/dirs/d1/files", Kind.RESOURCES),
+        ("/dirs/d1/files/f1", Kind.RESOURCE),
+        ("/dirs/d1/files/f1/", Kind.RESOURCE),
+        ("/dirs/d1/files/f1/meta", Kind.META),
+        ("/dirs/d1/files/f1/versions", Kind.VERSIONS),
+        ("/dirs/d1/files/f1/versions/v1", Kind.VERSION),
+    ],
+)
+def test_shapes(raw: str, kind: Kind) -> None:
+    path = parse(raw)
+    assert path.target.kind is kind
+    assert not path.details
+    check(path, MODEL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_beside_the_entities(name: str) -> None:
+    assert parse(f"/{name}").name == parse(f"/{name}/").name == name
+    assert code(f"/{name}/foo") == "api_not_found"
+
+
+def test_percent_encoding() -> None:
+    assert parse("/dirs/a%3Ab%40c").target.group_id == "a:b@c"
+    assert parse("/dirs/d1/files/f1%24details").details
+
+
+@pytest.mark.parametrize("raw", ["/dirs/d1/files/f1$details", "/dirs/d1/files/f1/versions/v1$details"])
+def test_details(raw: str) -> None:
+    """R153: the suffix is not part of the id."""
+    path = parse(raw)
+    assert path.details
+    assert "$" not in str(path.target)
+    assert path.text == raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "/$details",
+        "/dirs$details",
+        "/dirs/d1$details",
+        "/dirs/d1/files$details",
+        "/dirs/d1/files/f1/meta$details",
+        "/dirs/d1/files/f1/versions$details",
+        "/dirs/d1/files/f1$details/versions",
+        "/model$details",
+    ],
+)
+def test_misplaced_details(raw: str) -> None:
+    """R155."""
+    assert code(raw) == "bad_details"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "/dirs//files",
+        "/dirs/d1/files/f1/other",
+        "/dirs/d1/files/f1/meta/x",
+        "/dirs/d1/files/f1/versions/v1/x",
+        "/dirs/d1/files/f1/versions/v1/x/y/z",
+    ],
+)
+def test_shapes_that_do_not_exist(raw: str) -> None:
+    """R133."""
+    assert code(raw) == "api_not_found"
+
+
+@pytest.mark.parametrize("raw", ["/nope", "/Dirs", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x", "/favicon.ico"])
+def test_types_that_do_not_exist(raw: str) -> None:
+    """GAP 14."""
+    assert code(raw) == "not_found"
+
+
+@pytest.mark.parametrize(
+    "raw", ["/dirs/a b", "/dirs/-a", "/dirs/%2Fetc", "/dirs/..", f"/dirs/{'x' * 129}", "/dirs/%FF"]
+)
+def test_ids_that_are_none(raw: str) -> None:
+    """R25."""
+    assert code(raw) == "malformed_id"
+
+
+@pytest.mark.parametrize(
+    ("raw", "methods"),
+    [
+        ("/", "GET HEAD PUT PATCH POST OPTIONS"),
+        ("/dirs", "GET HEAD PATCH POST DELETE OPTIONS"),
+        ("/dirs/d1/files/f1", "GET HEAD PUT POST DELETE OPTIONS"),
+        ("/dirs/d1/files/f1$details", "GET HEAD PUT PATCH POST DELETE OPTIONS"),
+        ("/dirs/d1/notes/n1", "GET HEAD PUT PATCH POST DELETE OPTIONS"),
+        ("/dirs/d1/files/f1/meta", "GET HEAD PUT PATCH OPTIONS"),
+        ("/dirs/d1/files/f1/versions/v1", "GET HEAD PUT DELETE OPTIONS"),
+        ("/model", "GET HEAD OPTIONS"),
+        ("/modelsource", "GET HEAD PUT OPTIONS"),
+        ("/capabilities", "GET HEAD PUT PATCH OPTIONS"),
+        ("/export", "GET HEAD OPTIONS"),
+    ],
+)
+def test_methods(raw: str, methods: str) -> None:
+    """R134 and the method matrix; a document takes no PATCH."""
+    assert " ".join(parse(raw).methods(MODEL)) == methods

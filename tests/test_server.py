@@ -1,0 +1,146 @@
+"""The server as a process: it starts, answers, stops, and says in one line why it cannot start."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from signalbook.errors import SignalbookError
+from signalbook.server import ServerError, build, run
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import StorageError
+
+PROGRAM = """
+import sys
+from signalbook.server import run
+from signalbook.settings import Settings
+run(Settings(port=int(sys.argv[1]), db=sys.argv[2], workers=int(sys.argv[3])))
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(db: str, *, workers: int = 1) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server process and its URL, once it answers."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(port), db, str(workers)], stdout=subprocess.PIPE, text=True
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: httpx.get(f"{url}/health/ready").status_code == 200, process)
+        yield url, process
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def wait_until(answers: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the server stopped"
+        try:
+            if answers():
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)
+    pytest.fail("the server does not answer")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None:
+    """On every database; what was acknowledged is there after a restart."""
+    with serving(store_url, workers=workers) as (url, process):
+        for number in range(10):
+            answer = httpx.put(f"{url}/schemagroups/g{number}", json={"name": "é"}, headers={"Connection": "close"})
+            assert (answer.status_code, answer.json()["name"]) == (201, "é")
+            assert httpx.get(f"{url}/schemagroups/g{number}", headers={"Connection": "close"}).status_code == 200
+        process.terminate()
+        told, _ = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert told == f'Signalbook serves the registry "signalbook" at {url}/\n'
+    with serving(store_url) as (url, _):
+        assert len(httpx.get(f"{url}/schemagroups").json()) == 10
+
+
+def test_http_as_it_is_on_the_wire(tmp_path: Path) -> None:
+    """Documents, HEAD, percent-encoded paths, and a body too large to wait for."""
+    with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, _), httpx.Client(base_url=url) as client:
+        path = "/schemagroups/g/schemas/a%3Ab"
+        sent = {"xRegistry-format": "X/1", "xRegistry-name": "a%20b"}
+        assert client.put(path, content=b"\x00\xff", headers=sent).status_code == 201
+        assert client.get(path).content == b"\x00\xff"
+        assert client.get(f"{path}%24details").json()["schemaid"] == "a:b"
+        head = client.head(path)
+        assert (head.content, head.headers["Content-Length"], head.headers["xRegistry-name"]) == (b"", "2", "a%20b")
+        assert client.delete("/schemagroups/g").status_code == 204
+        assert status_of_announced_body(url, 1 << 40) == 400
+
+
+def status_of_announced_body(url: str, size: int) -> int:
+    """The status of the answer to a request whose body never comes."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+    connection.putrequest("PUT", "/schemagroups/g")
+    connection.putheader("Content-Length", str(size))
+    connection.endheaders()
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def refused(error: type[SignalbookError], **settings: object) -> str:
+    with pytest.raises(error) as caught:
+        run(Settings(**settings))  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        told = refused(ServerError, port=port, db=f"sqlite:///{tmp_path / 'r.db'}")
+    assert told == f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another --host or --port"
+
+
+@pytest.mark.parametrize(
+    ("error", "settings"),
+    [
+        (StorageError, {"db": "sqlite:////nonexistent/folder/r.db"}),
+        (StorageError, {"db": "mysql://x"}),
+        (SettingError, {"db": "sqlite://", "model": "/nonexistent/model.json"}),
+        (SettingError, {"workers": 0}),
+        (SettingError, {"threads": 0}),
+        (SettingError, {"log_level": "loud"}),
+        (SettingError, {"port": 0}),
+        (SettingError, {"port": 70000}),
+        (ServerError, {"host": "256.0.0.1"}),
+    ],
+)
+def test_settings_that_cannot_work(error: type[SignalbookError], settings: dict[str, object]) -> None:
+    told = refused(error, **{"port": free_port(), **settings})
+    assert told
+    assert "\n" not in told
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    path.write_bytes(b"not a database" * 100)
+    assert str(path) in refused(StorageError, port=free_port(), db=f"sqlite:///{path}")
+    with pytest.raises(StorageError):
+        build(Settings(db=f"sqlite:///{path}"))
