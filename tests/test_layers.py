@@ -19,7 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "xid": set(),
     "errors": {"values"},
     "settings": {"errors", "values"},
-    "documents": {"errors", "values"},
+    "documents": {"errors", "values", "xid"},
     "model": L0,
     "formats": L0,
     "messages": L0 | {"formats"},

@@ -28,6 +28,19 @@ def test_json_or_yaml_by_name_and_look(name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("media_type", "data"),
+    [
+        ("application/cloudevents-registry+yaml; charset=utf-8", b"a: 1"),
+        ("application/yaml", b"a: 1"),
+        ("application/cloudevents-registry+json", b'{"a": 1}'),
+        ("text/plain", b"a: 1"),
+    ],
+)
+def test_json_or_yaml_by_media_type(media_type: str, data: bytes) -> None:
+    assert parse_document(data, name="http://x/registry", media_type=media_type) == ({"a": 1}, ())  # I-2
+
+
+@pytest.mark.parametrize(
     ("name", "data", "message"),
     [
         ("a.json", b'{"a": 1,\n  "b": }', "a.json: line 2, column 8: .*invalid character"),

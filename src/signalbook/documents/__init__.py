@@ -1,5 +1,6 @@
 """Registry documents as text: reading JSON and YAML strictly, repairing damaged JSON on request, writing both."""
 
+from signalbook.documents.aiming import Upload, aim, extend_model
 from signalbook.documents.faults import DocumentError
 from signalbook.documents.reading import (
     MAX_BYTES,
@@ -18,7 +19,10 @@ __all__ = [
     "SUFFIXES",
     "DocumentError",
     "Repair",
+    "Upload",
+    "aim",
     "check_size",
+    "extend_model",
     "files_of",
     "parse_document",
     "read_document",

@@ -12,20 +12,21 @@ from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".cereg")
-_YAML: Final = (".yaml", ".yml")
+_YAML: Final = ("yaml", ".yml")
 
 
 def parse_document(
-    data: bytes, *, name: str, lenient: bool = False, max_depth: int = MAX_DEPTH
+    data: bytes, *, name: str, media_type: str = "", lenient: bool = False, max_depth: int = MAX_DEPTH
 ) -> tuple[JSON, tuple[Repair, ...]]:
     """The value in ``data`` and, if ``lenient``, the repairs it took. ``name`` is a file name or URL.
 
-    ``.yaml`` and ``.yml`` are YAML, ``.json`` is JSON; anything else (``.cereg``, standard input) is JSON if it starts
-    with a brace or bracket. Raises ``DocumentError`` naming ``name``, the place and what is wrong.
+    A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
+    ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
+    ``DocumentError`` naming ``name``, the place and what is wrong.
     """
     try:
         text = data.decode("utf-8-sig")
-        if _is_yaml(text, name):
+        if _is_yaml(text, name, media_type):
             return parse_yaml(text, max_depth=max_depth), ()
         return _parse_json(text, lenient, max_depth)
     except UnicodeDecodeError as error:
@@ -78,11 +79,13 @@ def files_of(folder: Path) -> list[Path]:
     return files
 
 
-def _is_yaml(text: str, name: str) -> bool:
-    path = name.partition("?")[0].lower()
-    if path.endswith(_YAML):
-        return True
-    return not path.endswith(".json") and text.lstrip()[:1] not in ("{", "[", "/")
+def _is_yaml(text: str, name: str, media_type: str) -> bool:
+    for told in (media_type.partition(";")[0].strip().lower(), name.partition("?")[0].lower()):
+        if told.endswith(_YAML):
+            return True
+        if told.endswith("json"):
+            return False
+    return text.lstrip()[:1] not in ("{", "[", "/")
 
 
 def _parse_json(text: str, lenient: bool, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:

@@ -1,0 +1,5 @@
+"""``python -m signalbook``."""
+
+from signalbook.cli import main
+
+main()

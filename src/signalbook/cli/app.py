@@ -1,0 +1,76 @@
+"""All commands, and what becomes of an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from signalbook import __version__
+from signalbook.cli import export, serve, upload
+from signalbook.cli.console import fail
+from signalbook.errors import SignalbookError
+
+_INTERRUPTED: Final = 130
+
+app: Final = typer.Typer(
+    name="signalbook",
+    help="One registry for message definitions, payload schemas and endpoints, and a Spark pipeline that holds live "
+    "event streams to it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_debug: Final = {"on": bool(os.environ.get("SIGNALBOOK_DEBUG"))}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"signalbook {__version__}")
+        raise typer.Exit
+
+
+def _switch_debug(wanted: bool) -> None:
+    _debug["on"] = _debug["on"] or wanted
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+app.command("serve", help=serve.HELP)(serve.serve)
+app.command("import", help=upload.HELP)(upload.run)
+app.command("export", help=export.HELP)(export.run)
+
+
+def main() -> None:
+    """Run the command in ``sys.argv``; exits with 0, 1 after an error, 2 after one in the command line itself."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:
+        if _debug["on"]:
+            raise
+        fail(_words(error))
+        sys.exit(1)
+
+
+def _words(error: Exception) -> str:
+    """What to tell a person: what went wrong, where, what to do."""
+    if isinstance(error, SignalbookError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    return f"unexpected {type(error).__name__}: {error}\nThis is a fault in Signalbook: signalbook --debug shows more."

@@ -1,0 +1,9 @@
+"""A client of the xRegistry API: entities as JSON, documents as bytes, errors as exceptions (core/http.md).
+
+It speaks to any xRegistry 1.0-rc4 server.
+"""
+
+from signalbook.client.answers import BadAnswer, ClientError, Document, NotFound, Refused, Unreachable
+from signalbook.client.client import Client
+
+__all__ = ["BadAnswer", "Client", "ClientError", "Document", "NotFound", "Refused", "Unreachable"]

@@ -1,0 +1,102 @@
+"""Requests out, answers in: sizes bounded, safe requests tried again, next pages found."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from signalbook import __version__
+from signalbook.client.answers import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
+from signalbook.client.requests import Query, query_string
+
+_IDEMPOTENT: Final = frozenset({"GET", "PUT", "DELETE"})
+_FIRST_PAUSE: Final = 0.2
+_LINK: Final = re.compile(r"<([^>]*)>\s*((?:;[^,<]*)*)")
+_NEXT: Final = re.compile(r';\s*rel\s*=\s*"?next"?\s*(;|$)')
+
+
+class Transport:
+    """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does."""
+
+    def __init__(self, base_url: str, *, timeout: float, max_bytes: int, attempts: int) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
+        self.base_url = base_url.rstrip("/")
+        self._max_bytes = max_bytes
+        self._attempts = attempts
+        self._http = httpx.Client(timeout=timeout, headers={"User-Agent": f"signalbook/{__version__}"})
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        query: Query | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """The answer to one request, of 2xx or 303. ``url`` is absolute, or a path below the root."""
+        target = self.base_url + url if url.startswith("/") else url
+        target = f"{target}?{query_string(query)}" if query else target
+        request = self._http.build_request(method, target, content=content, headers=headers)
+        attempts = self._attempts if method in _IDEMPOTENT else 1
+        for attempt in range(1, attempts):
+            pause = self._try(request, _FIRST_PAUSE * 2**attempt)
+            if isinstance(pause, httpx.Response):
+                return pause
+            time.sleep(pause)
+        return self._exchange(request)
+
+    def next_page(self, answer: httpx.Response) -> str:
+        """The URL of the page after ``answer``, ``""`` behind the last one. It has to be on the same server."""
+        for link in answer.headers.get_list("link"):
+            for url, parameters in _LINK.findall(link):
+                if _NEXT.search(parameters):
+                    following: str = urljoin(str(answer.url), url)
+                    if urlsplit(following)[:2] != urlsplit(self.base_url)[:2]:
+                        raise BadAnswer(f"{answer.url}: its next page is on another server: {following}")
+                    return following
+        return ""
+
+    def _try(self, request: httpx.Request, pause: float) -> httpx.Response | float:
+        """The answer, or how many seconds to wait before the next attempt."""
+        try:
+            answer = self._receive(request)
+        except httpx.ReadTimeout as error:
+            raise Unreachable(unreachable(self.base_url, error)) from None
+        except httpx.HTTPError:
+            return pause
+        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return retry_after(answer, pause)
+        return checked(answer)
+
+    def _exchange(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return checked(self._receive(request))
+        except httpx.HTTPError as error:
+            raise Unreachable(unreachable(self.base_url, error)) from None
+
+    def _receive(self, request: httpx.Request) -> httpx.Response:
+        answer = self._http.send(request, stream=True)
+        try:
+            chunks, size = [], 0
+            for chunk in answer.iter_bytes():
+                size += len(chunk)
+                if size > self._max_bytes:
+                    raise BadAnswer(f"{request.url}: the answer is larger than {self._max_bytes} bytes")
+                chunks.append(chunk)
+        finally:
+            answer.close()
+        headers = [(name, value) for name, value in answer.headers.multi_items() if name != "content-encoding"]
+        return httpx.Response(answer.status_code, headers=headers, content=b"".join(chunks), request=request)

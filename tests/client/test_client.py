@@ -1,0 +1,130 @@
+"""The client against a whole registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from signalbook.client import Client, ClientError, NotFound, Refused
+from signalbook.documents import DocumentError
+
+SCHEMA = b'{"type": "object"}'
+FORMAT = {"format": "JsonSchema/draft-07"}
+
+
+@pytest.fixture(autouse=True)
+def _clean(client: Client) -> Iterator[None]:
+    yield
+    for plural in ("schemagroups", "messagegroups"):
+        client.delete(f"/{plural}")
+
+
+def test_entities_are_put_patched_and_deleted(client: Client) -> None:
+    assert client.put("/schemagroups/g", {"description": "one", "name": "n"})["epoch"] == 1
+    assert client.patch("/schemagroups/g", {"description": None})["name"] == "n"
+    assert "description" not in client.get("/schemagroups/g")
+    client.delete("/schemagroups/g", epoch=2)
+    with pytest.raises(NotFound) as caught:
+        client.get("/schemagroups/g")
+    assert (caught.value.code, caught.value.subject) == ("not_found", "/schemagroups/g")
+
+
+def test_documents_keep_their_bytes(client: Client) -> None:
+    client.put_document("/schemagroups/g/schemas/s", SCHEMA, contenttype="application/schema+json", attributes=FORMAT)
+    second = {**FORMAT, "name": 'Größe "50 %"', "versionid": "v2"}
+    client.post_document("/schemagroups/g/schemas/s", b"{}", attributes=second)
+    first = client.document("/schemagroups/g/schemas/s/versions/1")
+    assert (first.content, first.contenttype, first.url) == (SCHEMA, "application/schema+json", None)
+    latest = client.document("/schemagroups/g/schemas/s")
+    assert (latest.content, latest.contenttype) == (b"{}", None)
+    assert latest.attributes["name"] == 'Größe "50 %"'  # R166, R167
+    assert client.get("/schemagroups/g/schemas/s")["versionscount"] == 2
+
+
+def test_a_document_kept_elsewhere(client: Client) -> None:
+    client.put("/schemagroups/g/schemas/s", {**FORMAT, "schemaurl": "http://elsewhere.example/s"})
+    assert client.document("/schemagroups/g/schemas/s").url == "http://elsewhere.example/s"  # R157
+
+
+def test_post_adds_to_a_collection(client: Client) -> None:
+    assert client.post("/schemagroups", {"a": {}, "b": {}}).keys() == {"a", "b"}
+    assert [name for name, _ in client.items("/schemagroups")] == ["a", "b"]
+
+
+def test_faults_of_the_server_are_told(client: Client) -> None:
+    with pytest.raises(Refused) as caught:
+        client.put("/schemagroups/g", {"name": 1, "labels": 2})
+    error = caught.value
+    assert error.status == 400
+    assert {fault.path for fault in error.faults} >= {"name", "labels"}
+    assert str(error).startswith(error.title)
+    assert "labels" in str(error)
+
+
+@pytest.mark.parametrize("target", ["schemagroups", "/schemagroups/b d", "//", "/a/b/c/d/e/f/g"])
+def test_what_is_no_xid_is_not_sent(client: Client, target: str) -> None:
+    with pytest.raises(ClientError, match="is no xid"):
+        client.get(target)
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "file:///etc/passwd"])
+def test_what_is_no_url_of_a_registry(url: str) -> None:
+    with pytest.raises(ClientError, match="is no URL of a registry"):
+        Client(url)
+
+
+DOCUMENT = {
+    "schemagroups": {
+        "g": {
+            "schemas": {
+                "s": {"versions": {"1": {**FORMAT, "schema": {"type": "object"}}, "2": {**FORMAT, "schema": {}}}}
+            }
+        }
+    }
+}
+
+
+@pytest.mark.parametrize("target", ["/", "/schemagroups", "/schemagroups/g", "/schemagroups/g/schemas/s"])
+def test_what_is_exported_imports_again(client: Client, target: str) -> None:
+    client.import_document(DOCUMENT)
+    exported = client.export(target)
+    client.delete("/schemagroups")
+    upload = client.import_document(exported)
+    assert str(upload.target) == target
+    assert client.get("/schemagroups/g/schemas/s")["versionscount"] == 2
+    assert client.document("/schemagroups/g/schemas/s/versions/1").content == b'{"type":"object"}'
+
+
+def test_an_import_leaves_alone_what_it_does_not_name(client: Client) -> None:
+    client.put("/schemagroups/g", {"description": "kept", "labels": {"a": "b"}})
+    client.put("/schemagroups/other", {})
+    client.import_document({"schemagroups": {"g": {"name": "new"}}})
+    group = client.get("/schemagroups/g")
+    assert (group["name"], group["description"], group["labels"]) == ("new", "kept", {"a": "b"})
+    assert client.get("/schemagroups/other")
+
+
+def test_an_imported_model_extends_the_registrys(client: Client) -> None:
+    upload = client.import_document({"groups": {"dirs": {"singular": "dir"}}})
+    assert client.model()["groups"].keys() >= {"dirs", "schemagroups", "messagegroups", "endpoints"}
+    assert upload.body["modelsource"]["groups"].keys() >= {"dirs"}
+    assert client.import_document({"groups": {"dirs": {"singular": "dir"}}}).body == {}
+
+
+def test_an_import_is_whole_or_not_at_all(client: Client) -> None:
+    with pytest.raises(Refused):
+        client.import_document({"schemagroups": {"good": {}, "bad": {"name": 1}}})
+    assert list(client.items("/schemagroups")) == []
+
+
+@pytest.mark.parametrize("document", [[], "x", 1, None, {"xid": "nonsense"}])
+def test_what_is_no_registry_document(client: Client, document: object) -> None:
+    with pytest.raises(DocumentError):
+        client.import_document(document)
+
+
+def test_the_configuration(client: Client) -> None:
+    assert client.capabilities()["specversions"]
+    source = client.modelsource()
+    assert client.put_modelsource(source) == source

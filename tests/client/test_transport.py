@@ -1,0 +1,99 @@
+"""How the client bears a server that is away, busy, broken or hostile."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from signalbook.client import BadAnswer, Client, NotFound, Refused, Unreachable
+
+from .conftest import Script
+
+OK: tuple[int, dict[str, str], bytes] = (200, {}, b"{}")
+BUSY = (503, {"Retry-After": "0"}, b'{"type": "x#server_busy", "title": "busy"}')
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"),
+    [
+        (lambda client: client.get(), 3),
+        (lambda client: client.put("/", {}), 3),
+        (lambda client: client.delete("/dirs"), 3),
+        (lambda client: client.post("/dirs", {}), 1),
+        (lambda client: client.patch("/", {}), 1),
+    ],
+)
+def test_only_what_may_be_sent_twice_is(script: Script, call: Callable[[Client], Any], asked: int) -> None:
+    script.answers = [BUSY, BUSY, OK]
+    with Client(script.url) as client:
+        if asked == 1:
+            with pytest.raises(Refused) as caught:
+                call(client)
+            assert (caught.value.status, caught.value.code) == (503, "server_busy")
+        else:
+            call(client)
+    assert len(script.asked) == asked
+
+
+def test_attempts_end(script: Script) -> None:
+    script.answers = [BUSY]
+    with Client(script.url, attempts=2) as client, pytest.raises(Refused, match="busy"):
+        client.get()
+    assert len(script.asked) == 2
+
+
+def test_no_server() -> None:
+    with Client("http://127.0.0.1:9", attempts=2) as client, pytest.raises(Unreachable, match="is it running"):
+        client.get()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ((200, {}, b"<html>"), BadAnswer, "this is no registry"),
+        ((200, {}, b"[]"), BadAnswer, "without a JSON object"),
+        ((200, {}, b"[" * 1000), BadAnswer, "this is no registry"),
+        ((301, {"Location": "http://x.example/"}, b""), BadAnswer, "sends to http://x.example/"),
+        ((404, {}, b"<html>"), NotFound, "HTTP 404 Not Found"),
+        ((500, {}, b'{"title": "oops", "detail": "d"}'), Refused, "oops\nd"),
+        ((599, {}, b"[1]"), Refused, "HTTP 599"),
+    ],
+)
+def test_answers_of_no_use(script: Script, answer: Any, error: type[Exception], message: str) -> None:
+    script.answers = [answer]
+    with Client(script.url) as client, pytest.raises(error, match=message):
+        client.get()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}])
+def test_an_answer_too_large(script: Script, headers: dict[str, str]) -> None:
+    body = b'{"a": "' + b"x" * 10_000 + b'"}'
+    script.answers = [(200, headers, gzip.compress(body) if headers else body)]
+    with Client(script.url, max_bytes=9_999) as client, pytest.raises(BadAnswer, match="larger than 9999 bytes"):
+        client.get()
+    with Client(script.url) as client:
+        assert len(client.get()["a"]) == 10_000
+
+
+def test_pages_are_followed(script: Script) -> None:
+    script.answers = [
+        (200, {"Link": '</>;rel=xregistry-root, </dirs?page=2>; rel="next";count=3'}, b'{"a": {}, "b": {}}'),
+        (200, {"Link": f"<{script.url}/dirs?page=3>;count=3;rel=next"}, b'{"c": {}}'),
+        (200, {"Link": "</dirs?page=2>;rel=prev"}, b"{}"),
+    ]
+    with Client(script.url) as client:
+        assert [name for name, _ in client.items("/dirs", inline=["*"])] == ["a", "b", "c"]
+    assert script.asked == ["GET /dirs?inline=*", "GET /dirs?page=2", "GET /dirs?page=3"]  # R288
+
+
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [("<http://elsewhere.example/dirs>;rel=next", "another server"), ("</dirs?a>;rel=next", "names itself")],
+)
+def test_pages_that_lead_astray(script: Script, link: str, message: str) -> None:
+    script.answers = [(200, {"Link": link}, b"{}")]
+    with Client(script.url) as client, pytest.raises(BadAnswer, match=message):
+        list(client.items("/dirs"))
