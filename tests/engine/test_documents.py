@@ -128,6 +128,8 @@ def test_names_are_free_without_documents(make: Make) -> None:
     registry.put(F1, {"file": 5})
     assert registry.row(V1).attributes == {"file": 5}
     assert registry.refused("PUT", F1, {"filebase64": "AA=="}).code == "unknown_attribute"
+    with pytest.raises(RegistryError, match="hasdocument"):
+        registry.put_document(F1, b"x")
 
 
 def test_documents_are_stored_once(registry: Registry) -> None:

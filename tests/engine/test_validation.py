@@ -46,6 +46,15 @@ def test_violation(checked: Registry) -> None:
     assert error.faults
 
 
+def test_schema_in_a_string(checked: Registry) -> None:
+    """R248: inline text without a content type is a JSON string; the schema is what the string says."""
+    checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}'})
+    assert checked.content(V1).startswith(b'"')
+    assert outcome(checked) == {"formatvalidated": True}
+    assert checked.refused("PUT", F1, {"format": DRAFT7, "file": '{"type": "nonsense"}'}).code == "format_violation"
+    assert checked.refused("PUT", F1, {"format": DRAFT7, "filebase64": "ImE="}).code == "format_violation"
+
+
 @pytest.mark.parametrize("change", [{"file": BAD}, {"filebase64": "AA=="}, {"file": None}])
 def test_violation_by_update(checked: Registry, change: JSONObject) -> None:
     checked.put(F1, {"format": DRAFT7, "file": {}})

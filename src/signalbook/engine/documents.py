@@ -15,7 +15,7 @@ from signalbook.engine.drafts import VersionDraft
 from signalbook.engine.intents import Mode
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 from signalbook.xid import Xid
 
 JSON_TYPE = "application/json"
@@ -63,6 +63,21 @@ def from_content(draft: VersionDraft, document: DocumentBody, type: ResourceType
         raise RegistryError("one_resource", subject=str(draft.xid), list=f"{url}, the body")
     draft.document = documents.keep(document.content)
     return {"contenttype": document.contenttype, url: location}
+
+
+def schema_text(content: bytes) -> bytes:
+    """What a format reads of a document: of one that is a JSON string, the text in it.
+
+    A schema that is no JSON (Protobuf, XSD) sent inline without a ``contenttype`` is a JSON string by R248; what it
+    says is in the string.
+    """
+    if not content.startswith(b'"'):
+        return content
+    try:
+        value = parse_json(content)
+    except JSONError:
+        return content
+    return value.encode("utf-8") if isinstance(value, str) else content
 
 
 def _without_document(draft: VersionDraft, body: JSONObject, mode: Mode, type: ResourceType) -> JSONObject:

@@ -7,6 +7,7 @@ core/spec.md "format", "formatvalidated", "compatibility"; core/model.md "valida
 from __future__ import annotations
 
 from signalbook.engine.context import Context
+from signalbook.engine.documents import schema_text
 from signalbook.engine.drafts import ResourceDraft, VersionDraft
 from signalbook.engine.lineage import roots
 from signalbook.engine.versions import VALIDATION
@@ -71,7 +72,8 @@ def _outcome(version: VersionDraft, type: ResourceType, context: Context) -> JSO
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return _unvalidated(f'the format "{name}" is not supported')
-    faults = [f for f in reader.check(context.documents.read(version.document), name) if f.severity == "error"]
+    content = schema_text(context.documents.read(version.document))
+    faults = [finding for finding in reader.check(content, name) if finding.severity == "error"]
     if faults:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
     return {"formatvalidated": True}

@@ -76,6 +76,8 @@ def _take_attributes(
         if name in given:
             raise RegistryError("unknown_attribute", subject=str(version.xid), name=name)
     if intent.document is not None:
+        if not type.hasdocument:
+            raise RegistryError("hasdocument_violation", subject=str(version.xid), plural=type.plural)
         given = {**given, **documents.from_content(version, intent.document, type, context.documents)}
     elif type.hasdocument:
         given = {**given, **documents.from_body(version, given, intent.mode, type, context.documents)}
