@@ -16,6 +16,7 @@ from signalbook.errors import SignalbookError
 
 ENVIRONMENT_PREFIX: Final = "SIGNALBOOK_"
 CONFIG_FILE: Final = "signalbook.toml"
+_WORDS: Final[dict[type, str]] = {str: "text", int: "a whole number", float: "a number"}
 
 
 class SettingError(SignalbookError):
@@ -105,4 +106,4 @@ def _convert(name: str, value: object, origin: str) -> object:
             return wanted(value)
     except ValueError:
         pass
-    raise SettingError(f"{origin}: {name} takes a {wanted.__name__}, not {value!r}")
+    raise SettingError(f"{origin}: {name} is {_WORDS[wanted]}, not {value!r}")

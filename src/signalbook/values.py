@@ -34,9 +34,10 @@ def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> JSON:
         value = msgspec.json.decode(data)
     except RecursionError:
         raise JSONError(f"nested deeper than {max_depth} levels") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise JSONError(str(error)) from None
-    if _deeper_than(value, max_depth):
+    # Fewer brackets than levels cannot be too deep: most texts are spared the walk.
+    if _brackets(data) > max_depth and _deeper_than(value, max_depth):
         raise JSONError(f"nested deeper than {max_depth} levels")
     return value
 
@@ -60,6 +61,12 @@ def fingerprint(value: JSON) -> str:
 def digest(data: bytes) -> str:
     """SHA-256 of ``data``, in lower-case hex."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _brackets(data: bytes | str) -> int:
+    if isinstance(data, str):
+        return data.count("[") + data.count("{")
+    return data.count(b"[") + data.count(b"{")
 
 
 def _deeper_than(value: JSON, depth: int) -> bool:

@@ -1,0 +1,78 @@
+"""The error catalogue against the specification's list, and what an error says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.errors import CATALOGUE, RegistryError
+from signalbook.values import Finding
+
+# Code, status, document and title of every error of xRegistry 1.0-rc4 (core/spec.md and core/http.md).
+PINNED = Path(__file__).parent / "data" / "errors.tsv"
+_ROW = re.compile(r"\| `(\w+)`( \(H\))? \| (\d+) \| [^|]* \| ([^|]*) \| `(.*)` \|")
+
+
+def catalogue() -> set[tuple[str, ...]]:
+    return {(row.code, str(row.status), row.document, row.title) for row in CATALOGUE.values()}
+
+
+def test_the_catalogue_is_the_specifications() -> None:  # R278, R279
+    assert catalogue() == {tuple(line.split("\t")) for line in PINNED.read_text(encoding="utf-8").splitlines()}
+
+
+def test_the_catalogue_is_the_requirements(shared_data: Path) -> None:
+    text = (shared_data.parent / "spec" / "core.md").read_text(encoding="utf-8")
+    rows = _ROW.findall(text.partition("\n## (h) Errors")[2].partition("\n## (i)")[0])
+    assert catalogue() == {
+        (code, status, "http.md" if http else "spec.md", title) for code, http, status, _, title in rows
+    }
+    for code, _, _, names, _ in rows:
+        listed = set() if names == "-" else set(names.split(", "))
+        # header_error has error_detail in its title, but not among its arguments: both are sent.
+        assert set(CATALOGUE[code].arguments) == listed | ({"error_detail"} if code == "header_error" else set()), code
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_every_error_can_be_raised(code: str) -> None:  # R280
+    arguments: dict[str, Any] = {name: f"the {name}" for name in CATALOGUE[code].arguments}
+    error = RegistryError(code, subject="/x", **arguments)
+    assert not re.search(r"<[a-z_]+>", error.title)
+    assert all(value in error.title for value in arguments.values())
+    assert error.status == CATALOGUE[code].status
+    assert error.definition.type.endswith(f"#{code}")
+
+
+def test_argument_names_are_legal() -> None:  # R280
+    for row in CATALOGUE.values():
+        assert all(re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name) for name in row.arguments)
+
+
+def test_an_error_needs_its_own_arguments() -> None:
+    with pytest.raises(TypeError, match="bad_flag takes"):
+        RegistryError("bad_flag", subject="/")
+    with pytest.raises(TypeError, match="not_found takes"):
+        RegistryError("not_found", subject="/", id="x")
+    with pytest.raises(KeyError):
+        RegistryError("no_such_error", subject="/")
+
+
+def test_an_error_tells_all_its_faults() -> None:
+    faults = [
+        Finding(path="a.b", rule="type", message="is no string"),
+        Finding(path="", rule="size", message="is large"),
+    ]
+    error = RegistryError("not_found", subject="/dirs/d", detail="Look elsewhere", faults=faults)
+    assert str(error).splitlines() == [
+        "The targeted entity (/dirs/d) cannot be found.",
+        "Look elsewhere",
+        "  a.b: is no string [type]",
+        "  /: is large [size]",
+    ]
+
+
+def test_a_detail_that_ends_in_a_dot_ends_the_title_once() -> None:
+    assert RegistryError("bad_request", subject="/", error_detail="No.").title == "No."

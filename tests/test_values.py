@@ -1,0 +1,108 @@
+"""JSON, timestamps and findings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.values import (
+    Finding,
+    JSONError,
+    canonical_json,
+    digest,
+    dump_json,
+    fingerprint,
+    format_timestamp,
+    now,
+    parse_json,
+    parse_timestamp,
+)
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_json_reads_back(value: object) -> None:
+    assert parse_json(dump_json(value)) == value
+    assert parse_json(dump_json(value, indent=2)) == value
+    assert parse_json(canonical_json(value)) == value
+
+
+def test_equal_values_have_one_fingerprint() -> None:
+    assert fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a":}', "[1,]", "nul", "{} {}", b"\xff", '"\ud800"', "NaN", "'a'"])
+def test_what_is_no_json(text: str | bytes) -> None:
+    with pytest.raises(JSONError):
+        parse_json(text)
+
+
+def test_depth_is_bounded() -> None:
+    assert parse_json("[[[]]]", max_depth=3) == [[[]]]
+    with pytest.raises(JSONError, match="nested deeper than 2 levels"):
+        parse_json('[{"a": []}]', max_depth=2)
+    with pytest.raises(JSONError, match="nested deeper than 64 levels"):
+        parse_json("[" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2030-12-19T06:00:00Z", datetime(2030, 12, 19, 6, tzinfo=UTC)),
+        ("2030-12-19t06:00:00z", datetime(2030, 12, 19, 6, tzinfo=UTC)),
+        ("2030-12-19T06:00:00", datetime(2030, 12, 19, 6, tzinfo=UTC)),  # R7: no zone is UTC
+        ("2030-12-19T06:00:00+02:30", datetime(2030, 12, 19, 3, 30, tzinfo=UTC)),
+        ("2030-12-19T06:00:00.1234567Z", datetime(2030, 12, 19, 6, 0, 0, 123456, tzinfo=UTC)),
+        ("2016-12-31T23:59:60Z", datetime(2017, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_timestamps(text: str, expected: datetime) -> None:
+    assert parse_timestamp(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "x", "2030-12-19", "2030-12-19 06:00:00Z", "2030-13-01T00:00:00Z", "2030-02-30T00:00:00Z",
+        "2030-01-01T24:00:00Z", "2030-01-01T00:00:00+24:00", "0001-01-01T00:00:00+01:00",
+        "9999-12-31T23:59:59-01:00", "٢٠٣٠-12-19T06:00:00Z",
+    ],
+)  # fmt: skip
+def test_what_is_no_timestamp(text: str) -> None:
+    with pytest.raises(ValueError, match=r"RFC3339|time zone|year|day|month|hour"):
+        parse_timestamp(text)
+
+
+@given(
+    st.datetimes(
+        timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7))]),
+        min_value=datetime(2, 1, 1),
+        max_value=datetime(9998, 1, 1),
+    )
+)
+def test_timestamps_read_back(stamp: datetime) -> None:
+    text = format_timestamp(stamp)
+    assert text.endswith("Z")
+    assert parse_timestamp(text) == stamp
+
+
+def test_now_is_in_utc() -> None:
+    assert now().tzinfo is UTC
+
+
+def test_a_finding_tells_where_and_what() -> None:
+    assert str(Finding(path="/a", rule="enum", message="is none of these")) == "/a: is none of these [enum]"
