@@ -36,8 +36,13 @@ def build(settings: Settings) -> Starlette:
     """
     # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
     direct = settings.db.startswith("sqlite")
-    engine = Engine(open_store(settings.db, timeout=settings.request_timeout), settings=settings)
-    return create_app(engine, settings, direct=direct)
+    store = open_store(settings.db, timeout=settings.request_timeout)
+    try:
+        engine = Engine(store, settings=settings)
+    except BaseException:
+        store.close()
+        raise
+    return create_app(engine, settings, direct=direct, close=store.close)
 
 
 def run(settings: Settings) -> None:

@@ -114,7 +114,9 @@ def serve() -> Iterator[Serve]:
 
         def made(store: Store, /, **settings: Any) -> Client:
             chosen = Settings(**{"model": "empty", "registry_id": "test", **settings})
-            return clients.enter_context(Client(create_app(Engine(store, settings=chosen), chosen, direct=True)))
+            return clients.enter_context(
+                Client(create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None))
+            )
 
         yield made
 

@@ -82,6 +82,18 @@ def test_a_body_beyond_the_bound(small: Client, chunked: bool) -> None:
     assert "1000 bytes" in answer.json()["title"]
 
 
+def test_a_compressed_body(client: Client) -> None:
+    body = client.refused("PUT", "/dirs/d1", "bad_request", content=b"x", headers={"Content-Encoding": "gzip"})
+    assert "Content-Encoding" in body["title"]
+
+
+def test_a_large_body(client: Client) -> None:
+    """It is decoded beside other writes, and its faults are told like any other's."""
+    notes = {f"n{n}": {"description": "x" * 1000} for n in range(300)}
+    assert len(client.send("POST", "/dirs/d1/notes", json=notes).json()) == 300
+    client.refused("PUT", "/dirs/d1", "parsing_data", content=b"[" + b"1," * 200_000)
+
+
 @pytest.mark.parametrize("path", ["/model", "/?inline=model"])
 def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
     """R203."""

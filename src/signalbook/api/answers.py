@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from starlette.types import Scope, Send
@@ -30,9 +31,14 @@ def json_answer(value: JSON, *, status: int = 200, headers: tuple[Header, ...] =
 
 async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
     """Send ``answer``; to HEAD without its body (RFC9110 9.3.2)."""
-    headers = [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in answer.headers]
+    headers = [(_wire_name(name), value.encode("ascii")) for name, value in answer.headers]
     if answer.status != 204:
         headers.append((b"content-length", str(len(answer.body)).encode("ascii")))
     body = b"" if scope["method"] == "HEAD" else answer.body
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+@lru_cache(maxsize=1024)
+def _wire_name(name: str) -> bytes:
+    return name.lower().encode("ascii")

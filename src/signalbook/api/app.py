@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Final
@@ -28,14 +28,15 @@ _CORS: Final = [
 ]
 
 
-def create_app(engine: Engine, settings: Settings, *, direct: bool) -> Starlette:
-    """The application over ``engine``. ``direct`` as in ``Door``."""
+def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Callable[[], None]) -> Starlette:
+    """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done."""
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         workers.close()
+        close()
 
     return Starlette(
         routes=[

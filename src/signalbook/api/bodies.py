@@ -12,10 +12,17 @@ class Disconnected(Exception):
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, subject: str) -> bytes:
-    """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312)."""
-    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
+
+    So is a compressed body: it would be stored as it came, under a name that does not tell.
+    """
+    headers = dict(scope["headers"])
+    declared = headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_long(limit, subject)
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        detail = "the body has a Content-Encoding; send it without one"
+        raise RegistryError("bad_request", subject=subject, error_detail=detail)
     parts, size, more = [], 0, True
     while more:
         message = await receive()

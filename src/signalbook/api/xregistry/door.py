@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -16,6 +17,8 @@ from signalbook.api.xregistry.requests import WRITES, Request, read_request
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
+
+_LARGE: Final = 1 << 18
 
 
 class Door:
@@ -52,6 +55,8 @@ class Door:
         request = read_request(scope, body, self._settings)
         work = partial(self._run, request)
         if request.is_write:
+            if len(body) > _LARGE:  # decoding it must not keep other writes waiting
+                await self._workers.read(request.prepare)
             return await self._workers.write(work)
         return work() if self._direct and request.is_small else await self._workers.read(work)
 

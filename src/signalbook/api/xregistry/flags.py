@@ -32,6 +32,8 @@ class Query:
 
     def supported(self, capabilities: JSONObject) -> Query:
         """These flags without those that are switched off: they are ignored (R119)."""
+        if self is NOTHING:
+            return self
         off = {name: value for name, value in _NONE.items() if name not in capabilities["flags"]}
         return replace(self, **off) if off else self
 

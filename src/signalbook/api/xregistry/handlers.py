@@ -23,7 +23,6 @@ def answer(engine: Engine, request: Request) -> Answer:
 
 def write(engine: Engine, request: Request) -> Answer:
     """Execute the command in one transaction, and render the answer before it commits (R22)."""
-    request.prepare()
     with engine.writing() as session:
         check(session.view, request)
         result = session.execute(request.command(session.view))
@@ -54,7 +53,7 @@ def check(view: View, request: Request) -> None:
     path, query = request.path, request.query.supported(view.capabilities)
     paths.check(path, view.model)
     flags.check_specversion(query.specversion, view.capabilities["specversions"], subject=path.text)
-    if request.method not in path.methods(view.model):
+    if request.method != "GET" and request.method not in path.methods(view.model):
         if request.method == "PATCH" and path.type(view.model) is not None:
             raise RegistryError("details_required", subject=str(path.target))
         raise RegistryError("action_not_supported", subject=path.text, action=request.method)

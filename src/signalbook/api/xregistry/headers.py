@@ -24,6 +24,8 @@ _DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2}
 
 def encode(text: str) -> str:
     """Percent-encode a value: space, quote, percent and everything outside printable ASCII (R166)."""
+    if _UNSAFE.search(text) is None:
+        return text
     return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), text)
 
 
@@ -155,8 +157,9 @@ def _value(text: str, attribute: Attribute | None) -> JSON:
 
 def write(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[str, str]]:
     """The headers that show an entity's ``attributes`` beside its document (R158-R160)."""
+    never = {*_NEVER, type.singular, f"{type.singular}base64"}
     for name, value in attributes.items():
-        if name in _NEVER or name in (type.singular, f"{type.singular}base64"):
+        if name in never:
             continue
         if not isinstance(value, (dict, list)):
             yield f"xRegistry-{name}", encode(_text(value))

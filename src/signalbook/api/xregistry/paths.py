@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -50,6 +51,7 @@ class Path:
         return (methods[0], "HEAD", *methods[1:], "OPTIONS")
 
 
+@lru_cache(maxsize=4096)
 def parse(raw: str) -> Path:
     """Read a path below the registry root, percent-encoded as sent; trailing slashes do not count.
 

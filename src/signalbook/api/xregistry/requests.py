@@ -25,12 +25,12 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to the door. ``headers`` have lower-case names and one character per byte in their values."""
+    """A request to the door; ``raw_headers`` as ASGI gives them."""
 
     method: str
     path: paths.Path
     query: flags.Query = flags.NOTHING
-    headers: tuple[tuple[str, str], ...] = ()
+    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
     base_url: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -45,6 +45,11 @@ class Request:
         """Whether it reads one entity with nothing beneath it, so that it takes a few point reads."""
         query, target = self.query, self.path.target
         return not (query.inline or query.collections or target.is_collection or self.path.name == "export")
+
+    @cached_property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Names in lower case, values with one character per byte."""
+        return tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self.raw_headers)
 
     @cached_property
     def json(self) -> JSON:
@@ -124,7 +129,7 @@ def read_request(scope: Scope, body: bytes, settings: Settings) -> Request:
         method="GET" if scope["method"] == "HEAD" else scope["method"],
         path=path,
         query=flags.parse(scope["query_string"], subject=path.text),
-        headers=tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]),
+        raw_headers=tuple(scope["headers"]),
         body=body,
         base_url=base_url(scope, settings),
         settings=settings,
