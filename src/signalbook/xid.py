@@ -99,9 +99,10 @@ class Xid:
     @property
     def id(self) -> str:
         """The entity's own id; ``""`` for the registry and for collections (of meta the Resource's id)."""
-        if self.kind is Kind.META:
-            return self.parts[3]
-        return self.parts[-1] if self.parts and not self.is_collection else ""
+        parts = self.parts
+        if len(parts) == 5:
+            return parts[3] if parts[4] == "meta" else ""
+        return parts[-1] if parts and len(parts) % 2 == 0 else ""
 
     @property
     def group_type(self) -> str:
