@@ -166,6 +166,19 @@ def test_children_end_with_their_transaction(store: Store) -> None:
             list(stream)
 
 
+def test_what_was_not_read_to_its_end_holds_no_one_back(store: Store) -> None:
+    with store.write() as writer:
+        parent = plant_things(writer, [f"t{n:05}" for n in range(3000)])[0].parent
+    with store.read() as reader:
+        begun = reader.children([parent])
+        assert len([next(begun) for _ in range(1050)]) == 1050
+    with store.read(), store.write() as writer:  # so that the write has another connection than the first read had
+        writer.put_config("modelsource", {})
+    with store.read() as reader:
+        assert reader.config_epoch("modelsource") == 1
+    del begun
+
+
 def test_counts_by_parent_and_type(store: Store) -> None:
     with store.write() as writer:
         one, two, three = plant_things(writer, ["a", "b", "c"])

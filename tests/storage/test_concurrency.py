@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 
@@ -24,6 +25,8 @@ from dataclasses import replace
 from signalbook.storage import open_store
 from signalbook.xid import ROOT, Xid
 store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
 for _ in range(int(sys.argv[2])):
     with store.write() as writer:
         rows = [writer.get(xid) for xid in (ROOT, Xid.parse("/things/twin"))]
@@ -66,6 +69,15 @@ def read_until(done: threading.Event, store: Store) -> list[tuple[int, int]]:
     return seen
 
 
+def started(url: str, *, times: int) -> subprocess.Popen[str]:
+    """A program that is about to raise the epochs, and does on the first line it reads."""
+    command = [sys.executable, "-c", RAISE, url, str(times)]
+    program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert program.stdout
+    assert program.stdout.readline() == "ready\n"
+    return program
+
+
 def check(store: Store, seen: list[tuple[int, int]], total: int) -> None:
     assert all(one == other for one, other in seen), "a reader saw half a commit"
     assert all(before <= after for before, after in pairwise(seen)), "a reader went back in time"
@@ -86,14 +98,17 @@ def test_threads_lose_no_update_and_see_whole_commits(shared: Store) -> None:
 
 
 def test_programs_lose_no_update_and_see_whole_commits(shared: Store, store_url: str) -> None:
-    command = [sys.executable, "-c", RAISE, store_url, "25"]
-    programs = [subprocess.Popen(command) for _ in range(3)]
-    raise_epochs(shared, 25)
-    seen = [epochs(shared)]
-    while any(program.poll() is None for program in programs):
-        seen.append(epochs(shared))
-    assert [program.returncode for program in programs] == [0, 0, 0]
-    check(shared, seen, 100)
+    seen = []
+    with ExitStack() as stack:
+        programs = [stack.enter_context(started(store_url, times=100)) for _ in range(3)]
+        for program in programs:
+            assert program.stdin
+            program.stdin.write("go\n")
+            program.stdin.flush()
+        while any(program.poll() is None for program in programs):
+            seen.append(epochs(shared))
+        assert [program.returncode for program in programs] == [0, 0, 0]
+    check(shared, seen, 300)
 
 
 def test_a_writer_that_waits_too_long_is_told(store_url: str) -> None:

@@ -63,9 +63,6 @@ class Dialect(Protocol):
     def connect(self) -> Connection:
         """A new connection, ready for use. Raises the driver's errors or ``StorageError``."""
 
-    def commit(self, connection: Connection) -> None:
-        """Commit the open transaction. Raises when there is none any more to commit."""
-
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """Whether ``column`` is among the values of parameter ``name``, which ``array`` made: any number of them."""
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from sqlalchemy import ARRAY, URL, ColumnElement, bindparam, func
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
@@ -64,13 +63,6 @@ class Postgres:
             connection.close()
             raise
         return cast(Connection, connection)
-
-    def commit(self, connection: Connection) -> None:
-        """Commit. A transaction that failed would be rolled back by COMMIT without a word; here that raises."""
-        status = cast(psycopg.Connection, connection).info.transaction_status
-        if status is not TransactionStatus.INTRANS:
-            raise psycopg.OperationalError("the transaction had failed before it could be committed")
-        connection.execute("COMMIT")
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``= ANY`` of an array."""

@@ -108,10 +108,6 @@ class SQLite:
                     raise
                 time.sleep(0.01)
 
-    def commit(self, connection: Connection) -> None:
-        """Commit. After a full disk SQLite may have rolled back by itself; then this raises rather than keep a part."""
-        connection.execute("COMMIT")
-
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``IN`` over the elements of a JSON array."""
         return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
