@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 import typer
 
 from signalbook import settings
-from signalbook.errors import SignalbookError
+from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Xid
 
@@ -111,6 +111,8 @@ class LocalRegistry:
         with self._engine.reading() as view:
             if target == ROOT:
                 return view.export(ViewOptions(doc=True))
+            if view.model.group_type(target) is None or (target.resource_type and not view.model.resource_type(target)):
+                raise RegistryError("not_found", subject=str(target))
             options = ViewOptions(doc=True, inline=inline.ALL)
             return view.collection(target, options) if target.is_collection else view.entity(target, options)
 

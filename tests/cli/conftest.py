@@ -1,0 +1,107 @@
+"""The command line in this process, and a server in another."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from signalbook.cli import main
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test works in a folder of its own, with no settings from outside, on a wide screen without colours."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("SIGNALBOOK_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    """Run one command line: ``cli("import", "x.json")``; ``stdin`` is what standard input holds."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "argv", ["signalbook", *(str(argument) for argument in arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Ran(code=code, out=out.decode(), err=err.decode())
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server process."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Callable[..., Server]]:
+    """Start ``signalbook serve`` with more options on a free port; it is stopped at the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*options: object) -> Server:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [sys.executable, "-m", "signalbook", "serve", "--port", port, *options]
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
+        started.append(process)
+        url = f"http://127.0.0.1:{port}"
+        while not _answers(url):
+            assert process.poll() is None, "the server ended"
+        return Server(url, process)
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready", timeout=10).is_success
+    except httpx.TransportError:
+        time.sleep(0.05)
+        return False
+
+
+@pytest.fixture(scope="session")
+def server(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a server with the shipped model, shared by tests that leave no trace in each other's groups."""
+    folder = tmp_path_factory.mktemp("server")
+    return serve("--db", f"sqlite:///{folder / 'registry.db'}", "--max-body-bytes", 2_000_000).url
