@@ -21,9 +21,13 @@ from signalbook.formats.base import (
     unsupported,
 )
 from signalbook.formats.jsonschema import document as documents
+from signalbook.formats.jsonschema.columns import constants, shape_of
 from signalbook.formats.jsonschema.dialect import DIALECTS, by_format
 from signalbook.formats.jsonschema.document import UNUSABLE, Document
-from signalbook.formats.shape import Anything, Shape
+from signalbook.formats.jsonschema.normal import Node
+from signalbook.formats.jsonschema.reader import read
+from signalbook.formats.jsonschema.typed import TypedDecoder
+from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, JSONError, digest, parse_json
 
 
@@ -71,14 +75,23 @@ class JsonSchema:
 
     def shape(self) -> Shape:
         """The columns a conforming payload fits into."""
-        return Anything()
+        return shape_of(self.document, self._node)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Required top-level members with a closed set of scalar values."""
-        return {}
+        return constants(self._node)
 
-    def typed(self) -> None:
-        """No typed decoder."""
+    def typed(self) -> TypedDecoder:
+        """The fastest decoder that is exact for this schema; made once."""
+        return self._typed
+
+    @cached_property
+    def _node(self) -> Node:
+        return read(self.document, self.uri)
+
+    @cached_property
+    def _typed(self) -> TypedDecoder:
+        return TypedDecoder(self, self.document, self._node)
 
 
 class JsonSchemaFormat:

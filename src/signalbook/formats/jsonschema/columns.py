@@ -1,0 +1,116 @@
+"""The columns of a JSON Schema, from its normal form."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable
+from typing import Final
+
+from signalbook.formats.jsonschema.document import Document
+from signalbook.formats.jsonschema.normal import ANY, Node, Numbers, Objects
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.values import JSON
+
+_INT64: Final = 2**63
+# What decimal columns hold at most.
+_DIGITS: Final = 38
+_ANYTHING: Final = Anything(nullable=True)
+
+
+def shape_of(document: Document, node: Node) -> Shape:
+    """The shape that every value of ``node`` fits; made once per node, since definitions are shared."""
+    key = ("shape", node)
+    if key not in document.cache:
+        document.cache[key] = _shape(document, node)
+    shape: Shape = document.cache[key]
+    return shape
+
+
+def _shape(document: Document, node: Node) -> Shape:
+    if node.kinds == 0 and node.null:
+        return Scalar(kind="string", nullable=True)
+    if node.kinds != 1:
+        return Anything(nullable=node.null)
+    if node.booleans:
+        return Scalar(kind="bool", nullable=node.null)
+    if node.numbers:
+        return _number(node.numbers, nullable=node.null)
+    if node.strings:
+        # A date-time stays text: `format` is an annotation, and a timestamp would lose offsets and nanoseconds.
+        return Scalar(kind="string", nullable=node.null)
+    if node.arrays:
+        return ListOf(item=shape_of(document, node.arrays.item), nullable=node.null)
+    return _object(document, node) if node.objects else _ANYTHING
+
+
+def _object(document: Document, node: Node) -> Shape:
+    part = node.objects
+    assert part is not None
+    if part.properties:
+        return Struct(fields=_fields(document, part), nullable=node.null)
+    if part.extra is None or part.extra is ANY or not part.extra.here_exact:
+        return Anything(nullable=node.null)
+    return MapOf(value=shape_of(document, part.extra), nullable=node.null)
+
+
+def _fields(document: Document, part: Objects) -> tuple[Field, ...]:
+    return tuple(
+        Field(
+            name=name,
+            attribute=attribute,
+            shape=shape_of(document, part.properties[name]),
+            required=name in part.required,
+            description=part.properties[name].description,
+        )
+        for name, attribute in _attributes(part.properties)
+    )
+
+
+def _attributes(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Each JSON name with a Python attribute for it: itself where it can be one, else by its position."""
+    names = list(names)
+    plain = {name for name in names if name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_"}
+    found, used = [], set(plain)
+    for index, name in enumerate(names):
+        attribute = name if name in plain else f"field_{index}"
+        while name not in plain and attribute in used:
+            attribute += "_"
+        used.add(attribute)
+        found.append((name, attribute))
+    return found
+
+
+def _number(numbers: Numbers, *, nullable: bool) -> Scalar:
+    if not numbers.integer:
+        return Scalar(kind="float64", nullable=nullable)
+    low, high = _limits(numbers)
+    if high < _INT64 and low >= -_INT64:
+        return Scalar(kind="int64", nullable=nullable)
+    if low >= 0 and high < 2 * _INT64:
+        return Scalar(kind="uint64", nullable=nullable)
+    return Scalar(kind="decimal", nullable=nullable, precision=_DIGITS)
+
+
+def _limits(numbers: Numbers) -> tuple[int | float, int | float]:
+    """Least and greatest integer; where none is declared, 64 bits."""
+    values = numbers.values or ()
+    low = min(values) if values else numbers.low
+    high = max(values) if values else numbers.high
+    return (-_INT64 if low is None else low), (_INT64 - 1 if high is None else high)
+
+
+def constants(node: Node) -> dict[str, frozenset[JSON]]:
+    """Required members of an object that have a closed set of scalar values, by name (K-30)."""
+    if node.objects is None:
+        return {}
+    found = {name: _constants(member) for name, member in node.objects.properties.items()}
+    return {name: values for name, values in found.items() if values and name in node.objects.required}
+
+
+def _constants(node: Node) -> frozenset[JSON] | None:
+    """The closed set of values of a member, or ``None`` where it is open."""
+    numbers, strings = node.numbers, node.strings
+    if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):
+        return None
+    values: set[JSON] = {*node.booleans, *((numbers and numbers.values) or ()), *((strings and strings.values) or ())}
+    return frozenset(values | {None} if node.null else values)

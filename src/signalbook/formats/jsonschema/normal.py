@@ -1,0 +1,290 @@
+"""JSON Schema in normal form: for each of JSON's types, what values of it may be.
+
+Types never overlap, so ``allOf`` becomes an intersection type by type, and ``anyOf`` or ``oneOf`` a union where the
+alternatives are about different types (null or an object, text or a number). What the form cannot say makes it
+``exact=False``: it then accepts more than the schema does, never less. Columns and decoders are derived from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+T = TypeVar("T", str, int)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """Numbers between bounds; ``values`` closes the set (integers only). ``step`` is an integer ``multipleOf``."""
+
+    integer: bool = False
+    low: int | float | None = None
+    low_open: bool = False
+    high: int | float | None = None
+    high_open: bool = False
+    step: int | None = None
+    values: frozenset[int] | None = None
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strings:
+    """Strings with lengths in code points; ``values`` closes the set."""
+
+    low: int = 0
+    high: int | None = None
+    patterns: tuple[str, ...] = ()
+    values: frozenset[str] | None = None
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrays:
+    """Arrays of ``low`` to ``high`` items."""
+
+    item: Node
+    low: int = 0
+    high: int | None = None
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects:
+    """Objects with these members; ``extra`` is what any other member must be, ``None`` if there may be none.
+
+    Every required name is in ``properties``. ``low`` and ``high`` count members.
+    """
+
+    properties: Mapping[str, Node]
+    required: frozenset[str] = frozenset()
+    extra: Node | None
+    low: int = 0
+    high: int | None = None
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Node:
+    """What a value may be, type by type; ``None`` (or ``False``, or no booleans) where a type is not allowed.
+
+    ``uris`` name the schemas that together say all about it, for a validator where the form is not exact.
+    """
+
+    null: bool = False
+    booleans: frozenset[bool] = frozenset()
+    numbers: Numbers | None = None
+    strings: Strings | None = None
+    arrays: Arrays | None = None
+    objects: Objects | None = None
+    exact: bool = True
+    uris: tuple[str, ...] = ()
+    description: str = ""
+
+    @property
+    def never(self) -> bool:
+        """Whether no value at all is allowed."""
+        facets = (self.numbers, self.strings, self.arrays, self.objects)
+        return not self.null and not self.booleans and all(facet is None for facet in facets)
+
+    @property
+    def kinds(self) -> int:
+        """How many types beside null are allowed."""
+        facets = (self.booleans or None, self.numbers, self.strings, self.arrays, self.objects)
+        return sum(facet is not None for facet in facets)
+
+    @property
+    def here_exact(self) -> bool:
+        """Whether the form says everything about the value itself; its items and members say it for themselves."""
+        facets = (self.numbers, self.strings, self.arrays, self.objects)
+        return self.exact and all(facet is None or facet.exact for facet in facets)
+
+
+BOTH: Final = frozenset({False, True})
+NEVER: Final = Node()
+
+
+def _any() -> Node:
+    # It is its own item and its own member: the one node that refers to itself.
+    node = Node(null=True, booleans=BOTH, numbers=Numbers(), strings=Strings())
+    object.__setattr__(node, "arrays", Arrays(item=node))
+    object.__setattr__(node, "objects", Objects(properties=MappingProxyType({}), extra=node))
+    return node
+
+
+ANY: Final = _any()
+
+
+def unknown(*uris: str) -> Node:
+    """Any value, of which the schemas at ``uris`` say more than the form can."""
+    return replace(ANY, exact=False, uris=uris)
+
+
+def objects(
+    properties: Mapping[str, Node],
+    required: Iterable[str],
+    extra: Node | None,
+    *,
+    low: int = 0,
+    high: int | None = None,
+    exact: bool = True,
+) -> Objects | None:
+    """``Objects`` with required members declared and impossible ones left out; ``None`` if there is no such object."""
+    if extra is not None and extra.never:
+        extra = None
+    needed = frozenset(required)
+    members = {**properties, **dict.fromkeys(sorted(needed - properties.keys()), extra or NEVER)}
+    impossible = {name for name, node in members.items() if node.never}
+    if impossible & needed:
+        return None
+    kept = {name: node for name, node in members.items() if name not in impossible}
+    exact = exact and not (impossible and extra is not None)  # open to others, closed to these: no way to say so
+    return Objects(properties=kept, required=needed, extra=extra, low=low, high=high, exact=exact)
+
+
+@lru_cache(maxsize=4096)
+def intersect(a: Node, b: Node) -> Node:
+    """What both allow. ``a``'s order of members and description win.
+
+    Remembered by identity: definitions shared by many references would multiply otherwise.
+    """
+    if a is ANY or b is ANY:
+        return b if a is ANY else a
+    return Node(
+        null=a.null and b.null,
+        booleans=a.booleans & b.booleans,
+        numbers=_numbers(a.numbers, b.numbers),
+        strings=_strings(a.strings, b.strings),
+        arrays=_arrays(a.arrays, b.arrays),
+        objects=_objects(a.objects, b.objects),
+        exact=a.exact and b.exact,
+        uris=tuple(dict.fromkeys((*a.uris, *b.uris))),
+        description=a.description or b.description,
+    )
+
+
+def _numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
+    if a is None or b is None:
+        return None
+    low, low_open = max(
+        ((n.low, n.low_open) for n in (a, b)), key=lambda p: (-math.inf if p[0] is None else p[0], p[1])
+    )
+    high, high_open = min(
+        ((n.high, n.high_open) for n in (a, b)), key=lambda p: (math.inf if p[0] is None else p[0], not p[1])
+    )
+    found = Numbers(
+        integer=a.integer or b.integer,
+        low=low,
+        low_open=low_open,
+        high=high,
+        high_open=high_open,
+        step=math.lcm(a.step or 1, b.step or 1) if a.step or b.step else None,
+        values=_both(a.values, b.values),
+        exact=a.exact and b.exact,
+    )
+    if found.values is None:
+        return found
+    values = frozenset(value for value in found.values if within(value, found))
+    return Numbers(integer=True, values=values, exact=found.exact) if values else None
+
+
+def within(value: int, numbers: Numbers) -> bool:
+    """Whether an integer keeps to bounds and step."""
+    low, high = numbers.low, numbers.high
+    return (
+        (low is None or value > low or (value == low and not numbers.low_open))
+        and (high is None or value < high or (value == high and not numbers.high_open))
+        and (not numbers.step or value % numbers.step == 0)
+    )
+
+
+def _strings(a: Strings | None, b: Strings | None) -> Strings | None:
+    if a is None or b is None:
+        return None
+    low, high = max(a.low, b.low), _least(a.high, b.high)
+    values = _both(a.values, b.values)
+    if values is not None:
+        values = frozenset(value for value in values if low <= len(value) and (high is None or len(value) <= high))
+    patterns = tuple(dict.fromkeys((*a.patterns, *b.patterns)))
+    exact = a.exact and b.exact and not (patterns and values is not None)
+    if values is not None:
+        return Strings(values=values, exact=exact) if values else None
+    return Strings(low=low, high=high, patterns=patterns, exact=exact)
+
+
+def _arrays(a: Arrays | None, b: Arrays | None) -> Arrays | None:
+    if a is None or b is None:
+        return None
+    item = intersect(a.item, b.item)
+    return Arrays(item=item, low=max(a.low, b.low), high=_least(a.high, b.high), exact=a.exact and b.exact)
+
+
+def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
+    if a is None or b is None:
+        return None
+    names = dict.fromkeys((*a.properties, *b.properties))
+    extra = None if a.extra is None or b.extra is None else intersect(a.extra, b.extra)
+    return objects(
+        {name: intersect(_member(a, name), _member(b, name)) for name in names},
+        a.required | b.required,
+        extra,
+        low=max(a.low, b.low),
+        high=_least(a.high, b.high),
+        exact=a.exact and b.exact,
+    )
+
+
+def _member(part: Objects, name: str) -> Node:
+    return part.properties.get(name) or part.extra or NEVER
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min((n for n in (a, b) if n is not None), default=None)
+
+
+def _both(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None:
+    return (a & b) if a is not None and b is not None else (b if a is None else a)
+
+
+def unite(nodes: Iterable[Node], *, once: bool) -> Node:
+    """What at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
+    return reduce(lambda a, b: _either(a, b, once=once), nodes)
+
+
+def _either(a: Node, b: Node, *, once: bool) -> Node:
+    if (a is ANY or b is ANY) and not once:
+        return ANY
+    overlap = once and ((a.null and b.null) or bool(a.booleans & b.booleans))
+    return Node(
+        null=a.null or b.null,
+        booleans=a.booleans | b.booleans,
+        numbers=_either_numbers(a.numbers, b.numbers, once),
+        strings=_either_strings(a.strings, b.strings, once),
+        arrays=a.arrays if b.arrays is None else b.arrays if a.arrays is None else Arrays(item=ANY, exact=False),
+        objects=a.objects if b.objects is None else b.objects if a.objects is None else _OPEN,
+        exact=a.exact and b.exact and not overlap,
+        description=a.description or b.description,
+    )
+
+
+_OPEN: Final = Objects(properties=MappingProxyType({}), extra=ANY, exact=False)
+
+
+def _either_numbers(a: Numbers | None, b: Numbers | None, once: bool) -> Numbers | None:
+    if a is None or b is None:
+        return b if a is None else a
+    if a.values is not None and b.values is not None:
+        exact = a.exact and b.exact and not (once and a.values & b.values)
+        return Numbers(integer=True, values=a.values | b.values, exact=exact)
+    return Numbers(integer=a.integer and b.integer, exact=not once and a == b == Numbers(integer=a.integer))
+
+
+def _either_strings(a: Strings | None, b: Strings | None, once: bool) -> Strings | None:
+    if a is None or b is None:
+        return b if a is None else a
+    if a.values is not None and b.values is not None:
+        return Strings(values=a.values | b.values, exact=a.exact and b.exact and not (once and a.values & b.values))
+    return Strings(exact=not once and a == b == Strings())

@@ -1,0 +1,153 @@
+"""Regular expressions that Python's engine runs exactly as the validator does, and in linear time.
+
+Python backtracks: on a pattern such as ``(a+)+$`` one payload keeps it busy for hours. What passes here has at most one
+open-ended repetition, anchored, and a small product of all other choices; other patterns stay with the validator.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MAX_CHOICES: Final = 64
+_MAX_REPEAT: Final = 1000
+_MAX_PATTERN: Final = 1000
+_SPECIAL: Final = frozenset("\\^$.|?*+()[]{}")
+# Sets of characters mean ASCII here as in the validator; \s does not, and is left to it.
+_CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_"}
+# Unescaped in a class these are set operations to one of the two engines.
+_REFUSED_IN_CLASS: Final = frozenset("[&~|")
+
+
+class _Refused(Exception):
+    """The pattern is outside the subset."""
+
+
+def translate(pattern: str) -> str | None:
+    """An equivalent pattern for ``re.search``, or ``None`` if there is none that is known to be safe and equal."""
+    if len(pattern) > _MAX_PATTERN:
+        return None
+    try:
+        return _Translator(pattern).run()
+    except _Refused:
+        return None
+
+
+class _Translator:
+    """One pass over a pattern, writing Python's dialect and counting what backtracking could try."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.choices = 1
+        self.open_ended = 0
+
+    def run(self) -> str:
+        anchored = self.take("^")
+        out = [self.alternatives(top=True)]
+        ended = self.take("$")
+        if self.at < len(self.text) or self.choices > _MAX_CHOICES or self.open_ended > (1 if anchored else 0):
+            raise _Refused
+        return ("^" if anchored else "") + "".join(out) + (r"\Z" if ended else "")
+
+    def peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def take(self, wanted: str) -> bool:
+        found = self.text.startswith(wanted, self.at)
+        self.at += len(wanted) if found else 0
+        return found
+
+    def alternatives(self, *, top: bool) -> str:
+        branches = [self.sequence()]
+        while self.peek() == "|":
+            if top:
+                raise _Refused  # ^a|b$ anchors its ends only
+            self.at += 1
+            branches.append(self.sequence())
+        self.choices *= len(branches)
+        return "|".join(branches)
+
+    def sequence(self) -> str:
+        out = []
+        while self.peek() and self.peek() not in "|)$":
+            atom, simple = self.atom()
+            out.append(atom + self.quantifier(simple))
+        return "".join(out)
+
+    def atom(self) -> tuple[str, bool]:
+        """An atom, and whether it may be repeated."""
+        char = self.peek()
+        if char == "(":
+            return self.group(), False
+        if char == "[":
+            return self.char_class(), True
+        self.at += 1
+        if char == "\\":
+            return self.escape(in_class=False), True
+        if char == ".":
+            return r"[^\n]", True
+        if char in _SPECIAL:
+            raise _Refused
+        return char, True
+
+    def group(self) -> str:
+        self.at += 1
+        if self.peek() == "?" and not self.take("?:"):
+            raise _Refused
+        inner = self.alternatives(top=False)
+        if not self.take(")"):
+            raise _Refused
+        return f"(?:{inner})"
+
+    def escape(self, *, in_class: bool) -> str:
+        char = self.peek()
+        self.at += 1
+        if char in _CLASSES:
+            return _CLASSES[char] if in_class else f"[{_CLASSES[char]}]"
+        if char in _SPECIAL or char in "-/":
+            return "\\" + char if char else ""
+        raise _Refused
+
+    def char_class(self) -> str:
+        self.at += 1
+        out = ["[^" if self.take("^") else "["]
+        while self.peek() != "]" or len(out) == 1:
+            out.append(self.class_member())
+        self.at += 1
+        return "".join(out) + "]"
+
+    def class_member(self) -> str:
+        char = self.peek()
+        if not char or char in _REFUSED_IN_CLASS or char == "]" or self.text.startswith("--", self.at):
+            raise _Refused
+        self.at += 1
+        return self.escape(in_class=True) if char == "\\" else char
+
+    def quantifier(self, repeatable: bool) -> str:
+        least, most, text = self.bounds()
+        if not text:
+            return ""
+        if not repeatable or self.peek() in ("?", "+", "*", "{"):
+            raise _Refused
+        if most is None:
+            self.open_ended += 1
+        elif least > most or most > _MAX_REPEAT:
+            raise _Refused
+        else:
+            self.choices *= most - least + 1
+        return text
+
+    def bounds(self) -> tuple[int, int | None, str]:
+        for mark, least, most in (("?", 0, 1), ("*", 0, None), ("+", 1, None)):
+            if self.take(mark):
+                return least, most, mark
+        if not self.take("{"):
+            return 1, 1, ""
+        end = self.text.find("}", self.at)
+        low, comma, high = self.text[self.at : end].partition(",")
+        if end < 0 or not low.isdecimal() or not low.isascii() or (high and not (high.isdecimal() and high.isascii())):
+            raise _Refused
+        self.at = end + 1
+        if not comma:
+            return int(low), int(low), f"{{{low}}}"
+        return int(low), int(high) if high else None, f"{{{low},{high}}}"

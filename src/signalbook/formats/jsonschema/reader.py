@@ -1,0 +1,264 @@
+"""From a JSON Schema document to normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from signalbook.formats.jsonschema.dialect import by_schema_uri
+from signalbook.formats.jsonschema.document import Document, absolute, nested_ids
+from signalbook.formats.jsonschema.normal import (
+    ANY,
+    BOTH,
+    NEVER,
+    Arrays,
+    Node,
+    Numbers,
+    Strings,
+    intersect,
+    objects,
+    unite,
+    unknown,
+)
+from signalbook.formats.jsonschema.weight import lookup
+from signalbook.values import JSON, JSONObject
+
+MAX_SCHEMAS: Final = 50_000
+_MAX_VALUES: Final = 2000
+_CONTENT: Final = frozenset({"contentEncoding", "contentMediaType"})
+# Keywords that say something about a value which normal form does not.
+_UNSAID: Final = frozenset(
+    {
+        "not", "if", "patternProperties", "propertyNames", "dependencies", "dependentRequired", "dependentSchemas",
+        "contains", "unevaluatedItems", "unevaluatedProperties", "prefixItems", "$dynamicRef", "$recursiveRef",
+    }
+)  # fmt: skip
+
+
+class _Overrun(Exception):
+    """More sub-schemas than normal form is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a schema stands: the document's URI and the JSON Pointer in it."""
+
+    document: str
+    pointer: str
+
+    def below(self, *parts: str | int) -> Place:
+        """The place of a sub-schema."""
+        tail = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+        return Place(self.document, self.pointer + tail)
+
+    @property
+    def uri(self) -> str:
+        """The URI of this place."""
+        return f"{self.document}#{quote(self.pointer, safe='/~!$&()*+,;=:@')}"
+
+
+def read(document: Document, uri: str) -> Node:
+    """The schema at ``uri`` in normal form; read once per document."""
+    key = ("node", uri)
+    if key not in document.cache:
+        document.cache[key] = _read(document, uri)
+    node: Node = document.cache[key]
+    return node
+
+
+def _read(document: Document, uri: str) -> Node:
+    if "reader" not in document.cache:
+        document.cache["reader"] = _Reader(document)
+    reader: _Reader = document.cache["reader"]
+    base, _, fragment = uri.partition("#")
+    try:
+        return reader.refer(f"#{fragment}", Place(base, ""))
+    except (_Overrun, RecursionError):
+        return unknown(uri)
+
+
+class _Reader:
+    """Reads schemas of one document and those it refers to, each referenced one once."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.year = document.dialect.year
+        self.known: dict[str, Node] = {}
+        self.open: set[str] = set()
+        self.count = 0
+        # With an `$id` inside, pointers and references are not what they seem: leave all references to the validator.
+        self.plain = not any(True for base, root in document.documents.items() for _ in nested_ids(root, base))
+
+    def refer(self, reference: str, at: Place) -> Node:
+        """What ``reference`` names; a schema that contains itself is cut where it does so."""
+        target = absolute(at.document, reference)
+        fragment = unquote(reference.partition("#")[2])
+        place = Place(target, fragment)
+        root = self.document.documents.get(target)
+        if root is None or not self.plain or (fragment and not fragment.startswith("/")) or not self._same(root):
+            return unknown(place.uri)
+        if place.uri in self.open:
+            return unknown(place.uri)
+        if place.uri not in self.known:
+            self.open.add(place.uri)
+            self.known[place.uri] = self.read(lookup(root, fragment), place)
+            self.open.discard(place.uri)
+        return self.known[place.uri]
+
+    def _same(self, root: JSON) -> bool:
+        uri = root.get("$schema") if isinstance(root, dict) else None
+        return not isinstance(uri, str) or by_schema_uri(uri) is self.document.dialect
+
+    def read(self, schema: JSON, at: Place) -> Node:
+        """One schema in normal form."""
+        self.count += 1
+        if self.count > MAX_SCHEMAS:
+            raise _Overrun
+        if isinstance(schema, bool):
+            return ANY if schema else NEVER
+        if not schema:
+            return ANY
+        node = reduce(intersect, self._parts(schema, at))
+        if node is ANY and not _text(schema):
+            return ANY
+        return replace(node, uris=(at.uri,), description=_text(schema) or node.description)
+
+    def _parts(self, schema: JSONObject, at: Place) -> list[Node]:
+        """Nodes whose intersection is the schema."""
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and self.year < 2019:
+            return [self.refer(reference, at)]
+        parts = [self._own(schema, at), *self._values(schema)]
+        if isinstance(reference, str):
+            parts.append(self.refer(reference, at))
+        parts += [self.read(item, at.below("allOf", i)) for i, item in enumerate(schema.get("allOf", ()))]
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                choices = [self.read(item, at.below(keyword, i)) for i, item in enumerate(schema[keyword])]
+                parts.append(unite(choices, once=keyword == "oneOf"))
+        return parts
+
+    def _own(self, schema: JSONObject, at: Place) -> Node:
+        """What the keywords say that stand in the schema itself."""
+        allowed = schema.get("type", _TYPES)
+        allowed = {allowed} if isinstance(allowed, str) else set(allowed)
+        content = self.year in (2017, 2018) and bool(_CONTENT & schema.keys())
+        return Node(
+            null="null" in allowed,
+            booleans=BOTH if "boolean" in allowed else frozenset(),
+            numbers=self._numbers(schema, "number" not in allowed) if allowed & {"number", "integer"} else None,
+            strings=_strings(schema, exact=not content) if "string" in allowed else None,
+            arrays=self._arrays(schema, at) if "array" in allowed else None,
+            objects=self._objects(schema, at) if "object" in allowed else None,
+            exact=not _UNSAID & schema.keys(),
+        )
+
+    def _values(self, schema: JSONObject) -> list[Node]:
+        found = []
+        if isinstance(schema.get("enum"), list):
+            found.append(_closed(schema["enum"]))
+        if "const" in schema and self.year > 2013:
+            found.append(_closed([schema["const"]]))
+        return found
+
+    def _numbers(self, schema: JSONObject, integer: bool) -> Numbers:
+        low, low_open = _bound(schema, "minimum", "exclusiveMinimum", max)
+        high, high_open = _bound(schema, "maximum", "exclusiveMaximum", min)
+        step = schema.get("multipleOf")
+        whole = step is None or step == int(step)
+        return Numbers(
+            integer=integer,
+            low=low,
+            low_open=low_open,
+            high=high,
+            high_open=high_open,
+            step=int(step) if step is not None and whole else None,
+            exact=whole,
+        )
+
+    def _arrays(self, schema: JSONObject, at: Place) -> Arrays:
+        items = schema.get("items", True)
+        single = not isinstance(items, list) and "prefixItems" not in schema
+        return Arrays(
+            item=self.read(items, at.below("items")) if single else ANY,
+            low=int(schema.get("minItems", 0)),
+            high=_whole(schema.get("maxItems")),
+            exact=single and schema.get("uniqueItems") is not True,
+        )
+
+    def _objects(self, schema: JSONObject, at: Place) -> Any:
+        members = {
+            name: self.read(member, at.below("properties", name))
+            for name, member in schema.get("properties", {}).items()
+        }
+        required = schema.get("required", ())
+        extra = schema.get("additionalProperties", True)
+        return objects(
+            members,
+            required if isinstance(required, list) else (),
+            ANY if "patternProperties" in schema else self.read(extra, at.below("additionalProperties")),
+            low=int(schema.get("minProperties", 0)),
+            high=_whole(schema.get("maxProperties")),
+        )
+
+
+_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+
+
+def _text(schema: JSONObject) -> str:
+    text = schema.get("description") or schema.get("title") or ""
+    return text if isinstance(text, str) else ""
+
+
+def _whole(value: JSON) -> int | None:
+    return None if value is None else int(value)
+
+
+def _strings(schema: JSONObject, *, exact: bool) -> Strings:
+    return Strings(
+        low=int(schema.get("minLength", 0)),
+        high=_whole(schema.get("maxLength")),
+        patterns=(schema["pattern"],) if "pattern" in schema else (),
+        exact=exact,
+    )
+
+
+def _bound(
+    schema: JSONObject, closed: str, opened: str, stricter: Callable[..., Any]
+) -> tuple[int | float | None, bool]:
+    """A bound, and whether it is itself excluded; draft-04 says that with a boolean beside the bound."""
+    bound, limit = schema.get(closed), schema.get(opened)
+    if limit is None or isinstance(limit, bool):
+        return bound, bool(limit) and bound is not None
+    if bound is None or stricter(bound, limit) == limit:
+        return limit, True
+    return bound, False
+
+
+def _closed(values: list[JSON]) -> Node:
+    """The node of an ``enum``."""
+    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    whole = [int(value) for value in numbers if value == int(value)]
+    strings = frozenset(value for value in values if isinstance(value, str))
+    small = len(values) <= _MAX_VALUES
+    lists = any(isinstance(value, list) for value in values)
+    dicts = any(isinstance(value, dict) for value in values)
+    return Node(
+        null=None in values,
+        booleans=frozenset(value for value in values if isinstance(value, bool)),
+        numbers=_closed_numbers(numbers, whole, small=small),
+        strings=(Strings(values=strings) if small else Strings(exact=False)) if strings else None,
+        arrays=Arrays(item=ANY, exact=False) if lists else None,
+        objects=objects({}, (), ANY, exact=False) if dicts else None,
+    )
+
+
+def _closed_numbers(numbers: list[int | float], whole: list[int], *, small: bool) -> Numbers | None:
+    if not numbers:
+        return None
+    if small and len(whole) == len(numbers):
+        return Numbers(integer=True, values=frozenset(whole))
+    return Numbers(exact=False)

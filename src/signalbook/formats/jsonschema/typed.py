@@ -1,0 +1,389 @@
+"""Decoders from JSON bytes straight to typed objects, compiled from a schema.
+
+Three engines, the fastest that is exact for the schema at hand:
+
+- ``typed``: the schema is said completely by msgspec types; one pass decodes and validates;
+- ``mixed``: as before, but some members are beyond msgspec: they are taken as raw JSON and held to the validator;
+- ``checked``: the payload is validated as a whole, then decoded into types without constraints.
+
+All three only ever need to be right when they accept: a payload they refuse goes to the validator, which has the last
+word (msgspec refuses 1.0 as an integer, and a member given twice if its first value is wrong; JSON Schema does not).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, Union
+
+import msgspec
+
+from signalbook.formats.base import PayloadError, Schema
+from signalbook.formats.jsonschema.columns import shape_of
+from signalbook.formats.jsonschema.document import UNUSABLE, Document
+from signalbook.formats.jsonschema.normal import BOTH, Arrays, Node, Numbers, Objects, Strings
+from signalbook.formats.jsonschema.pattern import translate
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Struct
+from signalbook.values import JSON, Finding, dump_json, parse_json
+
+_INT64: Final = 2**63
+_EXACT_FLOAT: Final = 2**53
+_REFUSED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+# Takes a decoded member and gives back what to keep; raises one of _REFUSED.
+Check = Callable[[Any], Any]
+
+
+class _Inexpressible(Exception):
+    """msgspec types cannot say what the schema says."""
+
+
+class TypedDecoder:
+    """Decodes payloads of one schema; see ``signalbook.formats.base.Typed``."""
+
+    def __init__(self, schema: Schema, document: Document, node: Node) -> None:
+        types = _Types(document)
+        self._schema = schema
+        self._loose: Callable[[bytes], Any] = msgspec.json.Decoder(types.loose(node)).decode
+        try:
+            self._fast: Callable[[Any], Any] = msgspec.json.Decoder(types.exact(node)).decode
+            self.engine = "mixed" if types.guarded else "typed"
+            self._utf8 = types.skipping
+        except _Inexpressible:
+            self._fast = _checked(document.validator(*node.uris), self._loose)
+            self.engine = "checked"
+            self._utf8 = False
+
+    def decode(self, payload: Any) -> Any:
+        """The typed object of a payload (``bytes`` or ``msgspec.Raw``). Raises ``PayloadError``."""
+        try:
+            if self._utf8:
+                str(payload, "utf-8")  # msgspec does not look into text it skips or leaves raw
+            return self._fast(payload)
+        except _REFUSED:
+            return self._last_word(bytes(payload))
+
+    def _last_word(self, payload: bytes) -> Any:
+        value = self._schema.decode(payload)
+        try:
+            return self._loose(dump_json(_integral(value)))
+        except _REFUSED as error:
+            text = f"a number beyond what its column holds: {error}"
+            raise PayloadError("decode_error", [Finding(path="", rule="range", message=text)]) from None
+
+
+def _checked(validator: Any, loose: Callable[[bytes], Any]) -> Callable[[Any], Any]:
+    valid = validator.is_valid
+
+    def decode(payload: Any) -> Any:
+        payload = bytes(payload)
+        if not valid(parse_json(payload)):
+            raise ValueError("refused by the schema")
+        return loose(payload)
+
+    return decode
+
+
+def _integral(value: JSON) -> JSON:
+    """``value`` with 1.0 written as 1: the same number to JSON Schema, but not to a typed decoder."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_integral(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _integral(item) for name, item in value.items()}
+    return value
+
+
+class _Types:
+    """msgspec types of the nodes of one document."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.guarded = False
+        self.skipping = False
+        self._loose: dict[Node, Any] = {}
+        self._exact: dict[Node, Any] = {}
+
+    # Without constraints: for values that are already known to conform.
+
+    def loose(self, node: Node) -> Any:
+        """The type that decodes every conforming value into the form its shape says."""
+        if node not in self._loose:
+            self._loose[node] = self._loose_type(node)
+        return self._loose[node]
+
+    def _loose_type(self, node: Node) -> Any:
+        shape = shape_of(self.document, node)
+        if isinstance(shape, Anything):
+            return msgspec.Raw
+        if isinstance(shape, Struct):
+            assert node.objects is not None
+            made = _struct(shape, [self.loose(node.objects.properties[field.name]) for field in shape.fields])
+        elif isinstance(shape, ListOf):
+            assert node.arrays is not None
+            made = GenericAlias(list, (self.loose(node.arrays.item),))
+        elif isinstance(shape, MapOf):
+            assert node.objects is not None
+            assert node.objects.extra is not None
+            made = GenericAlias(dict, (str, self.loose(node.objects.extra)))
+        else:
+            made = _SCALARS[shape.kind] if node.kinds else type(None)
+        return made | None if shape.nullable else made
+
+    # With every constraint: accepts what the schema accepts (and less only in ways the validator then mends).
+
+    def exact(self, node: Node) -> Any:
+        """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
+        if node not in self._exact:
+            try:
+                self._exact[node] = self._exact_type(node)
+            except _Inexpressible:
+                self._exact[node] = None
+        if self._exact[node] is None:
+            raise _Inexpressible
+        return self._exact[node]
+
+    def _exact_type(self, node: Node) -> Any:
+        shape = shape_of(self.document, node)
+        if isinstance(shape, Anything) and _unconstrained(node):
+            self.skipping = True
+            return msgspec.Raw
+        if isinstance(shape, Anything) or not node.here_exact:
+            raise _Inexpressible
+        if node.booleans and node.booleans != BOTH:
+            raise _Inexpressible
+        made = self._single(node, shape)
+        return made | None if shape.nullable else made
+
+    def _single(self, node: Node, shape: Scalar | ListOf | MapOf | Struct) -> Any:
+        if isinstance(shape, Struct) and node.objects:
+            return self._members(shape, node.objects)
+        if isinstance(shape, MapOf) and node.objects and node.objects.extra:
+            made = GenericAlias(dict, (str, self.exact(node.objects.extra)))
+            return _sized(made, node.objects)
+        if node.arrays:
+            return _sized(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)
+        if node.numbers:
+            return _number(node.numbers)
+        if node.strings:
+            return _string(node.strings)
+        return bool if node.booleans else type(None)
+
+    def _members(self, shape: Struct, part: Objects) -> Any:
+        if _counted(part) or not (part.extra is None or _unconstrained(part.extra)):
+            raise _Inexpressible
+        self.skipping |= part.extra is not None
+        checks: dict[str, Check] = {}
+        types = [self._member(field, part.properties[field.name], checks) for field in shape.fields]
+        self.guarded |= bool(checks)
+        return _struct(shape, types, closed=part.extra is None, checks=checks)
+
+    def _member(self, field: Field, node: Node, checks: dict[str, Check]) -> Any:
+        """The type of a member; what msgspec cannot hold it to goes into ``checks``."""
+        try:
+            return self.exact(node)
+        except _Inexpressible:
+            pass
+        if node.here_exact and node.kinds == 1 and node.booleans:
+            checks[field.attribute] = _only(next(iter(node.booleans)), null=node.null)
+            return bool | None if node.null else bool
+        checks[field.attribute] = self._guard(node)
+        self.skipping = True
+        return msgspec.Raw
+
+    def _guard(self, node: Node) -> Check:
+        shape = shape_of(self.document, node)
+        if not isinstance(shape, Anything):
+            return _valid(self._validator(node), msgspec.json.Decoder(self.loose(node)).decode)
+        try:
+            return _readable(msgspec.json.Decoder(self._union(node)).decode)
+        except _Inexpressible:
+            return _valid(self._validator(node), lambda raw: raw)
+
+    def _validator(self, node: Node) -> Callable[[JSON], bool]:
+        try:
+            valid: Callable[[JSON], bool] = self.document.validator(*node.uris).is_valid
+        except UNUSABLE:
+            raise _Inexpressible from None
+        return valid
+
+    def _union(self, node: Node) -> Any:
+        """The union of a node's types. Raises ``_Inexpressible``."""
+        if not node.here_exact or (node.booleans and node.booleans != BOTH):
+            raise _Inexpressible
+        parts: list[Any] = [None] if node.null else []
+        parts += [bool] if node.booleans else []
+        parts += [_number(node.numbers)] if node.numbers else []
+        parts += [_string(node.strings)] if node.strings else []
+        parts += [_sized(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)] if node.arrays else []
+        parts += [self._open_object(node.objects)] if node.objects else []
+        if not parts:
+            raise _Inexpressible
+        return Union[tuple(parts)]  # noqa: UP007 - made at run time
+
+    def _open_object(self, part: Objects) -> Any:
+        if part.properties or part.extra is None:
+            raise _Inexpressible
+        return _sized(GenericAlias(dict, (str, self.exact(part.extra))), part)
+
+
+def _struct(shape: Struct, types: list[Any], *, closed: bool = False, checks: dict[str, Check] | None = None) -> Any:
+    fields = [
+        (field.attribute, made) if field.required else (field.attribute, made | msgspec.UnsetType, msgspec.UNSET)
+        for field, made in zip(shape.fields, types, strict=True)
+    ]
+    return msgspec.defstruct(
+        "Payload",
+        fields,
+        rename={field.attribute: field.name for field in shape.fields if field.attribute != field.name} or None,
+        namespace={"__post_init__": _checking(checks)} if checks else None,
+        forbid_unknown_fields=closed,
+        kw_only=True,
+        eq=False,
+        gc=False,
+    )
+
+
+def _checking(checks: dict[str, Check]) -> Callable[[Any], None]:
+    """A ``__post_init__`` that runs ``checks`` over the members that are present."""
+    pairs = tuple(checks.items())
+    unset = msgspec.UNSET
+
+    def check(struct: Any) -> None:
+        for attribute, run in pairs:
+            value = getattr(struct, attribute)
+            if value is not unset:
+                setattr(struct, attribute, run(value))
+
+    return check
+
+
+def _only(wanted: bool, *, null: bool) -> Check:
+    def check(value: bool | None) -> bool | None:
+        if value is wanted or (null and value is None):
+            return value
+        raise ValueError("not the constant")
+
+    return check
+
+
+def _valid(valid: Callable[[JSON], bool], keep: Check) -> Check:
+    def check(raw: msgspec.Raw) -> Any:
+        if not valid(parse_json(bytes(raw))):
+            raise ValueError("refused by the schema")
+        return keep(raw)
+
+    return check
+
+
+def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
+    def check(raw: msgspec.Raw) -> msgspec.Raw:
+        read(raw)
+        return raw
+
+    return check
+
+
+def _unconstrained(node: Node) -> bool:
+    """Whether any JSON value will do."""
+    if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
+        return False
+    return node.numbers == Numbers() and node.strings == Strings() and _is_open(node.arrays) and _is_open(node.objects)
+
+
+def _is_open(part: Arrays | Objects) -> bool:
+    """Whether any array, or any object, will do."""
+    if not part.exact or part.low or part.high is not None:
+        return False
+    if isinstance(part, Arrays):
+        return _is_any(part.item)
+    return not part.properties and part.extra is not None and _is_any(part.extra)
+
+
+def _is_any(node: Node) -> bool:
+    return node.arrays is not None and node.arrays.item is node
+
+
+_SCALARS: Final[dict[str, Any]] = {
+    "bool": bool,
+    "int64": int,
+    "uint64": int,
+    "decimal": int,
+    "float64": float,
+    "string": str,
+}
+
+
+def _counted(part: Objects) -> bool:
+    """Whether the number of members is limited beyond what the members themselves say."""
+    most = part.high is not None and (part.extra is not None or part.high < len(part.properties))
+    return part.low > len(part.required) or most
+
+
+def _limited(made: Any, given: dict[str, Any]) -> Any:
+    """``made`` held to the limits that are given."""
+    meta: Any = msgspec.Meta
+    return Annotated[made, meta(**given)] if given else made
+
+
+def _sized(made: Any, part: Arrays | Objects) -> Any:
+    limits = {"min_length": part.low or None, "max_length": part.high}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(limit >= _INT64 for limit in given.values()):
+        raise _Inexpressible
+    return _limited(made, given)
+
+
+def _string(strings: Strings) -> Any:
+    if strings.values is not None:
+        return Literal[tuple(strings.values)]
+    if len(strings.patterns) > 1:
+        raise _Inexpressible
+    limits: dict[str, Any] = {"min_length": strings.low or None, "max_length": strings.high}
+    if strings.patterns:
+        limits["pattern"] = translate(strings.patterns[0])
+        if limits["pattern"] is None:
+            raise _Inexpressible
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(isinstance(limit, int) and limit >= _INT64 for limit in given.values()):
+        raise _Inexpressible
+    return _limited(str, given)
+
+
+def _number(numbers: Numbers) -> Any:
+    if numbers.values is not None:
+        if any(not -_INT64 <= value < _INT64 for value in numbers.values):
+            raise _Inexpressible
+        return Literal[tuple(numbers.values)]
+    return _whole(numbers) if numbers.integer else _fractional(numbers)
+
+
+def _whole(numbers: Numbers) -> Any:
+    given: dict[str, Any] = {}
+    if numbers.low is not None:
+        low = math.ceil(numbers.low)
+        given["ge"] = low + 1 if numbers.low_open and low == numbers.low else low
+    if numbers.high is not None:
+        high = math.floor(numbers.high)
+        given["le"] = high - 1 if numbers.high_open and high == numbers.high else high
+    if numbers.step:
+        given["multiple_of"] = numbers.step
+    if any(not -_INT64 <= limit < _INT64 for limit in given.values()):
+        raise _Inexpressible
+    return _limited(int, given)
+
+
+def _fractional(numbers: Numbers) -> Any:
+    if numbers.step:
+        raise _Inexpressible
+    given: dict[str, Any] = {}
+    if numbers.low is not None:
+        given["gt" if numbers.low_open else "ge"] = float(numbers.low)
+    if numbers.high is not None:
+        given["lt" if numbers.high_open else "le"] = float(numbers.high)
+    # Integers are rounded to a float before they meet the bound: below 2^53 that changes no answer.
+    if any(not abs(limit) <= _EXACT_FLOAT for limit in given.values()):
+        raise _Inexpressible
+    return _limited(float, given)

@@ -1,0 +1,231 @@
+"""The typed decoder accepts exactly what the schema accepts, and says the same in attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Shape, Struct
+from signalbook.formats.jsonschema import FORMAT, JsonSchema
+from signalbook.values import JSON, dump_json
+
+VALIDATORS = {
+    "JsonSchema/draft-07": jsonschema.Draft7Validator,
+    "JsonSchema/draft/2020-12": jsonschema.Draft202012Validator,
+}
+FORMATS = st.sampled_from(sorted(VALIDATORS))
+NAMES = st.sampled_from(["a", "b", "c", "class", "_x", "x-y", "", "é", "field_2"])
+TEXTS = st.one_of(st.sampled_from(["a", "b", "ab", "", "1", "12", "a-1", "é", "😀", "a\n", "٣"]), st.text(max_size=3))
+WHOLE = st.one_of(st.integers(-3, 12), st.sampled_from([2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**70]))
+NUMBERS = st.one_of(WHOLE, st.sampled_from([0.5, 1.0, 2.5, -1.5, 1e20, 3.0, 9007199254740992.0]))
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=4)),
+    max_leaves=8,
+)
+PATTERNS = st.sampled_from(["^[a-z]+$", "^\\d{1,2}$", "b", "^(?:a|ab)-?[0-9]$", "^.$", "^(a+)+$", "[^a]", "^\\w*$"])
+SMALL = st.integers(0, 3)
+
+
+LEAVES: list[dict[str, st.SearchStrategy[Any]]] = [
+    {"type": st.just("integer")},
+    {"type": st.just("integer"), "minimum": NUMBERS},
+    {"type": st.just("integer"), "exclusiveMaximum": NUMBERS, "multipleOf": st.sampled_from([1, 2, 3])},
+    {"type": st.just("number")},
+    {"type": st.just("number"), "minimum": NUMBERS, "exclusiveMaximum": NUMBERS},
+    {"type": st.just("string"), "format": st.just("date-time")},
+    {"type": st.just("string"), "minLength": SMALL, "maxLength": SMALL},
+    {"type": st.just("string"), "pattern": PATTERNS},
+    {"type": st.just(["string", "null"]), "maxLength": SMALL},
+    {"type": st.just(["integer", "string"]), "minimum": SMALL},
+    {"type": st.just("boolean")},
+    {"type": st.just("boolean"), "enum": st.sampled_from([[True], [False]])},
+    {"type": st.just("null")},
+    {"type": st.just("object")},
+    {"enum": st.lists(TEXTS, min_size=1, max_size=4)},
+    {"enum": st.lists(SCALARS, min_size=1, max_size=4)},
+    {"const": SCALARS},
+    {"not": st.just({"type": "string"})},
+    {},
+]
+COMBINED = ["nullable", "nullable", "allOf", "anyOf", "oneOf"]
+
+
+@st.composite
+def schemas(draw: st.DrawFn, depth: int) -> Any:
+    kinds = ["leaf"] * 4 + (["object", "object", "array", "map", "combined", "ref"] if depth else ["bool"])
+    match draw(st.sampled_from(kinds)):
+        case "leaf":
+            return draw(st.sampled_from(LEAVES).flatmap(st.fixed_dictionaries))
+        case "object":
+            return draw(objects(depth - 1))
+        case "array":
+            limits: dict[str, Any] = draw(st.sampled_from([{}, {"minItems": 1}, {"maxItems": 2}, {"uniqueItems": True}]))
+            return {"type": "array", "items": draw(schemas(depth - 1)), **limits}
+        case "map":
+            return {"type": "object", "additionalProperties": draw(schemas(depth - 1))}
+        case "combined":
+            return draw(combined(depth - 1))
+        case "bool":
+            return draw(st.booleans())
+    return {"$ref": "#/definitions/shared"}
+
+
+@st.composite
+def objects(draw: st.DrawFn, depth: int) -> dict[str, Any]:
+    members = {name: draw(schemas(depth)) for name in draw(st.lists(NAMES, max_size=4, unique=True))}
+    some = st.sampled_from([*members, "a"])
+    extra: dict[str, Any] = draw(
+        st.sampled_from([{}, {"additionalProperties": False}, {"additionalProperties": False}, {"maxProperties": 2}])
+    )
+    return {"type": "object", "properties": members, "required": draw(st.lists(some, max_size=2, unique=True)), **extra}
+
+
+@st.composite
+def combined(draw: st.DrawFn, depth: int) -> dict[str, Any]:
+    keyword = draw(st.sampled_from(COMBINED))
+    if keyword == "nullable":
+        return {draw(st.sampled_from(["oneOf", "anyOf"])): [draw(schemas(depth)), {"type": "null"}]}
+    if keyword == "allOf":
+        return {"allOf": [draw(objects(depth)), draw(objects(depth))]}
+    return {keyword: draw(st.lists(schemas(depth), min_size=1, max_size=3))}
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    root = draw(objects(2)) if draw(st.integers(0, 9)) else draw(combined(2))
+    shared = draw(objects(0)) if draw(st.booleans()) else draw(schemas(0))
+    return {**root, "definitions": {"shared": shared}}
+
+
+def instance_of(schema: Any, document: Any, draw: st.DrawFn, depth: int = 0) -> Any:
+    """A value that stands a chance with ``schema``."""
+    if not isinstance(schema, dict) or depth > 4:
+        return draw(VALUES)
+    if "$ref" in schema:
+        return instance_of(document["definitions"]["shared"], document, draw, depth + 1)
+    if "allOf" in schema:
+        parts = [instance_of(part, document, draw, depth + 1) for part in schema["allOf"]]
+        return {name: member for part in parts if isinstance(part, dict) for name, member in part.items()}
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            return instance_of(draw(st.sampled_from(schema[keyword])), document, draw, depth + 1)
+    if "enum" in schema:
+        return draw(st.sampled_from(schema["enum"]))
+    if "const" in schema:
+        return schema["const"]
+    match schema.get("type"):
+        case "object":
+            declared = schema.get("properties", {})
+            names = {*declared, *schema.get("required", ())} - set(draw(st.lists(NAMES, max_size=1)))
+            if "additionalProperties" in schema and not declared:
+                extra = schema["additionalProperties"]
+                return {
+                    name: instance_of(extra, document, draw, depth + 1) for name in draw(st.lists(NAMES, max_size=2))
+                }
+            return {name: instance_of(declared.get(name, True), document, draw, depth + 1) for name in sorted(names)}
+        case "array":
+            count = draw(st.integers(0, 3))
+            return [instance_of(schema.get("items", True), document, draw, depth + 1) for _ in range(count)]
+        case "string":
+            return draw(TEXTS)
+        case "integer" | "number":
+            return draw(NUMBERS)
+        case "boolean":
+            return draw(st.booleans())
+        case "null":
+            return None
+    return draw(VALUES)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
+    document = draw(documents())
+    value = instance_of(document, document, draw)
+    if isinstance(value, dict) and draw(st.booleans()):  # one member spoiled or added
+        value = {**value, draw(NAMES): draw(VALUES)}
+    return document, value
+
+
+def accepts(schema: JsonSchema, payload: bytes) -> bool:
+    try:
+        schema.typed().decode(payload)
+    except PayloadError as error:
+        return error.reason != "schema_violation"
+    return True
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(cases(), FORMATS)
+def test_accepts_what_two_validators_accept(case: tuple[dict[str, Any], Any], format: str) -> None:
+    document, value = case
+    schema = FORMAT.parse(dump_json(document), format)
+    valid = not schema.validate(value)
+    assert accepts(schema, dump_json(value)) == valid
+    assert fast(schema, dump_json(value)) <= valid  # never accepts what the validator refuses
+    if not any(isinstance(n, str) and n in ("a\n", "٣") for n in flat(value)):  # Python's $ and \d differ from ECMA's
+        assert VALIDATORS[format](document).is_valid(value) == valid
+
+
+def fast(schema: JsonSchema, payload: bytes) -> bool:
+    try:
+        schema.typed()._fast(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *(item for member in value.values() for item in flat(member))]
+    if isinstance(value, list):
+        return [item for member in value for item in flat(member)]
+    return [value]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(cases())
+def test_says_what_the_payload_says(case: tuple[dict[str, Any], Any]) -> None:
+    document, value = case
+    schema = FORMAT.parse(dump_json(document), "JsonSchema/draft-07")
+    if not schema.validate(value):
+        typed = schema.typed().decode(dump_json(value))
+        assert plain(typed, schema.shape()) == declared(value, schema.shape())
+
+
+def plain(value: Any, shape: Shape) -> Any:
+    """A typed object as the JSON it came from."""
+    if isinstance(shape, Anything):
+        return msgspec.json.decode(value)
+    if value is None:
+        assert shape.nullable
+        return None
+    if isinstance(shape, Struct):
+        members = [(field, getattr(value, field.attribute)) for field in shape.fields]
+        assert all(member is not msgspec.UNSET for field, member in members if field.required)
+        return {field.name: plain(member, field.shape) for field, member in members if member is not msgspec.UNSET}
+    if isinstance(shape, ListOf):
+        return [plain(item, shape.item) for item in value]
+    if isinstance(shape, MapOf):
+        return {name: plain(item, shape.value) for name, item in value.items()}
+    assert type(value).__name__ == {"string": "str", "float64": "float", "bool": "bool"}.get(shape.kind, "int")
+    return value
+
+
+def declared(value: Any, shape: Shape) -> JSON:
+    """``value`` without the members that its shape does not know, numbers as a column has them."""
+    if isinstance(shape, Struct) and isinstance(value, dict):
+        fields = [field for field in shape.fields if field.name in value]
+        return {field.name: declared(value[field.name], field.shape) for field in fields}
+    if isinstance(shape, ListOf) and isinstance(value, list):
+        return [declared(item, shape.item) for item in value]
+    if isinstance(shape, MapOf) and isinstance(value, dict):
+        return {name: declared(item, shape.value) for name, item in value.items()}
+    if getattr(shape, "kind", "") == "float64" and isinstance(value, int):
+        return float(value)
+    return value
