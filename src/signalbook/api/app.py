@@ -9,7 +9,6 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signalbook.api import health
@@ -38,15 +37,18 @@ def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Calla
         workers.close()
         close()
 
-    return Starlette(
+    app = Starlette(
         routes=[
             *health.routes(engine, workers),
             *discovery.routes(settings),
-            Mount("/", Door(engine, settings, workers, direct=direct)),
         ],
         middleware=[Middleware(CommonHeaders, settings=settings)],
         lifespan=lifespan,
     )
+    # Whatever is no extension's path belongs to the registry: line breaks, which a route's pattern stops at, too.
+    app.router.default = Door(engine, settings, workers, direct=direct)
+    app.router.redirect_slashes = False
+    return app
 
 
 class CommonHeaders:
