@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from signalbook.api import health
+from signalbook.api import feed, health
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import discovery
@@ -41,6 +41,7 @@ def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Calla
         routes=[
             *health.routes(engine, workers),
             *discovery.routes(settings),
+            *feed.routes(engine, settings, workers),
         ],
         middleware=[Middleware(CommonHeaders, settings=settings)],
         lifespan=lifespan,

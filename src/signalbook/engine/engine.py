@@ -22,7 +22,7 @@ from signalbook.engine.writing import Writing, check_command
 from signalbook.errors import RegistryError
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DuplicateId, Row, Store, Writer
+from signalbook.storage.base import DuplicateId, Record, Row, Store, Writer
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 
@@ -61,6 +61,11 @@ class Engine:
             session = Session(writer, self._cache.read(writer))
             yield session
             session.finish()
+
+    def outbox(self, after: int, limit: int) -> list[Record]:
+        """Up to ``limit`` committed changes behind position ``after``, in commit order."""
+        with self._store.read() as reader:
+            return reader.outbox(after, limit)
 
     def _found(self, settings: Settings) -> None:
         source = _model_source(settings.model)
