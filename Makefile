@@ -10,7 +10,7 @@ help:  ## show this
 
 demo:  ## load real definitions, run the pipeline over real events, show the result
 	@tools/setup demo
-	$(BIN)/signalbook demo
+	$(BIN)/signalbook demo --folder var/demo
 
 test:  ## run all tests
 	@tools/setup test
@@ -24,7 +24,7 @@ check:  ## linter, formatter, types, and who may import whom
 	$(BIN)/pytest -q tests/test_layers.py
 
 bench:  ## measure again every figure the documentation quotes
-	@tools/setup test
+	@tools/setup bench
 	$(BIN)/python -m benchmarks
 
 run:  ## a server on http://127.0.0.1:8080 with its data in signalbook.db
