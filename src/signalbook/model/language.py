@@ -18,7 +18,7 @@ from signalbook.values import JSON, JSONObject
 
 VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
 # Paths of the API itself: a Group type of such a name could not be reached.
-_RESERVED_GROUPS: Final = frozenset({"export", "capabilitiesoffered"})
+_RESERVED_GROUPS: Final = frozenset({"capabilitiesoffered", "events", "export", "health"})
 _MAX_SHORT_NAME: Final = 57
 _MAX_NAME: Final = 63
 _ROOT_TEXTS: Final = {"description": "string", "documentation": "url"}
