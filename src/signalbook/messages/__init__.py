@@ -1,0 +1,36 @@
+"""What message definitions mean: bytes and values in, outcomes and findings out."""
+
+from signalbook.messages.cloudevents import CloudEvent, Mode, attribute_text, dedupe_key
+from signalbook.messages.contract import Contract
+from signalbook.messages.definition import CompiledDefinition, DefinitionError
+from signalbook.messages.lint import lint
+from signalbook.messages.materialise import Materialised, materialise
+from signalbook.messages.message import Message
+from signalbook.messages.normalise import normalise
+from signalbook.messages.outcome import Accepted, Dropped, Outcome, Passed, Rejected
+from signalbook.messages.policy import Policy
+from signalbook.messages.reasons import Reason
+from signalbook.messages.schemas import SchemaDocument
+
+__all__ = [
+    "Accepted",
+    "CloudEvent",
+    "CompiledDefinition",
+    "Contract",
+    "DefinitionError",
+    "Dropped",
+    "Materialised",
+    "Message",
+    "Mode",
+    "Outcome",
+    "Passed",
+    "Policy",
+    "Reason",
+    "Rejected",
+    "SchemaDocument",
+    "attribute_text",
+    "dedupe_key",
+    "lint",
+    "materialise",
+    "normalise",
+]

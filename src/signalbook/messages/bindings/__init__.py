@@ -1,0 +1,1 @@
+"""Protocol bindings: how each protocol carries messages and CloudEvents."""

@@ -1,0 +1,238 @@
+"""HTTP requests and responses (domain.md F.7, K-5, K-7; CloudEvents HTTP protocol binding).
+
+Sections of a message: ``method``, ``path``, ``status`` (text), ``headers`` and ``query`` (pairs of name and value).
+Its values by property name: ``method``, ``path``, ``status``, ``headers.<name in lower case>``, ``query.<name>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, unquote
+
+from signalbook.messages.bindings.items import grouped, named_items
+from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.cloudevents import (
+    JSON_FORMAT,
+    REQUIRED,
+    Attribute,
+    CloudEvent,
+    Mode,
+    attribute_text,
+)
+from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
+from signalbook.messages.reasons import Reason
+from signalbook.messages.uritemplates import is_template
+from signalbook.values import JSON, Finding, JSONObject
+
+Pairs = Iterable[tuple[str, str]]
+
+_PREFIX: Final = "headers.ce-"
+_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
+_CONTENT_TYPE: Final = "headers.content-type"
+_METHODS: Final = re.compile(r"[!#$%&'*+.^_`|~A-Z0-9-]+", re.ASCII)
+_STATUS: Final = re.compile(r"[1-5]\d\d", re.ASCII)
+# CloudEvents HTTP binding 3.1.3.2: what must be percent-encoded in a header value.
+_UNSAFE: Final = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
+
+def request(
+    method: str,
+    target: str,
+    headers: Pairs,
+    body: bytes | None,
+    *,
+    received_at: datetime | None = None,
+    reference: str = "",
+) -> Message:
+    """A request as a message. ``target`` is the path with the query, if there is one."""
+    path, _, query = target.partition("?")
+    parameters = tuple(parse_qsl(query, keep_blank_values=True)) if query else ()
+    sections = {"method": method.upper(), "path": path, "query": parameters}
+    return _message(sections, headers, body, received_at, reference)
+
+
+def response(status: int, headers: Pairs, body: bytes | None) -> Message:
+    """A response as a message."""
+    return _message({"status": str(status)}, headers, body, None, "")
+
+
+def _message(
+    sections: dict[str, Any], headers: Pairs, body: bytes | None, received_at: datetime | None, reference: str
+) -> Message:
+    sections["headers"] = pairs = tuple(headers)
+    content_type = content_encoding = ""
+    for name, value in pairs:
+        folded = name.lower()
+        if folded == "content-type":
+            content_type = value
+        elif folded == "content-encoding":
+            content_encoding = value
+    return Message(
+        protocol="HTTP", content_type=content_type, content_encoding=content_encoding, body=body,
+        sections=sections, received_at=received_at, reference=reference,
+    )  # fmt: skip
+
+
+class HttpBinding:
+    """HTTP, all versions."""
+
+    protocol: Final = "HTTP"
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """Headers and query as lists, the method in upper case, the status as text."""
+        found = dict(options)
+        for section in ("headers", "query"):
+            if section in found:
+                found[section] = _items(section, found[section])
+        if isinstance(found.get("method"), str):
+            found["method"] = found["method"].upper()
+        if isinstance(found.get("status"), int):
+            found["status"] = str(found["status"])
+        return found, []
+
+    def properties(self, options: JSONObject) -> list[Property]:
+        """Method, status, path, headers and query parameters."""
+        declared = [_scalar(name, options[name]) for name in ("method", "status") if options.get(name) is not None]
+        if options.get("path") is not None:
+            declared.append(_path(options["path"]))
+        declared += [_header(item) for item in _items("headers", options.get("headers", []))]
+        return declared + [_parameter(item) for item in _items("query", options.get("query", []))]
+
+    def lint(self, options: JSONObject) -> list[Finding]:
+        """A method beside a status, a method or status that is none (F.7)."""
+        findings = []
+        if options.get("method") is not None and options.get("status") is not None:
+            findings.append(_lint("status", "exclusive", "a request has a method, a response a status: not both"))
+        if not _METHODS.fullmatch(str(options.get("method", "POST"))):
+            findings.append(_lint("method", "value", f"{options['method']!r} is no HTTP method"))
+        if not _STATUS.fullmatch(str(options.get("status", "200"))):
+            findings.append(_lint("status", "value", f"{options['status']!r} is no HTTP status code"))
+        return findings
+
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """Everything in the message's head, by property name."""
+        sections = message.sections
+        values: dict[str, Any] = grouped(sections.get("headers", ()), "headers.", fold=True)
+        if parameters := sections.get("query"):
+            values.update(grouped(parameters, "query.", fold=False))
+        for name in ("method", "path", "status"):
+            if name in sections:
+                values[name] = sections[name]
+        return values
+
+    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
+        """By content type; binary only if all required attributes are there as headers (K-21)."""
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """The ``ce-`` headers, unquoted and percent-decoded, and the content type as ``datacontenttype``."""
+        attributes: dict[str, Attribute] = {}
+        for name, occurrences in values.items():
+            if name.startswith(_PREFIX):
+                attributes[name[len(_PREFIX) :]] = _attribute(name[len("headers.") :], occurrences)
+        if "datacontenttype" in attributes:
+            raise _invalid("ce-datacontenttype", "the content type is a header of its own: drop ce-datacontenttype")
+        if message.content_type:
+            attributes["datacontenttype"] = message.content_type
+        return attributes
+
+    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+        """A POST to ``/``; a content type that JSON events imply is written out (K-23)."""
+        if mode is Mode.STRUCTURED:
+            return request("POST", "/", [("Content-Type", JSON_FORMAT)], find_format(JSON_FORMAT).encode(event))
+        headers = [
+            (f"ce-{name}", _escaped(attribute_text(value)))
+            for name, value in event.attributes.items()
+            if name != "datacontenttype"
+        ]
+        if event.content_type:
+            headers.append(("Content-Type", event.content_type))
+        return request("POST", "/", headers, event.payload())
+
+    def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
+        """HTTP knows its messages by no name."""
+        return ""
+
+
+def _items(section: str, value: JSON) -> list[JSONObject]:
+    try:
+        return named_items(value)
+    except PropertyError as error:
+        raise PropertyError(f"protocoloptions.{section}: {error}") from None
+
+
+def _scalar(name: str, value: JSON) -> Property:
+    return Property(name=name, path=f"protocoloptions.{name}", value=str(value), role="discriminator")
+
+
+def _path(value: JSON) -> Property:
+    return Property(
+        name="path", path="protocoloptions.path", type="uritemplate", value=value, required=True, role="discriminator"
+    )
+
+
+def _header(item: JSONObject) -> Property:
+    name = item["name"].lower()
+    value = item.get("value")
+    telling = name not in ("content-type", "content-length", "date") and value is not None
+    return Property(
+        name=f"headers.{name}",
+        path=f"protocoloptions.headers.{item['name']}",
+        type=item.get("type") or "string",
+        value=value,
+        required=item.get("required") is True,
+        multiple=True,
+        role="discriminator" if telling and not is_template(str(value)) else "plain",
+        comparison="content_type" if name == "content-type" else "value",
+    )
+
+
+def _parameter(item: JSONObject) -> Property:
+    value = item.get("value")
+    return Property(
+        name=f"query.{item['name']}",
+        path=f"protocoloptions.query.{item['name']}",
+        type=item.get("type") or "string",
+        value=value,
+        required=item.get("required") is True,
+        multiple=True,
+        role="discriminator" if value is not None and not is_template(str(value)) else "plain",
+    )
+
+
+def _attribute(header: str, occurrences: tuple[str, ...]) -> str:
+    if len(occurrences) > 1:
+        raise _invalid(header, f"the header {header} occurs {len(occurrences)} times: an event has each attribute once")
+    value = occurrences[0].strip()
+    if '"' in value:
+        value = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), value)
+    if "%" not in value:
+        return value
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise _invalid(header, f"the header {header} is percent-encoded, but not as UTF-8") from None
+
+
+def _escaped(text: str) -> str:
+    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8")), text)
+
+
+def _invalid(path: str, message: str) -> EventError:
+    return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule="cloudevents", message=message)])
+
+
+def _lint(name: str, rule: str, message: str) -> Finding:
+    return Finding(path=f"protocoloptions.{name}", rule=rule, message=message)
+
+
+BINDING: Final = HttpBinding()

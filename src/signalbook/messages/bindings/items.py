@@ -1,0 +1,41 @@
+"""Headers, query parameters and the like in a definition: a list of named properties, however it was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from signalbook.messages.properties import PropertyError
+from signalbook.values import JSON, JSONObject
+
+
+def named_items(value: JSON) -> list[JSONObject]:
+    """A list of objects with a ``name``, from such a list or from a map of names to values or objects (K-11).
+
+    Raises ``PropertyError`` for anything else.
+    """
+    if isinstance(value, dict):
+        return [_named(name, item) for name, item in value.items()]
+    if isinstance(value, list):
+        return [_listed(item) for item in value]
+    raise PropertyError("must be a list of objects with a name, or a map of names")
+
+
+def _named(name: str, item: JSON) -> JSONObject:
+    if isinstance(item, dict):
+        return {**item, "name": item.get("name") or name}
+    return {"name": name, "value": item}
+
+
+def _listed(item: JSON) -> JSONObject:
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
+        raise PropertyError("each item must be an object with a name")
+    return dict(item)
+
+
+def grouped(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]]:
+    """Name-value pairs as tuples of values by property name; with ``fold`` names compare without case (K-20)."""
+    values: dict[str, tuple[str, ...]] = {}
+    for name, value in pairs:
+        key = prefix + (name.lower() if fold else name)
+        values[key] = (*values[key], value) if key in values else (value,)
+    return values

@@ -1,0 +1,175 @@
+"""CloudEvents 1.0: the event as a value, and what the specification demands of one (domain.md K-21 to K-25)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from signalbook.messages.timestamps import is_timestamp
+from signalbook.messages.uris import is_uri, is_uri_reference
+from signalbook.values import JSON, Finding, dump_json
+
+# Canonical strings, or the native types that JSON and AMQP have.
+Attribute = str | int | bool
+
+MEDIA_TYPE: Final = "application/cloudevents"
+BATCH_MEDIA_TYPE: Final = "application/cloudevents-batch"
+JSON_FORMAT: Final = "application/cloudevents+json"
+JSON_BATCH_FORMAT: Final = "application/cloudevents-batch+json"
+SPECVERSION: Final = "1.0"
+REQUIRED: Final = ("specversion", "id", "source", "type")
+CORE: Final = frozenset((*REQUIRED, "subject", "time", "dataschema", "datacontenttype"))
+
+_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_FORBIDDEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
+    + "]"
+)
+_MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+\s*(?:;.*)?", re.ASCII)
+_INT32: Final = range(-(2**31), 2**31)
+
+
+class Mode(StrEnum):
+    """How a message carries a CloudEvent, if it does."""
+
+    STRUCTURED = "structured"
+    BINARY = "binary"
+    BATCH = "batch"
+    NONE = "none"
+
+
+class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event: context attributes, and data in one of two forms.
+
+    ``value`` is the data of a JSON-format event, decoded; ``body`` is data of any other kind, as bytes. An event
+    without data has neither: ``value`` is ``UNSET`` (a JSON ``null`` is ``None``) and ``body`` is ``None``.
+    ``origin`` is the JSON text the event was decoded from.
+    """
+
+    attributes: Mapping[str, Attribute]
+    value: JSON = msgspec.UNSET
+    body: bytes | None = None
+    origin: bytes = b""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is data, be it ``null`` or empty."""
+        return self.value is not msgspec.UNSET or self.body is not None
+
+    @property
+    def content_type(self) -> str:
+        """Content type of the data; JSON for the ``data`` member of a JSON event that does not say, else ``""``."""
+        declared = self.attributes.get("datacontenttype")
+        return str(declared) if declared else "" if self.value is msgspec.UNSET else "application/json"
+
+    def payload(self) -> bytes | None:
+        """The data as bytes, JSON exactly as it was sent; ``None`` if there is no data."""
+        if self.value is msgspec.UNSET:
+            return self.body
+        return bytes(_data.decode(self.origin).data) if self.origin else dump_json(self.value)
+
+
+class _Data(msgspec.Struct):
+    data: msgspec.Raw
+
+
+_data: Final = msgspec.json.Decoder(_Data)
+
+
+def dedupe_key(event: CloudEvent) -> tuple[str, str]:
+    """``(source, id)``: equal for two copies of one event (K-25)."""
+    return str(event.attributes["source"]), str(event.attributes["id"])
+
+
+def validate(event: CloudEvent) -> list[Finding]:
+    """Everything in which ``event`` is no CloudEvent (K-24)."""
+    return invalid_attributes(event.attributes)
+
+
+def invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
+    """Everything wrong with context attributes: names, types, required ones, the core ones' own rules.
+
+    JSON nulls must have been dropped: they are attributes that are not set.
+    """
+    findings: list[Finding] = []
+    for name in REQUIRED:
+        if name not in attributes:
+            findings.append(Finding(path=name, rule="required", message=f"a CloudEvent must have {name!r}"))
+    for name, value in attributes.items():
+        rule = _RULES.get(name)
+        fault = _extension_fault(name, value) if rule is None else rule(value)
+        if fault:
+            findings.append(Finding(path=name, rule="cloudevents", message=f"{name} {fault}"))
+    return findings
+
+
+def _extension_fault(name: str, value: object) -> str:
+    if _NAME.fullmatch(name) is None:
+        return "is no attribute name: only lower-case letters and digits are"
+    if name == "data":
+        return "is no attribute name: it is reserved"
+    if isinstance(value, str):
+        return _characters(value)
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, int):
+        return "" if value in _INT32 else "is an integer beyond 32 bits"
+    return "must be a string, a boolean or an integer"
+
+
+def _characters(value: str) -> str:
+    if (value.isascii() and value.isprintable()) or _FORBIDDEN.search(value) is None:
+        return ""
+    return "has a control character, a noncharacter or an unpaired surrogate"
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        return "must be a string"
+    return _characters(value) if value else "must not be empty"
+
+
+def _specversion(value: object) -> str:
+    return "" if value == SPECVERSION else f"must be {SPECVERSION!r}"
+
+
+def _source(value: object) -> str:
+    return _string(value) or ("" if is_uri_reference(str(value)) else "must be a URI reference")
+
+
+def _dataschema(value: object) -> str:
+    return _string(value) or ("" if is_uri(str(value)) else "must be an absolute URI")
+
+
+def _time(value: object) -> str:
+    return _string(value) or ("" if is_timestamp(str(value)) else "must be an RFC 3339 timestamp with a time zone")
+
+
+def _datacontenttype(value: object) -> str:
+    if value == "application/json":
+        return ""
+    return _string(value) or ("" if _MEDIA_TYPE.fullmatch(str(value)) else "must be a media type")
+
+
+_RULES: Final[dict[str, Callable[[object], str]]] = {
+    "specversion": _specversion,
+    "id": _string,
+    "type": _string,
+    "source": _source,
+    "subject": _string,
+    "time": _time,
+    "dataschema": _dataschema,
+    "datacontenttype": _datacontenttype,
+}
+
+
+def attribute_text(value: Attribute) -> str:
+    """The canonical string of an attribute (CloudEvents "Type System")."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,221 @@
+"""A contract: all definitions a stream is held to, and what they say of each message (domain.md K-14, K-26 to K-47)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from signalbook.messages.bindings.base import Binding
+from signalbook.messages.bindings.registry import find_binding, protocols
+from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
+from signalbook.messages.compilation import Compilation, compile_all
+from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.index import Bucket, Index
+from signalbook.messages.matching import Explanation, Fit, Subject, explain, fit_all
+from signalbook.messages.materialise import Bases
+from signalbook.messages.message import Message
+from signalbook.messages.outcome import Dropped, Outcome, Passed, Rejected
+from signalbook.messages.payloads import Payload, Unreadable, unpacked
+from signalbook.messages.policy import Policy
+from signalbook.messages.reasons import Reason
+from signalbook.messages.schemas import Lookup
+from signalbook.messages.verdicts import decide
+from signalbook.values import Finding, JSONObject
+
+
+class Contract:
+    """Compiled definitions under a policy; ``process`` says of any message what becomes of it.
+
+    ``definitions`` are the usable ones by xid, ``broken`` those that do not compile with the findings that say why,
+    ``findings`` what is doubtful about the rest. A contract is immutable and safe to share between threads.
+    """
+
+    def __init__(self, compilation: Compilation, policy: Policy) -> None:
+        self.definitions = compilation.definitions
+        self.broken = compilation.broken
+        self.findings = compilation.findings
+        self.policy = policy
+        values = self.definitions.values()
+        events = [definition for definition in values if definition.is_event]
+        self.events = Index((definition, definition.event_keys) for definition in events) if events else None
+        self._natives = _by_protocol(d for d in values if d.protocol and not d.is_event)
+        self._mapped = _by_protocol(d for d in events if d.protocol and policy.native_mapping)
+        payload_only = [(d, ()) for d in values if not d.is_event and not d.protocol]
+        self._payload_only = Bucket(payload_only) if payload_only else None
+        self._bindings = {name: find_binding(name) for name in protocols()}
+
+    @classmethod
+    def compile(
+        cls,
+        definitions: Mapping[str, JSONObject],
+        schemas: Lookup,
+        policy: Policy | None = None,
+        *,
+        bases: Bases | None = None,
+    ) -> Contract:
+        """A contract of raw definitions by xid, as a registry document has them.
+
+        ``schemas`` finds schema documents, ``bases`` the definitions ``basemessage`` refers to (by default those in
+        ``definitions``). A definition that cannot be used ends up in ``broken`` and does not stop the others.
+        """
+        policy = policy or Policy()
+        return cls(compile_all(definitions, schemas, bases or definitions.get, policy), policy)
+
+    def verify(self) -> Mapping[str, tuple[Finding, ...]]:
+        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
+
+        Parses every schema, which ``process`` leaves until a message needs it.
+        """
+        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
+        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
+
+    def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
+        """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""
+        if self.events is None:
+            return ()
+        return tuple(found for leaf in self.events.leaves({"type": type}) for found in leaf.definitions)
+
+    def process(self, message: Message) -> tuple[Outcome, ...]:
+        """What becomes of a message, by all rules of this contract; one outcome for each event of a batch (K-47)."""
+        binding = self._bindings.get(message.protocol)
+        if binding is None:
+            text = f"no binding for protocol {message.protocol!r}"
+            return (_rejected(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
+        try:
+            clear = unpacked(message) if message.content_encoding else message
+        except Unreadable as error:
+            return (_rejected(message, error.reason, error.finding),)
+        values = binding.values(clear)
+        mode = binding.mode(clear, values)
+        if mode is Mode.BATCH and self.events is not None:
+            return self._process_batch(message, clear, binding)
+        return self._process_one(message, clear, binding, values, mode)
+
+    def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
+        try:
+            parts = find_format(clear.content_type).split(clear.body or b"")
+        except EventError as error:
+            return (_refused(message, error),)
+        content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
+        outcomes: list[Outcome] = []
+        for part in parts:
+            element = msgspec.structs.replace(clear, body=part, content_type=content_type)
+            outcomes += self._process_one(element, element, binding, binding.values(element), Mode.STRUCTURED)
+        return tuple(outcomes)
+
+    def _process_one(
+        self, message: Message, clear: Message, binding: Binding, values: Mapping[str, Any], mode: Mode
+    ) -> tuple[Outcome, ...]:
+        event = None
+        if mode is not Mode.NONE and self.events is not None:
+            try:
+                event = _event(clear, binding, values, mode)
+            except EventError as error:
+                return (_refused(message, error),)
+        subject = Subject(
+            message=clear, mode=mode, event=event, values=values, strict_delivery=self.policy.strict_delivery
+        )
+        payload = Payload(clear, event)
+        leaves = self._leaves(subject)
+        fits = fit_all(_candidates(leaves, payload), subject)
+        if not fits:
+            fits, explanation = self._look_wider(leaves, subject, payload)
+            if not fits:
+                return self._unmatched(message, subject, explanation)
+        return decide(message, subject, fits, payload, binding, self.policy)
+
+    def _leaves(self, subject: Subject) -> list[Bucket]:
+        protocol = subject.message.protocol
+        if subject.event is None:
+            leaves: list[Bucket] = []
+            if self._mapped and (mapped := self._mapped.get(protocol)) is not None:
+                leaves = mapped.leaves(subject.values)
+        else:
+            leaves = self.events.leaves(subject.event.attributes) if self.events else []
+        if self._natives and (natives := self._natives.get(protocol)) is not None:
+            return leaves + natives.leaves(subject.values)
+        return leaves
+
+    def _look_wider(
+        self, leaves: Sequence[Bucket], subject: Subject, payload: Payload
+    ) -> tuple[list[Fit], Explanation]:
+        """Definitions the payload spoke against, those the index left out, at last payload-only ones (K-28, K-31)."""
+        tried = {d.xid: d for leaf in leaves for d in leaf.definitions}
+        tried.update((definition.xid, definition) for definition in self._wider(subject))
+        fits = fit_all(tried.values(), subject)
+        if fits:
+            return fits, Explanation()
+        explanation = explain(tried.values(), subject)
+        if explanation.near or self._payload_only is None:
+            return [], explanation
+        return fit_all(_candidates([self._payload_only], payload), subject), explanation
+
+    def _wider(self, subject: Subject) -> list[CompiledDefinition]:
+        protocol, found = subject.message.protocol, []
+        if subject.event is not None and self.events is not None:
+            found += self.events.wider(subject.event.attributes)
+        elif protocol in self._mapped:
+            found += self._mapped[protocol].wider(subject.values)
+        if protocol in self._natives:
+            found += self._natives[protocol].wider(subject.values)
+        return found
+
+    def _unmatched(self, message: Message, subject: Subject, explanation: Explanation) -> tuple[Outcome, ...]:
+        if explanation.near:
+            return (_explained(message, explanation.near_reason, explanation),)
+        match self.policy.on_no_match:
+            case "pass":
+                return (Passed(message=message),)
+            case "drop":
+                return (Dropped(message=message),)
+        return (_explained(message, self._reason(subject), explanation),)
+
+    def _reason(self, subject: Subject) -> Reason:
+        """``not_cloudevent`` where only an event could have fitted."""
+        others = self._payload_only is not None or subject.message.protocol in self._natives
+        return Reason.NO_MATCH if subject.event is not None or others or self.events is None else Reason.NOT_CLOUDEVENT
+
+
+def _by_protocol(definitions: Iterable[CompiledDefinition]) -> dict[str, Index]:
+    found: dict[str, list[CompiledDefinition]] = defaultdict(list)
+    for definition in definitions:
+        found[definition.protocol].append(definition)
+    return {protocol: Index((d, d.protocol_keys) for d in group) for protocol, group in found.items()}
+
+
+def _event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
+    """The valid event a message carries. Raises ``EventError``."""
+    if mode is Mode.STRUCTURED:
+        return find_format(message.content_type).decode(message.body or b"")
+    attributes = binding.attributes(message, values)
+    findings = invalid_attributes(attributes)
+    if findings:
+        raise EventError(Reason.INVALID_CLOUDEVENT, findings)
+    return CloudEvent(attributes=attributes, body=message.body)
+
+
+def _candidates(leaves: Sequence[Bucket], payload: Payload) -> Sequence[CompiledDefinition]:
+    """The definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
+    if len(leaves) == 1 and len(leaves[0].definitions) == 1:
+        return leaves[0].definitions
+    everything = [definition for leaf in leaves for definition in leaf.definitions]
+    if len(everything) < 2:
+        return everything
+    payload.decode_json()
+    return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
+
+
+def _rejected(message: Message, reason: Reason, *findings: Finding) -> Rejected:
+    return Rejected(message=message, reason=reason, violations=findings)
+
+
+def _refused(message: Message, error: EventError) -> Rejected:
+    return Rejected(message=message, reason=error.reason, violations=error.findings)
+
+
+def _explained(message: Message, reason: Reason, explanation: Explanation) -> Rejected:
+    return Rejected(message=message, reason=reason, violations=explanation.findings, candidates=explanation.candidates)

@@ -1,0 +1,348 @@
+"""Message definitions, compiled: a check per declared property, and keys to find them by (domain.md K-8, K-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+
+from signalbook.errors import SignalbookError
+from signalbook.messages.bindings.registry import find_binding
+from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
+from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
+from signalbook.messages.message import Message
+from signalbook.messages.properties import (
+    Check,
+    Context,
+    Property,
+    PropertyError,
+    Values,
+    compile_property,
+)
+from signalbook.messages.protocols import CLOUDEVENTS
+from signalbook.messages.references import version_named
+from signalbook.messages.schemas import SchemaShelf, SchemaUse
+from signalbook.messages.uritemplates import Template
+from signalbook.values import Finding, JSONObject, parse_timestamp
+
+# Looks at what is neither an attribute nor a property: content mode and event format.
+MessageCheck = Callable[[Message, Mode], Finding | None]
+
+# Types of the core attributes, where a definition names none (F-30); all that CloudEvents itself demands is left out.
+_DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
+_GIVEN: Final = {"time": ("timestamp",), "source": ("string", "urireference"), "dataschema": ("string", "uri")}
+
+
+class DefinitionError(SignalbookError):
+    """A definition that does not compile; ``findings`` says everything that is wrong with it."""
+
+    def __init__(self, xid: str, findings: Iterable[Finding]) -> None:
+        self.xid = xid
+        self.findings = tuple(findings)
+        super().__init__(f"{xid}: " + "; ".join(str(finding) for finding in self.findings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A value that tells a definition from others: a constant, or a template whose literal parts do.
+
+    ``tier``: 0 names the kind of message by itself, 3 says little; an index looks at low tiers first.
+    """
+
+    name: str
+    value: str | Template
+    tier: int
+    required: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompiledDefinition:
+    """One message definition, ready to be held against messages.
+
+    ``event_checks`` go over the context attributes of a CloudEvent, ``protocol_checks`` over the values a binding
+    reads from a message, ``message_checks`` over the rest. ``discriminators`` are the names of the protocol properties
+    whose mismatch means another kind of message. ``payload_type`` is the content type of the payload where the message
+    does not say (declared, else implied by the schema's format). ``score`` counts constants, templates and required
+    properties (K-29).
+    """
+
+    xid: str
+    version: str
+    definition: JSONObject
+    is_event: bool
+    protocol: str
+    event_checks: tuple[Check, ...]
+    protocol_checks: tuple[Check, ...]
+    message_checks: tuple[MessageCheck, ...]
+    event_keys: tuple[Key, ...]
+    protocol_keys: tuple[Key, ...]
+    discriminators: frozenset[str]
+    payload_type: str
+    score: tuple[int, int, int]
+    warnings: tuple[Finding, ...]
+    removal: datetime | None
+    shelf: SchemaShelf
+
+    @property
+    def message_id(self) -> str:
+        """Id of the message, the last part of its Resource's xid."""
+        return self.xid.partition("/versions/")[0].rpartition("/")[2]
+
+    @cached_property
+    def schema_use(self) -> SchemaUse:
+        """The payload's schema, parsed when first asked for."""
+        return self.shelf.of_definition(self.definition)
+
+    def schema_for(self, dataschema: str | None) -> SchemaUse:
+        """The schema an event was written with: the Version its ``dataschema`` names, if it names one (K-39)."""
+        use = self.schema_use
+        return self.shelf.of_writer(use, dataschema) if dataschema and use.resource else use
+
+    @cached_property
+    def constants(self) -> Mapping[str, frozenset[Any]]:
+        """Top-level payload members with a closed set of values (K-30)."""
+        schema = self.schema_use.schema
+        return {} if schema is None else schema.constants()
+
+    @property
+    def simple(self) -> bool:
+        """Whether ``event_checks`` are all there is to check of a structured event's envelope, from a file at least."""
+        return self.is_event and not self.message_checks
+
+    def check_event(self, attributes: Values, context: Context) -> list[Finding]:
+        """What is wrong with the context attributes; adds what templates captured to ``context``."""
+        return [finding for check in self.event_checks if (finding := check(attributes, context)) is not None]
+
+
+def compile_definition(
+    xid: str, definition: JSONObject, shelf: SchemaShelf, *, strict_delivery: bool = False
+) -> CompiledDefinition:
+    """Compile a materialised definition. Raises ``DefinitionError``."""
+    compiler = _Compiler(definition, strict_delivery)
+    if compiler.findings:
+        raise DefinitionError(xid, compiler.findings)
+    properties = (*compiler.attributes, *compiler.options)
+    return CompiledDefinition(
+        xid=xid,
+        version=str(definition.get("versionid") or ""),
+        definition=definition,
+        is_event=compiler.is_event,
+        protocol=compiler.protocol,
+        event_checks=tuple(compiler.event_checks),
+        protocol_checks=tuple(compiler.protocol_checks),
+        message_checks=tuple(compiler.message_checks),
+        event_keys=_keys(compiler.attributes),
+        protocol_keys=_keys(compiler.options),
+        discriminators=frozenset(declared.name for declared in compiler.options if declared.role == "discriminator"),
+        payload_type=compiler.payload_type,
+        score=_score(properties),
+        warnings=_deprecation(definition),
+        removal=_removal(definition),
+        shelf=shelf,
+    )
+
+
+class _Compiler:
+    """Collects the checks of one definition, and every reason why it cannot be compiled."""
+
+    def __init__(self, definition: JSONObject, strict_delivery: bool) -> None:
+        self.definition = definition
+        self.strict_delivery = strict_delivery
+        self.findings: list[Finding] = []
+        self.is_event = definition.get("envelope") == CLOUDEVENTS
+        self.protocol = str(definition.get("protocol") or "")
+        self.attributes = self._attributes() if self.is_event else []
+        self.options = self._options()
+        self.payload_type = self._payload_type()
+        self.event_checks = self._checks(self.attributes)
+        self.protocol_checks = self._checks(self.options)
+        self.message_checks = list(_message_checks(definition)) if self.is_event else []
+        self._content_type_check()
+
+    def _attributes(self) -> list[Property]:
+        metadata = self.definition.get("envelopemetadata") or {}
+        declared = [self._attribute(name, entry) for name, entry in metadata.items()]
+        return [attribute for attribute in declared if attribute is not None]
+
+    def _attribute(self, name: str, entry: Any) -> Property | None:
+        path = f"envelopemetadata.{name}"
+        if not isinstance(entry, dict):
+            self._fault(path, "must be an object with type, value and required")
+            return None
+        if name == "specversion":
+            return None
+        declared = str(entry.get("type") or _DEFAULT_TYPES.get(name, "string"))
+        value = entry.get("value")
+        # the event has been found valid before: what CloudEvents demands need not be checked again
+        given = value is None and (declared in _GIVEN.get(name, ()) or (name in CORE and declared == "string"))
+        return Property(
+            name=name,
+            path=path,
+            type="any" if given else declared,
+            value=value,
+            required=entry.get("required") is True and name not in REQUIRED,
+            comparison="content_type" if name == "datacontenttype" else "value",
+        )
+
+    def _options(self) -> list[Property]:
+        binding = find_binding(self.protocol) if self.protocol else None
+        options = self.definition.get("protocoloptions")
+        if binding is None or not options:
+            return []
+        try:
+            declared = binding.properties(options)
+        except PropertyError as error:
+            self._fault("protocoloptions", str(error))
+            return []
+        return [option for option in declared if option.role != "delivery" or self.strict_delivery]
+
+    def _checks(self, properties: Iterable[Property]) -> list[Check]:
+        checks = [self._check(declared) for declared in properties]
+        return [check for check in checks if check is not None]
+
+    def _check(self, declared: Property) -> Check | None:
+        if self.is_event and declared.name == "dataschema" and str(declared.value or "").startswith("/"):
+            return _names_schema(str(declared.value), declared.required)
+        try:
+            return compile_property(declared)
+        except PropertyError as error:
+            self._fault(declared.path, str(error).removeprefix(f"{declared.path}: "))
+            return None
+
+    def _payload_type(self) -> str:
+        metadata = self.definition.get("envelopemetadata") or {}
+        declared = metadata.get("datacontenttype") if self.is_event else None
+        if isinstance(declared, dict) and declared.get("value"):
+            return str(declared["value"])
+        outer = str(self.definition.get("datacontenttype") or "")
+        if outer and not outer.lower().startswith(MEDIA_TYPE):
+            return outer
+        return implied_content_type(str(self.definition.get("dataschemaformat") or ""))
+
+    def _content_type_check(self) -> None:
+        """What is declared or implied of the payload's type, unless a protocol option speaks of it (K-26.5, K-26.6)."""
+        by_protocol = any(option.comparison == "content_type" and option.value for option in self.options)
+        by_envelope = any(entry.name == "datacontenttype" and entry.value for entry in self.attributes)
+        if by_protocol or by_envelope or not self.payload_type:
+            return
+        outer = str(self.definition.get("datacontenttype") or "")
+        same = same_content_type if self.payload_type == outer else is_implied
+        if self.is_event:
+            self.event_checks.append(_content_type("datacontenttype", self.payload_type, same))
+        else:
+            self.message_checks.append(_message_content_type(self.payload_type, same))
+
+    def _fault(self, path: str, message: str) -> None:
+        self.findings.append(Finding(path=path, rule="definition", message=message))
+
+
+def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
+    options = definition.get("envelopeoptions") or {}
+    if options.get("mode"):
+        yield _has_mode(str(options["mode"]))
+    if options.get("format"):
+        yield _has_format(str(options["format"]), "envelopeoptions.format")
+    outer = str(definition.get("datacontenttype") or "")
+    if outer.lower().startswith(MEDIA_TYPE):
+        yield _has_format(outer, "datacontenttype")
+
+
+def _has_mode(expected: str) -> MessageCheck:
+    def check(_: Message, mode: Mode) -> Finding | None:
+        if mode.value == expected:
+            return None
+        return Finding(path="mode", rule="mode", message=f"the content mode must be {expected}, not {mode.value}")
+
+    return check
+
+
+def _has_format(expected: str, path: str) -> MessageCheck:
+    def check(message: Message, mode: Mode) -> Finding | None:
+        if mode is Mode.STRUCTURED and same_content_type(expected, message.content_type):
+            return None
+        found = message.content_type or "none"
+        return Finding(path=path, rule="format", message=f"the event format must be {expected}, not {found}")
+
+    return check
+
+
+def _content_type(name: str, expected: str, same: Callable[[str, str], bool]) -> Check:
+    def check(values: Values, _: Context) -> Finding | None:
+        actual = values.get(name)
+        if actual is None or actual == expected or same(expected, str(actual)):
+            return None
+        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {actual}")
+
+    return check
+
+
+def _message_content_type(expected: str, same: Callable[[str, str], bool]) -> MessageCheck:
+    def check(message: Message, _: Mode) -> Finding | None:
+        actual = message.content_type
+        if not actual or actual == expected or same(expected, actual):
+            return None
+        return Finding(path="content_type", rule="content_type", message=f"must be {expected}, not {actual}")
+
+    return check
+
+
+def _names_schema(xid: str, required: bool) -> Check:
+    """``dataschema`` is an absolute URI; a definition that gives an xid means it on any host."""
+
+    def check(values: Values, _: Context) -> Finding | None:
+        actual = values.get("dataschema")
+        if actual is None:
+            text = "dataschema is required"
+            return Finding(path="dataschema", rule="required", message=text) if required else None
+        if version_named(str(actual), xid) is not None:
+            return None
+        return Finding(path="dataschema", rule="value", message=f"dataschema must name {xid}, not {actual!r}")
+
+    return check
+
+
+def _keys(properties: Iterable[Property]) -> tuple[Key, ...]:
+    keys = (_key(declared) for declared in properties)
+    return tuple(sorted((key for key in keys if key is not None), key=lambda key: key.tier))
+
+
+def _key(declared: Property) -> Key | None:
+    constant = declared.constant
+    required = declared.required or declared.name in REQUIRED
+    if constant is not None:
+        tier = 0 if declared.name == "type" and not declared.multiple else 1 if required else 3
+        return Key(name=declared.name, value=constant, tier=tier, required=required)
+    template = declared.template()
+    if template is None or template.whole or declared.multiple or not required:
+        return None
+    return Key(name=declared.name, value=template, tier=2, required=required)
+
+
+def _score(properties: Iterable[Property]) -> tuple[int, int, int]:
+    declared = list(properties)
+    constants = sum(entry.constant is not None for entry in declared)
+    templates = sum(entry.template() is not None for entry in declared)
+    return constants, templates, sum(entry.required for entry in declared)
+
+
+def _deprecation(definition: JSONObject) -> tuple[Finding, ...]:
+    """A warning for a deprecated definition, with what replaces it (K-33)."""
+    deprecated = definition.get("deprecated")
+    if not isinstance(deprecated, dict):
+        return ()
+    said = ", ".join(
+        f"{name} {deprecated[name]}" for name in ("effective", "removal", "alternative") if name in deprecated
+    )
+    text = f"the definition is deprecated: {said}" if said else "the definition is deprecated"
+    return (Finding(path="deprecated", rule="deprecated", message=text, severity="warning"),)
+
+
+def _removal(definition: JSONObject) -> datetime | None:
+    deprecated = definition.get("deprecated")
+    removal = deprecated.get("removal") if isinstance(deprecated, dict) else None
+    try:
+        return parse_timestamp(removal) if isinstance(removal, str) else None
+    except ValueError:
+        return None

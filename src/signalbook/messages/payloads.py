@@ -1,0 +1,143 @@
+"""Payloads: the bytes behind a content encoding, decoded and held to a schema (domain.md K-39 to K-43)."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from signalbook.formats import PayloadError, Schema
+from signalbook.formats.base import is_json
+from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.message import Message
+from signalbook.messages.reasons import Reason
+from signalbook.messages.schemas import SchemaUse
+from signalbook.values import JSON, Finding, JSONError, parse_json
+
+MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
+_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
+UNSET: Final = msgspec.UNSET
+
+
+class Unreadable(Exception):
+    """A body that cannot be unpacked; ``reason`` and ``finding`` say why."""
+
+    def __init__(self, reason: Reason, finding: Finding) -> None:
+        self.reason = reason
+        self.finding = finding
+        super().__init__(str(finding))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a schema says of a payload: the decoded data, or why there is none.
+
+    ``data`` is ``UNSET`` where there is no schema to decode it by. With a ``reason`` it is the value that violates the
+    schema, if it could be decoded at all.
+    """
+
+    data: JSON = UNSET
+    schema: Schema | None = None
+    reason: Reason | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+OPAQUE: Final = Verdict()
+_MISSING: Final = Verdict(
+    reason=Reason.SCHEMA_VIOLATION,
+    findings=(Finding(path="", rule="required", message="there is no payload, but the definition names its schema"),),
+)
+
+
+def unpacked(message: Message) -> Message:
+    """The message with its content encoding undone (K-40). Raises ``Unreadable``."""
+    encoding = message.content_encoding.strip().lower()
+    if encoding in ("", "identity") or not message.body:
+        return message
+    body = message.body
+    for name in reversed([part.strip() for part in encoding.split(",")]):
+        body = _inflated(name, body)
+    return msgspec.structs.replace(message, body=body, content_encoding="")
+
+
+def _inflated(encoding: str, body: bytes) -> bytes:
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in _WINDOWS:
+        text = f"no decoder for content encoding {encoding!r}; there are: gzip, deflate"
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="content_encoding", message=text))
+    try:
+        stream = zlib.decompressobj(_WINDOWS[encoding])
+        found = stream.decompress(body, MAX_DECOMPRESSED)
+    except zlib.error as error:
+        text = f"the body is not {encoding}: {error}"
+        raise Unreadable(Reason.DECODE_ERROR, Finding(path="", rule="content_encoding", message=text)) from None
+    if not stream.eof:
+        text = f"the {encoding} body is cut off, or unpacks to more than {MAX_DECOMPRESSED} bytes"
+        raise Unreadable(Reason.DECODE_ERROR, Finding(path="", rule="content_encoding", message=text))
+    return found
+
+
+class Payload:
+    """The payload of one message, decoded from JSON at most once however many definitions look at it."""
+
+    __slots__ = ("_event", "_message", "value")
+
+    def __init__(self, message: Message, event: CloudEvent | None) -> None:
+        self._message = message
+        self._event = event
+        self.value: JSON = UNSET if event is None else event.value
+
+    def decode_json(self) -> None:
+        """Put the decoded payload into ``value``, if it is JSON by its content type and its text."""
+        if self.value is not UNSET or not self.content_type_allows_json():
+            return
+        body = self.body()
+        if body:
+            try:
+                self.value = parse_json(body)
+            except JSONError:
+                return
+
+    def content_type_allows_json(self) -> bool:
+        """Whether the content type is JSON, or not said."""
+        content_type = self.content_type()
+        return not content_type or is_json(content_type)
+
+    def content_type(self) -> str:
+        """The content type the message states for the payload, or ``""``."""
+        return self._message.content_type if self._event is None else self._event.content_type
+
+    def body(self) -> bytes | None:
+        """The payload's bytes."""
+        return self._message.body if self._event is None else self._event.payload()
+
+    def judge(self, definition: CompiledDefinition) -> Verdict:
+        """What the definition's schema says (K-39 to K-41)."""
+        event = self._event
+        dataschema = None if event is None else event.attributes.get("dataschema")
+        use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
+        if use.schema is None:
+            return OPAQUE if use.reason is None else Verdict(reason=use.reason, findings=use.findings)
+        if self.value is not UNSET and use.of_values:
+            return self._judge_value(use.schema)
+        return self._judge_body(definition, use)
+
+    def _judge_value(self, schema: Schema) -> Verdict:
+        findings = schema.validate(self.value)
+        if not findings:
+            return Verdict(data=self.value, schema=schema)
+        return Verdict(data=self.value, schema=schema, reason=Reason.SCHEMA_VIOLATION, findings=tuple(findings))
+
+    def _judge_body(self, definition: CompiledDefinition, use: SchemaUse) -> Verdict:
+        body, schema = self.body(), use.schema
+        if body is None or schema is None:
+            return _MISSING
+        try:
+            data = schema.decode(body, self.content_type() or definition.payload_type)
+        except PayloadError as error:
+            return Verdict(schema=schema, reason=Reason(error.reason), findings=error.findings)
+        return Verdict(data=data, schema=schema)

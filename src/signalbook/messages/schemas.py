@@ -1,0 +1,126 @@
+"""Which schema a payload is held to: resolved through a lookup of documents, parsed once each (domain.md K-39)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.formats import Schema, SchemaError, find
+from signalbook.messages.reasons import Reason
+from signalbook.messages.references import readings, resource_of, version_named
+from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
+
+_VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
+# Versions an event may name by `dataschema`, remembered per contract; beyond that they are resolved each time.
+_MAX_WRITERS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDocument:
+    """A schema document; ``xid`` is that of its Version (or whatever else names these very bytes)."""
+
+    content: bytes
+    format: str
+    xid: str
+
+
+# Given an xid or absolute URI without deep link, the document it names, or None. Never reads a network.
+Lookup = Callable[[str], SchemaDocument | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaUse:
+    """A schema ready for use, or the reason why there is none.
+
+    ``of_values``: ``Schema.validate`` of a decoded JSON value says the same as ``Schema.decode`` of its text.
+    ``resource`` is the xid of the schema Resource, ``""`` for an inline schema.
+    """
+
+    schema: Schema | None = None
+    reason: Reason | None = None
+    findings: tuple[Finding, ...] = ()
+    of_values: bool = False
+    resource: str = ""
+    link: str = ""
+
+
+NONE: Final = SchemaUse()
+
+
+class SchemaShelf:
+    """The schemas of one contract. Parsing is lazy and happens once per document and deep link."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._parsed: dict[tuple[str, str, str], SchemaUse] = {}
+        self._writers: dict[tuple[str, str, str], SchemaUse] = {}
+
+    def of_definition(self, definition: JSONObject) -> SchemaUse:
+        """The schema a materialised definition names: inline, by xid, or by URI, in this order (K-39)."""
+        stated = str(definition.get("dataschemaformat") or "")
+        if definition.get("dataschema") is not None:
+            return self._inline(definition["dataschema"], stated)
+        for name in ("dataschemaxid", "dataschemauri"):
+            if isinstance(definition.get(name), str):
+                return self._referred(definition[name], stated, name)
+        return NONE
+
+    def of_writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
+        """The Version that an event's ``dataschema`` names, if it is one of the schema ``use`` is of; else ``use``."""
+        key = (use.resource, use.link, dataschema)
+        found = self._writers.get(key)
+        if found is None:
+            found = self._writer(use, dataschema)
+            if len(self._writers) < _MAX_WRITERS:
+                self._writers[key] = found
+        return found
+
+    def _writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
+        xid = version_named(dataschema, use.resource)
+        if xid is None or xid == use.resource:
+            return use
+        document = self._lookup(xid)
+        if document is None:
+            return _unusable(Reason.SCHEMA_NOT_FOUND, "dataschema", f"there is no schema {xid} that wrote this event")
+        return self._parse(document, use.link, use.resource)
+
+    def _inline(self, schema: JSON, format: str) -> SchemaUse:
+        content = schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
+        return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
+
+    def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
+        for reference, link in readings(uri):
+            document = self._lookup(reference)
+            if document is not None:
+                known = document if document.format else SchemaDocument(
+                    content=document.content, format=format, xid=document.xid
+                )  # fmt: skip
+                return self._parse(known, link, resource_of(document.xid))
+        return _unusable(Reason.SCHEMA_NOT_FOUND, name, f"{name} {uri!r} names no schema of this contract")
+
+    def _parse(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
+        key = (document.xid, document.format, link)
+        if key not in self._parsed:
+            self._parsed[key] = self._parsed_now(document, link, resource)
+        return self._parsed[key]
+
+    def _parsed_now(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
+        found = find(document.format)
+        if found is None:
+            text = f"no reader for schemas of format {document.format!r}"
+            return _unusable(Reason.UNSUPPORTED_FORMAT, "dataschemaformat", text)
+        try:
+            schema = found.parse(document.content, document.format, link=link, resolve=self._content)
+        except SchemaError as error:
+            return SchemaUse(reason=Reason.CONTRACT_UNAVAILABLE, findings=error.findings, resource=resource, link=link)
+        values = schema.format.lower().startswith(_VALUE_FORMATS)
+        return SchemaUse(schema=schema, of_values=values, resource=resource, link=link)
+
+    def _content(self, uri: str) -> bytes | None:
+        document = self._lookup(uri)
+        return None if document is None else document.content
+
+
+def _unusable(reason: Reason, path: str, message: str) -> SchemaUse:
+    return SchemaUse(reason=reason, findings=(Finding(path=path, rule=reason.value, message=message),))

@@ -1,0 +1,22 @@
+"""What counts as a URI (RFC 3986), by its characters and its scheme; nothing is fetched or normalised here."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CHARACTERS: Final = (
+    r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*+(?:%[0-9A-Fa-f]{2}[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*+)*+"
+)
+_REFERENCE: Final = re.compile(_CHARACTERS, re.ASCII)
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:" + _CHARACTERS, re.ASCII)
+
+
+def is_uri_reference(text: str) -> bool:
+    """Whether ``text`` is a URI or a relative reference, and not empty."""
+    return text != "" and _REFERENCE.fullmatch(text) is not None and text.count("#") <= 1
+
+
+def is_uri(text: str) -> bool:
+    """Whether ``text`` is a URI with a scheme."""
+    return _ABSOLUTE.fullmatch(text) is not None and text.count("#") <= 1

@@ -1,0 +1,116 @@
+"""URI templates of level 1 (RFC 6570) in both directions: values out of a text, and a text out of values.
+
+domain.md K-15 to K-18, F-26 to F-28.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+MAX_TEMPLATE: Final = 4096
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
+
+
+class TemplateError(ValueError):
+    """A text that is no template of level 1, or a template that cannot be expanded; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A text with placeholders.
+
+    A placeholder stands for one or more characters other than ``separator``, up to the first place where the text
+    behind it follows; a template that is one placeholder and nothing else takes any text (K-16). With ``encoded`` the
+    values are percent-encoded in the text, as in URIs.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    literals: tuple[str, ...]
+    encoded: bool
+    separator: str
+    pattern: re.Pattern[str]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the template is one placeholder and nothing else."""
+        return self.literals == ("", "")
+
+    def match(self, value: str) -> dict[str, str] | None:
+        """What the placeholders stand for in ``value``, or ``None`` if it does not fit (F-27: one name, one value)."""
+        found = self.pattern.fullmatch(value)
+        if found is None:
+            return None
+        captured: dict[str, str] = {}
+        for name, text in zip(self.names, found.groups(), strict=True):
+            if self.encoded and "%" in text:
+                text = _decoded(text)
+            if captured.setdefault(name, text) != text:
+                return None
+        return captured
+
+    def expand(self, context: Mapping[str, str]) -> str:
+        """The text with every placeholder replaced. Raises ``TemplateError`` where one has no value (K-18)."""
+        parts = [self.literals[0]]
+        for name, literal in zip(self.names, self.literals[1:], strict=True):
+            value = context.get(name)
+            if not value:
+                raise TemplateError(f"{self.text!r} needs a value for {{{name}}}")
+            parts += [quote(value, safe="") if self.encoded else value, literal]
+        return "".join(parts)
+
+
+def is_template(text: str) -> bool:
+    """Whether ``text`` has at least one well-formed placeholder (F-28)."""
+    return "{" in text and _PLACEHOLDER.search(text) is not None
+
+
+def parse_template(text: str, *, encoded: bool = True, separator: str = "/") -> Template:
+    """Read a template; a text without braces is one without placeholders (K-15).
+
+    Raises ``TemplateError`` for operators, modifiers, lists and stray braces (F-26).
+    """
+    if len(text) > MAX_TEMPLATE:
+        raise TemplateError(f"a template of {len(text)} characters is longer than the {MAX_TEMPLATE} allowed")
+    pieces = _PLACEHOLDER.split(text)
+    literals, names = tuple(pieces[::2]), tuple(pieces[1::2])
+    for literal in literals:
+        if "{" in literal or "}" in literal:
+            raise TemplateError(
+                f"{text!r} is no level 1 template: a placeholder is a name of letters, digits and _ in braces"
+            )
+    return Template(
+        text=text, names=names, literals=literals, encoded=encoded, separator=separator,
+        pattern=_pattern(literals, separator),
+    )  # fmt: skip
+
+
+def unify(context: dict[str, str], captured: Mapping[str, str]) -> str | None:
+    """Add ``captured`` to ``context``; the name of a placeholder that has another value there, if any (F-27)."""
+    for name, text in captured.items():
+        if context.setdefault(name, text) != text:
+            return name
+    return None
+
+
+def _decoded(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
+
+
+def _pattern(literals: tuple[str, ...], separator: str) -> re.Pattern[str]:
+    """To be matched in full. Groups are atomic: a hostile value costs linear time, not a search of all splits."""
+    if literals == ("", ""):
+        return re.compile("(.+)", re.DOTALL)
+    one = f"[^{re.escape(separator)}]"
+    parts = [re.escape(literals[0])]
+    parts += [f"(?>({one}+?){re.escape(literal)})" for literal in literals[1:-1]]
+    if len(literals) > 1:
+        parts.append(f"({one}+){re.escape(literals[-1])}")
+    return re.compile("".join(parts), re.DOTALL)

@@ -1,0 +1,125 @@
+"""From fitting definitions to an outcome: the payload decides among several, and is held to the one (K-29 to K-36)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from signalbook.messages.bindings.base import Binding
+from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.mapping import MappingError, to_cloudevent
+from signalbook.messages.matching import Fit, Subject, attributed
+from signalbook.messages.message import Message
+from signalbook.messages.outcome import Accepted, Outcome, Rejected
+from signalbook.messages.payloads import Payload, Verdict
+from signalbook.messages.policy import Policy
+from signalbook.messages.reasons import Reason
+from signalbook.values import Finding, now
+
+_NO_SCHEMA: Final = Verdict(
+    reason=Reason.SCHEMA_NOT_FOUND,
+    findings=(Finding(path="", rule="schema", message="the definition names no schema, but the policy asks for one"),),
+)
+# The reason given when several definitions turn a payload down for different ones: the first of these.
+_PRECEDENCE: Final = (
+    Reason.SCHEMA_VIOLATION,
+    Reason.DECODE_ERROR,
+    Reason.UNSUPPORTED_FORMAT,
+    Reason.CONTRACT_UNAVAILABLE,
+    Reason.SCHEMA_NOT_FOUND,
+)
+
+
+def decide(
+    message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding, policy: Policy
+) -> tuple[Outcome, ...]:
+    """The outcome for a message whose metadata ``fits`` one or more definitions."""
+    if len(fits) > 1 and policy.prefer_specific:
+        fits = _most_specific(fits)
+    judged = [(fit, _judge(fit.definition, payload, policy)) for fit in fits]
+    passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is None]
+    if not passed and policy.on_schema_violation == "tag":
+        passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is Reason.SCHEMA_VIOLATION][:1]
+    if not passed:
+        return (_turned_down(message, judged),)
+    if len(passed) > 1:
+        passed = _chosen(passed, policy)
+    if len(passed) > 1 and policy.on_ambiguous != "all":
+        return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
+    return tuple(_accept(message, subject, fit, verdict, binding, policy) for fit, verdict in passed)
+
+
+def _judge(definition: CompiledDefinition, payload: Payload, policy: Policy) -> Verdict:
+    verdict = payload.judge(definition)
+    if policy.required_schema and verdict.schema is None and verdict.reason is None:
+        return _NO_SCHEMA
+    return verdict
+
+
+def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
+    """The one fit that scores strictly best, else all of them (K-29)."""
+    best = max(fit.definition.score for fit in fits)
+    leaders = [fit for fit in fits if fit.definition.score == best]
+    return leaders if len(leaders) == 1 else fits
+
+
+def _chosen(passed: list[tuple[Fit, Verdict]], policy: Policy) -> list[tuple[Fit, Verdict]]:
+    if policy.on_ambiguous != "best":
+        return passed
+    best = _most_specific([fit for fit, _ in passed])
+    return [pair for pair in passed if pair[0] in best]
+
+
+def _turned_down(message: Message, judged: Sequence[tuple[Fit, Verdict]]) -> Rejected:
+    reasons = {verdict.reason for _, verdict in judged}
+    return Rejected(
+        message=message,
+        reason=next(reason for reason in _PRECEDENCE if reason in reasons),
+        violations=attributed((fit.definition, verdict.findings) for fit, verdict in judged),
+        candidates=tuple(fit.definition.xid for fit, _ in judged),
+    )
+
+
+def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> Rejected:
+    xids = tuple(definition.xid for definition in definitions)
+    text = f"the message conforms to {len(xids)} definitions: {', '.join(xids[:10])}"
+    return Rejected(
+        message=message,
+        reason=Reason.AMBIGUOUS,
+        violations=(Finding(path="", rule="ambiguous", message=text),),
+        candidates=xids,
+    )
+
+
+def _accept(
+    message: Message, subject: Subject, fit: Fit, verdict: Verdict, binding: Binding, policy: Policy
+) -> Outcome:
+    definition, event = fit.definition, subject.event
+    warnings = definition.warnings + verdict.findings
+    if definition.removal is not None and _is_past(definition, message):
+        finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
+        if policy.on_removed == "dead_letter":
+            return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
+        warnings = (*warnings, finding)
+    if event is None and definition.is_event:
+        try:
+            event = to_cloudevent(subject, definition, fit.context, binding)
+        except MappingError as error:
+            return _rejected(message, Reason.MAPPING_ERROR, definition, *error.findings)
+    return Accepted(
+        message=message,
+        definition=definition,
+        event=event,
+        context=fit.context,
+        data=verdict.data,
+        schema=verdict.schema,
+        warnings=warnings,
+    )
+
+
+def _is_past(definition: CompiledDefinition, message: Message) -> bool:
+    return definition.removal is not None and definition.removal <= (message.received_at or now())
+
+
+def _rejected(message: Message, reason: Reason, definition: CompiledDefinition, *findings: Finding) -> Rejected:
+    return Rejected(message=message, reason=reason, violations=findings, candidates=(definition.xid,))
