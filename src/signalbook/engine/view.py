@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from signalbook.engine.capabilities import require_available
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
 from signalbook.engine.view_render import Renderer, pointer
 from signalbook.engine.view_tree import Budget, Loader, Node, version_node
@@ -119,8 +120,10 @@ class View:
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
-        """The whole registry in document view (R274). An ``inline`` that names anything replaces the default one."""
-        inline = EXPORT if options.inline == NOTHING else options.inline
+        """The whole registry in document view (R274). An ``inline`` that names anything replaces the default one,
+        which leaves out what is not available."""
+        offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
+        inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
         return self.entity(ROOT, replace(options, doc=True, inline=inline))
 
     def exists(self, xid: Xid) -> bool:
@@ -132,11 +135,16 @@ class View:
         return True
 
     def _with_configuration(self, registry: JSONObject, inline: Inline) -> JSONObject:
-        """The Registry with the parts of its configuration that are inlined, ahead of its collections (R53)."""
+        """The Registry with the parts of its configuration that are inlined, ahead of its collections (R53).
+
+        Raises ``not_available`` for one that is switched off (R117).
+        """
         parts = {"capabilities": self.capabilities, "model": self.model.document, "modelsource": self.model.source}
         wanted = {name: parts[name] for name in CONFIGURATION if name in inline}
         if not wanted:
             return registry
+        for name in wanted:
+            require_available(self.capabilities, name)
         derived = {f"{plural}{suffix}" for plural in self.model.groups for suffix in ("url", "count", "")}
         own = {name: value for name, value in registry.items() if name not in derived}
         return {**own, **wanted, **registry}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 ROOT = "http://r.example"
 F1 = "/dirs/d1/files/f1"
 N1 = "/dirs/d1/notes/n1"
+NEEDED = ("capabilities", "entities", "model")
 
 
 def test_the_registry(client: Client) -> None:
@@ -294,9 +295,13 @@ def test_every_fault_is_told_with_its_place(client: Client) -> None:
 
 def test_what_is_switched_off(client: Client) -> None:
     """R117, GAP 6, R119."""
-    client.send("PATCH", "/capabilities", json={"available": _only("capabilities", "entities", "model"), "flags": []})
+    client.send("PATCH", "/capabilities", json={"available": _only(*NEEDED), "flags": []})
     for path in ("/export", "/modelsource", "/capabilitiesoffered"):
         client.refused("GET", path, "not_available")
+    client.send("PATCH", "/capabilities", json={"flags": ["inline"]})
+    client.refused("GET", "/?inline=modelsource", "not_available")
+    client.send("PATCH", "/capabilities", json={"flags": [], "available": {**_only(*NEEDED), "export": {}}})
+    assert "modelsource" not in client.get("/export").json()
     assert "dirs" not in client.get("/?inline=dirs").json()
     assert client.get("/?doc").json()["self"] == f"{ROOT}/"
 
