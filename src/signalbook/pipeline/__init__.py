@@ -1,1 +1,35 @@
-"""Definitions held against streams of messages, on Spark."""
+"""Definitions held against streams of messages, on Spark: each message lands in its table or is sidelined with reasons.
+
+    report = run(Job(registry="http://localhost:8080", inputs=("events/",), output=Path("lake")))
+
+Start reading in ``running.py`` (the driver), ``work.py`` (a task) and ``columns.py`` (what is written).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.job import Job, Progress
+from signalbook.pipeline.report import Report
+
+__all__ = ["Job", "PipelineError", "Progress", "Report", "run"]
+
+
+def run(job: Job, progress: Callable[[Progress], None] = lambda _: None) -> Report:
+    """Do ``job`` and tell what became of its input; ``progress`` is called several times a second meanwhile.
+
+    Raises ``PipelineError`` (or another ``SignalbookError``, for definitions that cannot be read) with nothing of the
+    batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
+    next one with the same output and batch id.
+    """
+    try:
+        from signalbook.pipeline.running import run as run_now
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        raise PipelineError(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
+    return run_now(job, progress)
+
+
+_EXTRA = frozenset({"pandas", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})

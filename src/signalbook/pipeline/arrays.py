@@ -64,9 +64,14 @@ def text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array:
     return pa.array([None if entries is None else list(entries) for entries in maps], columns.TEXT_MAP)
 
 
-def timestamps(texts: Sequence[str | None]) -> pa.Array:
-    """RFC3339 texts as ``columns.TIMESTAMP``, digits beyond microseconds cut. Raises ``ValueError``."""
-    return _parsed(columns.TIMESTAMP, parse_timestamp)(texts)
+def timestamps(texts: pa.Array) -> pa.Array:
+    """RFC3339 texts as ``columns.TIMESTAMP``, digits beyond microseconds cut. Raises one of ``MISFITS``."""
+    for unit in ("us", "ns"):
+        try:
+            return texts.cast(pa.timestamp(unit, "UTC")).cast(columns.TIMESTAMP, safe=False)
+        except pa.ArrowException:
+            continue
+    return pa.array([None if text is None else parse_timestamp(text) for text in texts.to_pylist()], columns.TIMESTAMP)
 
 
 def _text(payload: bytes | None) -> str | None:
@@ -172,23 +177,11 @@ def _offsets(values: Values) -> list[int]:
 
 def _scalar(shape: Scalar, type: pa.DataType, form: Form) -> Build:
     convert = _CONVERSIONS.get(shape.kind) if not pa.types.is_string(type) else _as_text
-    if form is Form.TYPED and shape.kind in _PARSED and convert is not None:
-        return _parsed(type, convert)
+    if form is Form.TYPED and shape.kind == "timestamp":
+        return lambda values: timestamps(pa.array(values, pa.string()))
     if convert is None:
         return lambda values: pa.array(values, type)
     return _converted(type, convert)
-
-
-def _parsed(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
-    """Texts parsed by Arrow all at once, and one by one only where it does not read one of them."""
-
-    def build(values: Values) -> pa.Array:
-        try:
-            return pa.array(values, pa.string()).cast(type)
-        except pa.ArrowInvalid:
-            return pa.array([None if value is None else convert(value) for value in values], type)
-
-    return build
 
 
 def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
@@ -237,5 +230,3 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "time": _time,
     "decimal": Decimal,
 }
-# Kinds that come as text from a typed decoder, and that Arrow reads from text.
-_PARSED: Final = frozenset({"timestamp", "date"})

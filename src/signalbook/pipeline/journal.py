@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,6 +25,7 @@ from signalbook.pipeline.report import Report, Tally, decode
 
 TABLES: Final = "tables"
 BATCHES: Final = "batches"
+PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 
@@ -53,7 +54,6 @@ class Batch:
     tally: Tally
     files: tuple[DataFile, ...]
     seconds: float
-    state: Literal["prepared", "committed"] = "prepared"
 
     def check(self) -> None:
         """Hold the counts to the rows in files. Raises ``PipelineError``."""
@@ -75,7 +75,7 @@ class Journal:
     def open(cls, output: Path) -> Journal:
         """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written."""
         try:
-            for folder in (output, output / BATCHES, output / TABLES):
+            for folder in (output / PREPARED, output / BATCHES, output / TABLES):
                 folder.mkdir(parents=True, exist_ok=True)
             (output / _LOCK).touch()
         except OSError as error:
@@ -95,31 +95,22 @@ class Journal:
             yield
 
     def find(self, batch: str) -> Batch | None:
-        """The entry of a batch id, if there is one."""
-        path = self._path(batch)
+        """The entry of a committed batch, if there is one."""
+        path = self._path(BATCHES, batch)
         return _read(path) if path.exists() else None
 
     def unfinished(self) -> list[Batch]:
-        """Entries of batches that are prepared and not committed."""
-        entries = [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
-        return [entry for entry in entries if entry.state == "prepared"]
+        """Entries of batches that are prepared; some may be committed, all but this entry."""
+        return [_read(path) for path in sorted((self.output / PREPARED).glob("*.json"))]
 
-    def write(self, batch: Batch) -> None:
-        """Enter a batch, or replace its entry, durably."""
-        path = self._path(batch.id)
-        fresh = path.with_suffix(".new")
-        with fresh.open("wb") as file:
-            file.write(msgspec.json.encode(batch))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        sync_folder(path.parent)
+    def prepare(self, batch: Batch) -> None:
+        """Enter a batch whose files are all staged."""
+        _write(self._path(PREPARED, batch.id), batch)
 
-    def commit(self, batch: Batch) -> Batch:
-        """Mark a batch as committed, once all of its tables are."""
-        committed = replace(batch, state="committed")
-        self.write(committed)
-        return committed
+    def commit(self, batch: Batch) -> None:
+        """Enter a batch as committed, once all of its tables are."""
+        _write(self._path(BATCHES, batch.id), batch)
+        self._path(PREPARED, batch.id).unlink()
 
     def staging(self, attempt: str) -> Path:
         """An empty folder for the files of one attempt."""
@@ -131,8 +122,8 @@ class Journal:
         """Remove what dead runs staged. Only with no entry unfinished."""
         shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
-    def _path(self, batch: str) -> Path:
-        return self.output / BATCHES / f"{escape(batch)}.json"
+    def _path(self, state: str, batch: str) -> Path:
+        return self.output / state / f"{escape(batch)}.json"
 
 
 def sync_folder(folder: Path) -> None:
@@ -142,6 +133,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _write(path: Path, batch: Batch) -> None:
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(msgspec.json.encode(batch))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
 
 
 def _read(path: Path) -> Batch:

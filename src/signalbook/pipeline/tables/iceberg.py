@@ -60,8 +60,8 @@ class IcebergTables:
                 transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
         except (ValueError, TypeError) as error:
             raise PipelineError(
-                f"table {table} does not take the columns of batch {self._batch.id}: {error}. Its definition changed in "
-                "a way that the table cannot follow: move the table away, then run again with the same batch id"
+                f"table {table} does not take the columns of batch {self._batch.id}: {error}. Its definition changed "
+                "in a way that the table cannot follow: move the table away, then run again with the same batch id"
             ) from error
 
     def _location(self, table: TableName) -> Path:

@@ -1,0 +1,214 @@
+"""From accepted messages of one definition to rows of its table, and from rejected ones to dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from signalbook.formats import Schema
+from signalbook.messages import Accepted, CloudEvent, Message, attribute_text
+from signalbook.messages.cloudevents import CORE
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline.naming import table_name
+from signalbook.values import Finding, now
+
+# Envelope columns in their order, less the map of extensions at the end.
+ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in columns.ENVELOPE.names[:-1])
+_TIME: Final = ATTRIBUTES.index("time")
+
+Payloads = Callable[[Sequence[Any]], list[pa.Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message was read."""
+
+    path: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What every row says of its run."""
+
+    fingerprint: str
+    batch: str
+
+
+class Target:
+    """The table of one definition: accepted messages in, rows out.
+
+    ``xid`` and ``version`` are the definition's, ``schema`` that of its payloads if it has one.
+    """
+
+    def __init__(self, xid: str, version: str, schema: Schema | None, mark: Mark) -> None:
+        self.name = table_name(xid)
+        self.xid = xid
+        self._schema = schema
+        self._columns = columns.landed(None if schema is None else schema.shape())
+        self._bookkeeping = [pa.scalar(text, pa.string()) for text in (xid, version, mark.fingerprint, mark.batch)]
+
+    def rows(self, accepted: Sequence[Accepted], places: Sequence[Place]) -> pa.RecordBatch:
+        """One row per message. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
+        messages = [outcome.message for outcome in accepted]
+        return self._batch(
+            [
+                *_envelope([outcome.event for outcome in accepted]),
+                *self._payloads(accepted),
+                text_map([outcome.context.items() or None for outcome in accepted]),
+                *_transport(messages, places),
+            ]
+        )
+
+    def typed_rows(
+        self, envelope: list[pa.Array], payloads: Sequence[Any], transport: list[pa.Array]
+    ) -> pa.RecordBatch:
+        """Rows of payloads out of the schema's typed decoder; raises as ``rows`` does.
+
+        ``envelope`` and ``transport`` are the arrays of ``columns.ENVELOPE``, and of ``CONTEXT`` and ``TRANSPORT``.
+        """
+        return self._batch([*envelope, *self._typed(payloads), *transport])
+
+    def _batch(self, arrays: list[pa.Array]) -> pa.RecordBatch:
+        count = len(arrays[0])
+        constants = [pa.repeat(value, count) for value in self._bookkeeping]
+        return pa.RecordBatch.from_arrays([*arrays, *constants], schema=self._columns)
+
+    def _payloads(self, accepted: Sequence[Accepted]) -> list[pa.Array]:
+        if self._schema is None:
+            return self._decoded([outcome.payload() for outcome in accepted])
+        unset = msgspec.UNSET
+        return self._decoded([None if outcome.data is unset else outcome.data for outcome in accepted])
+
+    @cached_property
+    def _typed(self) -> Payloads:
+        return self._builder(Form.TYPED)
+
+    @cached_property
+    def _decoded(self) -> Payloads:
+        return self._builder(Form.DECODED)
+
+    def _builder(self, form: Form) -> Payloads:
+        return opaque_arrays if self._schema is None else payload_builder(self._schema.shape(), form)
+
+
+def _envelope(events: Sequence[CloudEvent | None]) -> list[pa.Array]:
+    none: dict[str, Any] = {}
+    attributes = [none if event is None else event.attributes for event in events]
+    texts = [[_text(values.get(name)) for values in attributes] for name in ATTRIBUTES]
+    arrays = [pa.array(column, pa.string()) for column in texts]
+    arrays[_TIME] = timestamps(arrays[_TIME])
+    return [*arrays, text_map([_extensions(values) for values in attributes])]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else attribute_text(value)
+
+
+def _extensions(attributes: Any) -> list[tuple[str, str]] | None:
+    return [(name, attribute_text(value)) for name, value in attributes.items() if name not in CORE] or None
+
+
+def _transport(messages: Sequence[Message], places: Sequence[Place]) -> list[pa.Array]:
+    return [
+        pa.array([message.protocol or None for message in messages], pa.string()),
+        pa.array([address(message) for message in messages], pa.string()),
+        text_map([_headers(message) for message in messages]),
+        pa.array([message.received_at for message in messages], columns.TIMESTAMP),
+        pa.array([place.path for place in places], pa.string()),
+        pa.array([place.position for place in places], pa.int64()),
+    ]
+
+
+def address(message: Message) -> str | None:
+    """Where a message was sent: its HTTP path, topic or subject."""
+    for section in ("path", "topic", "topic_name", "subject"):
+        value = message.sections.get(section)
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def _headers(message: Message) -> list[tuple[str, str]] | None:
+    """Headers by lower-case name; those sent several times joined as RFC 9110 5.2 says."""
+    joined: dict[str, str] = {}
+    for name, value in message.sections.get("headers", ()):
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return list(joined.items()) or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One message to be sidelined, with everything known of it."""
+
+    reason: str
+    violations: Sequence[Finding]
+    original: bytes
+    place: Place
+    candidates: Sequence[str] = ()
+    message: Message | None = None
+    element: int | None = None
+
+
+@dataclass(slots=True)
+class DeadLetters:
+    """Dead letters on their way to their table."""
+
+    mark: Mark
+    bytes: int = 0
+    _letters: list[DeadLetter] = field(default_factory=list)
+    _times: list[datetime] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def add(self, letter: DeadLetter) -> None:
+        """Take one."""
+        self._letters.append(letter)
+        self._times.append(now())
+        self.bytes += len(letter.original)
+
+    def take(self) -> pa.RecordBatch:
+        """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
+        letters, times = self._letters, self._times
+        self._letters, self._times, self.bytes = [], [], 0
+        return pa.RecordBatch.from_arrays(
+            [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), _DEAD_TYPES, strict=True)]
+            + [pa.array(times, columns.TIMESTAMP)],
+            schema=columns.DEAD_LETTER,
+        )
+
+    def _columns(self, letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
+        messages = [letter.message for letter in letters]
+        yield (letter.reason for letter in letters)
+        yield ([_violation(finding) for finding in letter.violations] for letter in letters)
+        yield (letter.candidates for letter in letters)
+        yield (letter.original for letter in letters)
+        yield (message.protocol or None if message else None for message in messages)
+        yield (message.content_type or None if message else None for message in messages)
+        yield (address(message) if message else None for message in messages)
+        yield (letter.place.path for letter in letters)
+        yield (letter.place.position for letter in letters)
+        yield (letter.element for letter in letters)
+        yield (self.mark.fingerprint for _ in letters)
+        yield (self.mark.batch for _ in letters)
+
+
+_DEAD_TYPES: Final = columns.DEAD_LETTER.types[:-1]
+
+
+def _violation(finding: Finding) -> dict[str, str]:
+    return {name: _storable(getattr(finding, name)) for name in ("path", "rule", "message")}
+
+
+def _storable(text: str) -> str:
+    """Text without the lone surrogates that a hostile payload may have brought into a finding."""
+    return text.encode("utf-8", "replace").decode()

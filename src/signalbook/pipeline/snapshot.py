@@ -1,0 +1,134 @@
+"""The definitions a run holds its messages to: read once, frozen, fingerprinted, shipped to every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from signalbook.client import Client
+from signalbook.documents import aim, files_of, read_document
+from signalbook.messages import Contract, Policy, SchemaDocument
+from signalbook.pipeline import catalogue
+from signalbook.pipeline.failures import PipelineError
+from signalbook.values import JSONObject, canonical_json, digest, parse_json
+
+_URL: Final = ("http://", "https://")
+_MAX_DEPTH: Final = 200
+_SHOWN: Final = 20
+_SCHEMA_GROUPS: Final = ("/schemagroups/",)
+_MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Message definitions by xid, and schemas by the xid of their Version and of their Resource.
+
+    ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
+    """
+
+    messages: Mapping[str, JSONObject]
+    schemas: Mapping[str, JSONObject]
+    selected: tuple[str, ...]
+
+    @classmethod
+    def load(cls, registry: str, groups: Sequence[str] = ()) -> Snapshot:
+        """Read the definitions of ``registry``: the URL of one, a document, or a folder of documents.
+
+        ``groups`` are xids of message groups or endpoints; with none every message is selected. Raises
+        ``PipelineError`` if there are no messages, and what the reader raises.
+        """
+        snapshot = cls.of_documents(_documents(registry), groups)
+        if not snapshot.selected:
+            where = f"in {', '.join(groups)} of {registry}" if groups else f"in {registry}"
+            raise PipelineError(f"there are no message definitions {where}")
+        return snapshot
+
+    @classmethod
+    def of_documents(cls, documents: Iterable[tuple[str, JSONObject]], groups: Sequence[str] = ()) -> Snapshot:
+        """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree."""
+        messages: dict[str, JSONObject] = {}
+        schemas: dict[str, JSONObject] = {}
+        parents: set[str] = set()
+        for name, document in documents:
+            _merge(messages, dict(catalogue.messages_of(document)), name)
+            _merge(schemas, {xid: _slim(schema) for xid, schema in catalogue.schemas_of(document)}, name)
+            parents |= catalogue.reach(document, groups)
+        wanted = sorted(xid for xid in messages if not groups or _group(xid) in parents)
+        return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything in it: equal snapshots judge alike."""
+        return digest(self.to_json())
+
+    def to_json(self) -> bytes:
+        """Canonical JSON, for shipping."""
+        return canonical_json({"messages": self.messages, "schemas": self.schemas, "selected": list(self.selected)})
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Snapshot:
+        """What ``to_json`` wrote."""
+        value = parse_json(text, max_depth=_MAX_DEPTH)
+        return cls(messages=value["messages"], schemas=value["schemas"], selected=tuple(value["selected"]))
+
+    def message(self, reference: str) -> JSONObject | None:
+        """The message an xid names; a URL or fragment by the xid in it, whatever the host."""
+        return self.messages.get(_xid(reference, _MESSAGE_GROUPS))
+
+    def schema(self, reference: str) -> SchemaDocument | None:
+        """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
+        xid = _xid(reference, _SCHEMA_GROUPS)
+        schema = self.schemas.get(xid)
+        content = None if schema is None else catalogue.contents(schema)
+        if schema is None or content is None:
+            return None
+        version = xid if "/versions/" in xid else f"{xid}/versions/{schema['versionid']}"
+        return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=version)
+
+    def compile(self, policy: Policy) -> Contract:
+        """The contract of the selected definitions."""
+        selected = {xid: self.messages[xid] for xid in self.selected}
+        return Contract.compile(selected, self.schema, policy, bases=self.message)
+
+    def check(self, policy: Policy) -> None:
+        """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why."""
+        broken = self.compile(policy).verify()
+        if broken:
+            shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
+            more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
+            raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
+
+
+def _documents(registry: str) -> Iterable[tuple[str, JSONObject]]:
+    if registry.startswith(_URL):
+        with Client(registry) as client:
+            return [(registry, client.export())]
+    path = Path(registry)
+    if not path.exists():
+        raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
+    files = files_of(path) if path.is_dir() else [path]
+    return [(str(file), catalogue.whole(aim(read_document(file)[0]))) for file in files]
+
+
+def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
+    for xid, entity in found.items():
+        if into.setdefault(xid, entity) != entity:
+            raise PipelineError(f"{name} says something else of {xid} than a document before it")
+
+
+def _slim(schema: JSONObject) -> JSONObject:
+    """Of a schema Version what decides on payloads."""
+    return {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
+
+
+def _xid(reference: str, groups: Sequence[str]) -> str:
+    """A reference as an xid: what precedes the first type of Group in it is host and base path, or a ``#``."""
+    starts = [start for group in groups if (start := reference.find(group)) >= 0]
+    return reference[min(starts) :] if starts else reference
+
+
+def _group(xid: str) -> str:
+    return "/".join(xid.split("/")[:3])

@@ -1,0 +1,1 @@
+"""Ways messages lie in files."""

@@ -1,0 +1,36 @@
+"""Which sources there are: everything in the entry-point group ``signalbook.sources``, the built-in ones too."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.base import Source
+
+GROUP: Final = "signalbook.sources"
+
+
+def find(name: str) -> Source:
+    """The source called ``name``. Raises ``PipelineError`` if there is none, or if two packages claim the name."""
+    offered = _offered()
+    if name not in offered:
+        raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
+    found: Source = offered[name].load()
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """The names of all sources."""
+    return tuple(sorted(_offered()))
+
+
+@cache
+def _offered() -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise PipelineError(f"input format {point.name!r} is offered by both {other.value} and {point.value}")
+    return found

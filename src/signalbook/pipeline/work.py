@@ -1,0 +1,149 @@
+"""One task: splits of the input in, files of rows out. Runs in Spark's Python workers.
+
+Spark ships the number of the task and nothing else; definitions and splits lie in the run's staging folder, and each
+worker process compiles the definitions once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+
+from signalbook.messages import Contract, Policy
+from signalbook.pipeline.failures import PipelineError, disk_failure
+from signalbook.pipeline.journal import DataFile
+from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.processing import Processing
+from signalbook.pipeline.report import Tally, decode
+from signalbook.pipeline.rows import Mark
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources.base import Split
+
+PLAN: Final = "plan.json"
+SNAPSHOT: Final = "snapshot.json"
+PROGRESS: Final = "progress"
+MANIFEST: Final = "manifest string"
+_EVERY: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What every task of a run needs to know. ``staged`` is the run's folder below the output folder."""
+
+    source: str
+    tasks: tuple[tuple[Split, ...], ...]
+    batch: str
+    fingerprint: str
+    staged: str
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What one task did."""
+
+    files: tuple[DataFile, ...]
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mileage:
+    """How far one task is; ``bytes`` of its input are done."""
+
+    bytes: int
+    read: int
+    landed: int
+    dead_lettered: int
+
+
+def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: task numbers in, one manifest as JSON out for each."""
+    staging = Path(folder)
+    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
+    for batch in batches:
+        manifests = [
+            msgspec.json.encode(_run(staging, plan, number)).decode() for number in batch.column(0).to_pylist()
+        ]
+        yield pa.RecordBatch.from_pydict({"manifest": pa.array(manifests, pa.string())})
+
+
+def read_manifest(text: str) -> Manifest:
+    """The manifest that ``work`` wrote as ``text``."""
+    return decode(text.encode(), Manifest)
+
+
+def _run(staging: Path, plan: Plan, number: int) -> Manifest:
+    prefix = f"{plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
+    landing = Landing(staging, staged=plan.staged, prefix=prefix)
+    mark = Mark(fingerprint=plan.fingerprint, batch=plan.batch)
+    source = registry.find(plan.source)
+    processing = Processing(_contract(staging, plan), source, landing, mark)
+    odometer = _Odometer(staging / PROGRESS / f"{number}.json", processing.tally)
+    try:
+        for split in plan.tasks[number]:
+            for frame in source.frames(split):
+                processing.take(frame)
+                odometer.advance(len(frame.block))
+        processing.finish()
+        return Manifest(files=landing.finish(), tally=processing.tally)
+    except OSError as error:
+        landing.abandon()
+        raise disk_failure(error, staging.parent.parent) from error
+    except BaseException:
+        landing.abandon()
+        raise
+
+
+def _attempt() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
+class _Odometer:
+    """Writes down how far a task is, now and then, for the driver to show."""
+
+    def __init__(self, path: Path, tally: Tally) -> None:
+        self._path = path
+        self._tally = tally
+        self._bytes = 0
+        self._next = time.monotonic() + _EVERY
+
+    def advance(self, count: int) -> None:
+        self._bytes += count
+        if time.monotonic() < self._next:
+            return
+        tally = self._tally
+        mileage = Mileage(
+            bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
+        )
+        fresh = self._path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(msgspec.json.encode(mileage))
+        fresh.replace(self._path)
+        self._next = time.monotonic() + _EVERY
+
+
+_contracts: dict[tuple[str, Policy], Contract] = {}
+
+
+def _contract(staging: Path, plan: Plan) -> Contract:
+    """The compiled contract, kept for the next task of this process."""
+    key = plan.fingerprint, plan.policy
+    if key not in _contracts:
+        _contracts.clear()
+        try:
+            snapshot = Snapshot.from_json((staging / SNAPSHOT).read_bytes())
+        except OSError as error:
+            raise PipelineError(
+                f"a worker cannot read {staging}: the output has to be a folder all workers share"
+            ) from error
+        _contracts[key] = snapshot.compile(plan.policy)
+    return _contracts[key]
