@@ -112,6 +112,9 @@ class Failing:
     def fail(self) -> None:
         self._error = self.error
 
+    def generation(self) -> int | None:
+        return self._store.generation()
+
     @contextmanager
     def read(self) -> Iterator[Reader]:
         with self._store.read() as reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from starlette.types import Scope, Send
@@ -15,13 +15,21 @@ JSON_TYPE: Final = "application/json; charset=utf-8"
 Header = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """Status, headers and body. Header values are ASCII without line breaks."""
 
     status: int = 200
     headers: tuple[Header, ...] = ()
     body: bytes = b""
+
+    @cached_property
+    def wire_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers as ASGI wants them, with the length of the body."""
+        headers = [(_wire_name(name), value.encode("ascii")) for name, value in self.headers]
+        if self.status != 204:
+            headers.append((b"content-length", str(len(self.body)).encode("ascii")))
+        return headers
 
 
 def json_answer(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Answer:
@@ -31,11 +39,8 @@ def json_answer(value: JSON, *, status: int = 200, headers: tuple[Header, ...] =
 
 async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
     """Send ``answer``; to HEAD without its body (RFC9110 9.3.2)."""
-    headers = [(_wire_name(name), value.encode("ascii")) for name, value in answer.headers]
-    if answer.status != 204:
-        headers.append((b"content-length", str(len(answer.body)).encode("ascii")))
     body = b"" if scope["method"] == "HEAD" else answer.body
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.wire_headers})
     await send({"type": "http.response.body", "body": body})
 
 

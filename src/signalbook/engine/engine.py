@@ -51,6 +51,10 @@ class Engine:
             now = self._cache.read(reader)
             yield View(reader, now.model, now.capabilities)
 
+    def generation(self) -> int | None:
+        """``Store.generation``: what was read stays true as long as it is the same number; None is no promise."""
+        return self._store.generation()
+
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """A session that commits at the end of the block, changes going to the outbox with it, or does nothing.

@@ -165,5 +165,9 @@ class Store(Protocol):
         Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
         """
 
+    def generation(self) -> int | None:
+        """Another number once anything was committed, by whichever process: as long as it is the same, so is what was
+        read before. None where asking costs as much as reading."""
+
     def close(self) -> None:
         """Give back every connection."""

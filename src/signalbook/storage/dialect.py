@@ -78,6 +78,9 @@ class Dialect(Protocol):
     def explain(self, error: Exception) -> StorageError:
         """What to tell a person about ``error``: what failed, where, and what to do. Names no password."""
 
+    def generation(self) -> int | None:
+        """``base.Store.generation``."""
+
     def close(self) -> None:
         """Give back what is not a connection."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -55,6 +56,8 @@ class SQLite:
         self._timeout = timeout
         self._synchronous = synchronous
         self._scratch = scratch
+        self._watch: Connection | None = None
+        self._watch_lock = threading.Lock()
         self.where = str(path)
         self.sql: SqlDialect = sqlite_dialect(paramstyle="named")
 
@@ -136,8 +139,19 @@ class SQLite:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         return StorageError(f"{self.where}: {_REMEDIES.get(code, 'SQLite cannot go on')} ({error})")
 
+    def generation(self) -> int:
+        """SQLite's own mark, which others' commits change: asked of a connection that writes nothing itself."""
+        with self._watch_lock:
+            if self._watch is None:
+                self._watch = self.connect()
+            return int(self._watch.execute("PRAGMA data_version").fetchall()[0][0])
+
     def close(self) -> None:
         """Remove a throw-away database."""
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
         if self._scratch:
             self._scratch.cleanup()
 

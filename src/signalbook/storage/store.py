@@ -62,6 +62,14 @@ class SqlStore:
                 writer.end()
             self._commit(connection)
 
+    def generation(self) -> int | None:
+        """Another number once anything was committed."""
+        self._check_open()
+        try:
+            return self._dialect.generation()
+        except self._dialect.errors as error:
+            raise self._dialect.explain(error) from None
+
     def close(self) -> None:
         """Give back every connection; those in use follow when their transactions end."""
         self._closed = True
@@ -101,9 +109,12 @@ class SqlStore:
                 if dead > _KEPT or not self._dialect.lost(error):
                     raise self._dialect.explain(error) from None
 
-    def _checkout(self) -> PoolProxiedConnection:
+    def _check_open(self) -> None:
         if self._closed:
             raise StorageError(f"{self._dialect.where}: this store is closed; open it again")
+
+    def _checkout(self) -> PoolProxiedConnection:
+        self._check_open()
         try:
             return self._pool.connect()
         except PoolTimeout:

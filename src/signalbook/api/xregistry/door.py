@@ -11,6 +11,8 @@ from starlette.types import Receive, Scope, Send
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.bodies import Disconnected, read_body
 from signalbook.api.errors import error_answer, failure_answer
+from signalbook.api.memory import Memory
+from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import handlers
 from signalbook.api.xregistry.requests import WRITES, Request, read_request
@@ -33,6 +35,7 @@ class Door:
         self._settings = settings
         self._workers = workers
         self._direct = direct
+        self._memory = Memory(engine.generation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -49,16 +52,31 @@ class Door:
         await send_answer(answer, scope, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        body = b""
         if scope["method"] in WRITES:
-            body = await read_body(scope, receive, self._settings.max_body_bytes, scope["path"])
+            return await self._write(scope, await self._body(scope, receive))
+        if scope["method"] not in ("GET", "HEAD"):
+            return await self._read(scope)
+        key = (base_url(scope, self._settings), scope["path"], scope.get("raw_path"), scope["query_string"])
+        generation, answer = self._memory.recall(key)
+        if answer is None:
+            answer = await self._read(scope)
+            self._memory.keep(key, generation, answer)
+        return answer
+
+    async def _read(self, scope: Scope) -> Answer:
+        request = read_request(scope, b"", self._settings)
+        if self._direct and request.is_small:
+            return self._run(request)
+        return await self._workers.read(partial(self._run, request))
+
+    async def _write(self, scope: Scope, body: bytes) -> Answer:
         request = read_request(scope, body, self._settings)
-        work = partial(self._run, request)
-        if request.is_write:
-            if len(body) > _LARGE:  # decoding it must not keep other writes waiting
-                await self._workers.read(request.prepare)
-            return await self._workers.write(work)
-        return work() if self._direct and request.is_small else await self._workers.read(work)
+        if len(body) > _LARGE:  # decoding it must not keep other writes waiting
+            await self._workers.read(request.prepare)
+        return await self._workers.write(partial(self._run, request))
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        return await read_body(scope, receive, self._settings.max_body_bytes, scope["path"])
 
     def _run(self, request: Request) -> Answer:
         try:
