@@ -61,6 +61,7 @@ def run(settings: Settings) -> None:
         interface=Interfaces.ASGI,
         workers=settings.workers,
         loop=Loops.uvloop,
+        websockets=False,
         log_level=LogLevels.warning,
         respawn_failed_workers=True,
         workers_kill_timeout=_SHUTDOWN_SECONDS,
