@@ -65,9 +65,9 @@ def _cut(source: Source, path: str, size: int, target: int) -> list[Split]:
 def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
     """Neighbours share a task until it is full."""
     tasks: list[list[Split]] = []
-    filled = target
+    filled = 0
     for split in splits:
-        if filled + split.size > target * 1.1:
+        if not tasks or filled + split.size > target * 1.1:
             tasks.append([])
             filled = 0
         tasks[-1].append(split)
