@@ -22,6 +22,7 @@ JSON_FORMAT: Final = "application/cloudevents+json"
 JSON_BATCH_FORMAT: Final = "application/cloudevents-batch+json"
 SPECVERSION: Final = "1.0"
 REQUIRED: Final = ("specversion", "id", "source", "type")
+_REQUIRED: Final = frozenset(REQUIRED)
 CORE: Final = frozenset((*REQUIRED, "subject", "time", "dataschema", "datacontenttype"))
 
 _NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
@@ -96,72 +97,78 @@ def invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
 
     JSON nulls must have been dropped: they are attributes that are not set.
     """
-    findings: list[Finding] = []
-    for name in REQUIRED:
-        if name not in attributes:
-            findings.append(Finding(path=name, rule="required", message=f"a CloudEvent must have {name!r}"))
+    findings = [] if attributes.keys() >= _REQUIRED else _missing(attributes)
     for name, value in attributes.items():
-        rule = _RULES.get(name)
-        fault = _extension_fault(name, value) if rule is None else rule(value)
+        if type(value) is str and value and value.isascii() and value.isprintable():
+            # nearly all values of nearly all events: only what is special about the attribute is left to check
+            rule = _RULES.get(name, _check_name)
+            fault = "" if rule is None else rule(name, value)
+        else:
+            fault = _fault(name, value)
         if fault:
             findings.append(Finding(path=name, rule="cloudevents", message=f"{name} {fault}"))
     return findings
 
 
-def _extension_fault(name: str, value: object) -> str:
-    if _NAME.fullmatch(name) is None:
-        return "is no attribute name: only lower-case letters and digits are"
-    if name == "data":
-        return "is no attribute name: it is reserved"
+def _missing(attributes: Mapping[str, object]) -> list[Finding]:
+    return [
+        Finding(path=name, rule="required", message=f"a CloudEvent must have {name!r}")
+        for name in REQUIRED
+        if name not in attributes
+    ]
+
+
+def _fault(name: str, value: object) -> str:
     if isinstance(value, str):
-        return _characters(value)
-    if isinstance(value, bool):
-        return ""
+        rule = _RULES.get(name, _check_name)
+        return _characters(name, value) or ("" if rule is None else rule(name, value))
+    if name in CORE:
+        return "must be a string"
     if isinstance(value, int):
-        return "" if value in _INT32 else "is an integer beyond 32 bits"
+        inside = isinstance(value, bool) or value in _INT32
+        return _check_name(name, value) if inside else "is an integer beyond 32 bits"
     return "must be a string, a boolean or an integer"
 
 
-def _characters(value: str) -> str:
-    if (value.isascii() and value.isprintable()) or _FORBIDDEN.search(value) is None:
-        return ""
-    return "has a control character, a noncharacter or an unpaired surrogate"
+def _characters(name: str, value: str) -> str:
+    if not value and name in CORE:
+        return "must not be empty"
+    return "has a control character, a noncharacter or an unpaired surrogate" if _FORBIDDEN.search(value) else ""
 
 
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        return "must be a string"
-    return _characters(value) if value else "must not be empty"
+def _check_name(name: str, _: object) -> str:
+    if _NAME.fullmatch(name) is None:
+        return "is no attribute name: only lower-case letters and digits are"
+    return "is no attribute name: it is reserved" if name == "data" else ""
 
 
-def _specversion(value: object) -> str:
+def _specversion(_: str, value: str) -> str:
     return "" if value == SPECVERSION else f"must be {SPECVERSION!r}"
 
 
-def _source(value: object) -> str:
-    return _string(value) or ("" if is_uri_reference(str(value)) else "must be a URI reference")
+def _source(_: str, value: str) -> str:
+    return "" if is_uri_reference(value) else "must be a URI reference"
 
 
-def _dataschema(value: object) -> str:
-    return _string(value) or ("" if is_uri(str(value)) else "must be an absolute URI")
+def _dataschema(_: str, value: str) -> str:
+    return "" if is_uri(value) else "must be an absolute URI"
 
 
-def _time(value: object) -> str:
-    return _string(value) or ("" if is_timestamp(str(value)) else "must be an RFC 3339 timestamp with a time zone")
+def _time(_: str, value: str) -> str:
+    return "" if is_timestamp(value) else "must be an RFC 3339 timestamp with a time zone"
 
 
-def _datacontenttype(value: object) -> str:
-    if value == "application/json":
-        return ""
-    return _string(value) or ("" if _MEDIA_TYPE.fullmatch(str(value)) else "must be a media type")
+def _datacontenttype(_: str, value: str) -> str:
+    return "" if value == "application/json" or _MEDIA_TYPE.fullmatch(value) else "must be a media type"
 
 
-_RULES: Final[dict[str, Callable[[object], str]]] = {
+# What is special about the value of a core attribute, beyond being a non-empty string.
+_RULES: Final[dict[str, Callable[[str, str], str] | None]] = {
     "specversion": _specversion,
-    "id": _string,
-    "type": _string,
+    "id": None,
+    "type": None,
     "source": _source,
-    "subject": _string,
+    "subject": None,
     "time": _time,
     "dataschema": _dataschema,
     "datacontenttype": _datacontenttype,

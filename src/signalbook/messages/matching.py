@@ -57,8 +57,7 @@ def fit_all(candidates: Iterable[CompiledDefinition], subject: Subject) -> list[
 
 def violations(definition: CompiledDefinition, subject: Subject, context: Context) -> list[Finding]:
     """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
-    gate = _gate(definition, subject)
-    if gate is not None:
+    if definition.protocol and (gate := _gate(definition, subject)) is not None:
         return [gate]
     found: list[Finding] = []
     if subject.event is not None and definition.event_checks:
@@ -75,12 +74,11 @@ def violations(definition: CompiledDefinition, subject: Subject, context: Contex
 def _gate(definition: CompiledDefinition, subject: Subject) -> Finding | None:
     """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
     protocol = subject.message.protocol
-    if definition.protocol and definition.protocol != protocol:
-        at_rest = protocol == "" and definition.is_event and not subject.strict_delivery
-        if not at_rest:
-            text = f"the definition is for {definition.protocol}, the message came by {protocol or 'no protocol'}"
-            return Finding(path="protocol", rule="protocol", message=text)
-    return None
+    at_rest = protocol == "" and definition.is_event and not subject.strict_delivery
+    if at_rest or definition.protocol == protocol:
+        return None
+    text = f"the definition is for {definition.protocol}, the message came by {protocol or 'no protocol'}"
+    return Finding(path="protocol", rule="protocol", message=text)
 
 
 def explain(candidates: Iterable[CompiledDefinition], subject: Subject) -> Explanation:

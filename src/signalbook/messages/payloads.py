@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -31,8 +30,7 @@ class Unreadable(Exception):
         super().__init__(str(finding))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a schema says of a payload: the decoded data, or why there is none.
 
     ``data`` is ``UNSET`` where there is no schema to decode it by. With a ``reason`` it is the value that violates the
@@ -84,11 +82,12 @@ def _inflated(encoding: str, body: bytes) -> bytes:
 class Payload:
     """The payload of one message, decoded from JSON at most once however many definitions look at it."""
 
-    __slots__ = ("_event", "_message", "value")
+    __slots__ = ("_broken", "_event", "_message", "value")
 
     def __init__(self, message: Message, event: CloudEvent | None) -> None:
         self._message = message
         self._event = event
+        self._broken: Verdict | None = None
         self.value: JSON = UNSET if event is None else event.value
 
     def decode_json(self) -> None:
@@ -99,8 +98,9 @@ class Payload:
         if body:
             try:
                 self.value = parse_json(body)
-            except JSONError:
-                return
+            except JSONError as error:
+                finding = Finding(path="", rule="json", message=f"not JSON: {error}")
+                self._broken = Verdict(reason=Reason.DECODE_ERROR, findings=(finding,))
 
     def content_type_allows_json(self) -> bool:
         """Whether the content type is JSON, or not said."""
@@ -122,8 +122,10 @@ class Payload:
         use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
         if use.schema is None:
             return OPAQUE if use.reason is None else Verdict(reason=use.reason, findings=use.findings)
-        if self.value is not UNSET and use.of_values:
+        if use.of_values and self.value is not UNSET:
             return self._judge_value(use.schema)
+        if use.of_values and self._broken is not None:
+            return self._broken
         return self._judge_body(definition, use)
 
     def _judge_value(self, schema: Schema) -> Verdict:

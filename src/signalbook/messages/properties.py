@@ -99,7 +99,7 @@ def compile_property(declared: Property) -> Check | None:
         return None
     if declared.multiple:
         return _multiple(declared, check)
-    return _required(declared, check) if declared.required else _optional(declared.name, check)
+    return _single(declared, check)
 
 
 def _value_check(declared: Property) -> ValueCheck | None:
@@ -172,24 +172,16 @@ def _missing(name: str) -> Finding:
     return Finding(path=name, rule="required", message=f"{name} is required")
 
 
-def _required(declared: Property, check: ValueCheck | None) -> Check:
-    name, missing = declared.name, _missing(declared.name)
+def _single(declared: Property, check: ValueCheck | None) -> Check:
+    name, missing = declared.name, _missing(declared.name) if declared.required else None
 
-    def required(values: Values, context: Context) -> Finding | None:
+    def single(values: Values, context: Context) -> Finding | None:
         value = values.get(name)
         if value is None:
             return missing
         return None if check is None else check(value, context)
 
-    return required
-
-
-def _optional(name: str, check: ValueCheck | None) -> Check:
-    def optional(values: Values, context: Context) -> Finding | None:
-        value = values.get(name)
-        return None if value is None or check is None else check(value, context)
-
-    return optional
+    return single
 
 
 def _multiple(declared: Property, check: ValueCheck | None) -> Check:

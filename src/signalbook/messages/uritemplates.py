@@ -45,6 +45,9 @@ class Template:
         found = self.pattern.fullmatch(value)
         if found is None:
             return None
+        if len(self.names) == 1:
+            text = found[1]
+            return {self.names[0]: _decoded(text) if self.encoded and "%" in text else text}
         captured: dict[str, str] = {}
         for name, text in zip(self.names, found.groups(), strict=True):
             if self.encoded and "%" in text:

@@ -34,7 +34,11 @@ def decide(
     message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding, policy: Policy
 ) -> tuple[Outcome, ...]:
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
-    if len(fits) > 1 and policy.prefer_specific:
+    if len(fits) == 1:
+        verdict = _judge(fits[0].definition, payload, policy)
+        if verdict.reason is None:
+            return (_accept(message, subject, fits[0], verdict, binding, policy),)
+    elif policy.prefer_specific:
         fits = _most_specific(fits)
     judged = [(fit, _judge(fit.definition, payload, policy)) for fit in fits]
     passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is None]

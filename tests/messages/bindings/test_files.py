@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from signalbook.messages.bindings.files import BINDING
+from signalbook.messages.cloudevents import CloudEvent, Mode
+from signalbook.messages.eventformats import JSON
+from signalbook.messages.message import Message
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("application/cloudevents+json", Mode.STRUCTURED),
+        ("application/cloudevents-batch+json", Mode.BATCH),
+        ("application/json", Mode.NONE),
+    ],
+)
+def test_modes(content_type: str, expected: Mode) -> None:
+    """K-21"""
+    message = Message(content_type=content_type, body=b"{}")
+    assert BINDING.mode(message, BINDING.values(message)) is expected
+
+
+def test_events_are_written_as_lines() -> None:
+    """K-23"""
+    event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, value={"a": "\n"})
+    message = BINDING.encode(event, Mode.BINARY)
+    assert b"\n" not in (message.body or b"")
+    assert JSON.decode(message.body or b"").value == {"a": "\n"}

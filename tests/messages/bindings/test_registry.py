@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from signalbook.messages.bindings.registry import GROUP, BindingClash, collect, find_binding, protocols
+
+HTTP = "signalbook.messages.bindings.http:BINDING"
+
+
+def test_the_bindings_that_come_along() -> None:
+    assert {"", "HTTP"} <= set(protocols())
+    binding = find_binding("HTTP")
+    assert binding is not None
+    assert binding.protocol == "HTTP"
+    assert find_binding("SMTP") is None
+
+
+def test_two_bindings_for_one_protocol_clash() -> None:
+    points = [EntryPoint("http", HTTP, GROUP), EntryPoint("web", "signalbook.messages.bindings.http: BINDING", GROUP)]
+    with pytest.raises(BindingClash, match="'HTTP' is bound by both"):
+        collect(points)
+    assert list(collect([points[0], points[0]])) == ["HTTP"]

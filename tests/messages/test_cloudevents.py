@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.messages.cloudevents import CloudEvent, attribute_text, dedupe_key, invalid_attributes, validate
+
+SOUND: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"subject": "größe 5", "time": "2026-01-01T00:00:00.5+01:00", "datacontenttype": "text/plain; charset=utf-8"},
+        {"dataschema": "https://x.example/s", "ext1": "", "count": -5, "flag": False, "1": "digits only"},
+        {"subject": "\U0001f600"},
+    ],
+)
+def test_valid_events(more: dict[str, Any]) -> None:
+    """K-24"""
+    assert validate(CloudEvent(attributes={**SOUND, **more})) == []
+
+
+@pytest.mark.parametrize("name", ["specversion", "id", "source", "type"])
+def test_required_attributes(name: str) -> None:
+    """K-24"""
+    found = invalid_attributes({key: value for key, value in SOUND.items() if key != name})
+    assert [(finding.path, finding.rule) for finding in found] == [(name, "required")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("specversion", "0.3"),
+        ("specversion", 1.0),
+        ("id", ""),
+        ("id", 5),
+        ("source", "a b"),
+        ("source", ""),
+        ("type", ""),
+        ("type", "a\tb"),
+        ("subject", ""),
+        ("subject", "\x9f"),
+        ("subject", "\ufffe"),
+        ("subject", "\U0001ffff"),
+        ("subject", "\ud800"),
+        ("time", "2026-01-01"),
+        ("time", "2026-01-01T00:00:00"),
+        ("dataschema", "/relative"),
+        ("datacontenttype", "json"),
+        ("datacontenttype", "a/b\n"),
+        ("my-ext", "x"),
+        ("myExt", "x"),
+        ("data", "x"),
+        ("", "x"),
+        ("ext", 2**31),
+        ("ext", 1.5),
+        ("ext", []),
+        ("ext", "a\x00"),
+        ("my-ext", 5),
+    ],
+)
+def test_invalid_attributes(name: str, value: object) -> None:
+    """K-24"""
+    found = invalid_attributes({**SOUND, name: value})
+    assert [(finding.path, finding.rule) for finding in found] == [(name, "cloudevents")]
+
+
+def test_every_fault_is_told() -> None:
+    found = invalid_attributes({"id": "", "time": "x", "a_b": "y"})
+    assert {finding.path for finding in found} == {"specversion", "source", "type", "id", "time", "a_b"}
+
+
+def test_copies_of_an_event_have_one_key() -> None:
+    """K-25"""
+    assert dedupe_key(CloudEvent(attributes={**SOUND, "time": "x"})) == ("/s", "1")
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, "true"), (False, "false"), (-5, "-5"), ("x", "x")])
+def test_canonical_strings(value: str | int | bool, expected: str) -> None:
+    """K-19"""
+    assert attribute_text(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("event", "content_type", "payload"),
+    [
+        (CloudEvent(attributes=SOUND), "", None),
+        (CloudEvent(attributes=SOUND, value=None), "application/json", b"null"),
+        (CloudEvent(attributes=SOUND, value={"a": 1}), "application/json", b'{"a":1}'),
+        (CloudEvent(attributes=SOUND, body=b"x"), "", b"x"),
+        (CloudEvent(attributes={**SOUND, "datacontenttype": "a/b"}, body=b""), "a/b", b""),
+    ],
+)
+def test_data_and_its_type(event: CloudEvent, content_type: str, payload: bytes | None) -> None:
+    """K-22, K-23: JSON data without datacontenttype is application/json, bytes without it are of no known type."""
+    assert (event.content_type, event.payload(), event.has_data) == (content_type, payload, payload is not None)

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages.cloudevents import JSON_FORMAT, CloudEvent
+from signalbook.messages.eventformats import JSON, EventError, find_format
+from signalbook.values import MAX_DEPTH
+
+HEAD = '"specversion":"1.0","id":"1","source":"/s","type":"t"'
+
+
+def decode(more: str = "") -> CloudEvent:
+    return JSON.decode(f"{{{HEAD}{more}}}".encode())
+
+
+def failure(body: bytes) -> tuple[str, str]:
+    with pytest.raises(EventError) as caught:
+        JSON.decode(body)
+    return caught.value.reason.value, caught.value.findings[0].path
+
+
+@pytest.mark.parametrize(
+    ("more", "value", "body"),
+    [
+        ("", msgspec.UNSET, None),
+        (',"data":null', None, None),
+        (',"data":{"a":[1]}', {"a": [1]}, None),
+        (',"data":"text"', "text", None),
+        (',"datacontenttype":"application/vnd.x+json","data":"text"', "text", None),
+        (',"datacontenttype":"text/plain","data":"text é"', msgspec.UNSET, "text é".encode()),
+        (',"datacontenttype":"text/plain","data":null', msgspec.UNSET, None),
+        (',"data_base64":"AQI="', msgspec.UNSET, b"\x01\x02"),
+        (',"data_base64":null,"data":5', 5, None),
+        (',"datacontenttype":"application/json","data_base64":"e30="', msgspec.UNSET, b"{}"),
+    ],
+)
+def test_data(more: str, value: object, body: bytes | None) -> None:
+    """K-22"""
+    event = decode(more)
+    assert (event.value, event.body) == (value, body)
+
+
+def test_a_null_attribute_is_unset() -> None:
+    """K-22"""
+    assert "subject" not in decode(',"subject":null').attributes
+    assert decode(',"ext":5,"flag":true').attributes["ext"] == 5
+
+
+def test_data_is_handed_on_as_it_was_written() -> None:
+    assert decode(',"data": {"b": 1.50, "a":1}').payload() == b'{"b": 1.50, "a":1}'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"", ("decode_error", "")),
+        (b"{", ("decode_error", "")),
+        (b'{"id": "\xff"}', ("decode_error", "")),
+        (b"[]", ("invalid_cloudevent", "")),
+        (b"null", ("invalid_cloudevent", "")),
+        (f"{{{HEAD}".encode() + b',"data":1,"data_base64":"AQI="}', ("invalid_cloudevent", "data")),
+        (f"{{{HEAD}".encode() + b',"data_base64":"%"}', ("invalid_cloudevent", "data_base64")),
+        (f"{{{HEAD}".encode() + b',"data_base64":5}', ("invalid_cloudevent", "data_base64")),
+        (f"{{{HEAD}".encode() + b',"datacontenttype":"a/b","data":{}}', ("invalid_cloudevent", "data")),
+        (b'{"specversion":"1.0","id":"1","source":"/s"}', ("invalid_cloudevent", "type")),
+    ],
+)
+def test_bytes_that_are_no_event(body: bytes, expected: tuple[str, str]) -> None:
+    """K-22, K-24, K-44"""
+    assert failure(body) == expected
+
+
+def test_data_may_be_as_deep_as_a_document_and_no_deeper() -> None:
+    deepest = "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    assert decode(f',"data":{deepest}').has_data
+    assert failure(f'{{{HEAD},"data":[{deepest}]}}'.encode()) == ("decode_error", "")
+    assert failure(b"[" * 100_000) == ("decode_error", "")
+
+
+@pytest.mark.parametrize(("body", "expected"), [(b"[]", []), (b'[{"a": 1} , 5]', [b'{"a": 1}', b"5"])])
+def test_a_batch_comes_apart_into_what_was_written(body: bytes, expected: list[bytes]) -> None:
+    """K-22: a batch may be empty."""
+    assert JSON.split(body) == expected
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[1", b"[1]x"])
+def test_what_is_no_batch(body: bytes) -> None:
+    """K-22"""
+    with pytest.raises(EventError, match="not a JSON array"):
+        JSON.split(body)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/cloudevents+json; charset=utf-8", "APPLICATION/CloudEvents+JSON"]
+)
+def test_formats_are_found_by_media_type(content_type: str) -> None:
+    """K-21"""
+    assert find_format(content_type) is JSON
+
+
+@pytest.mark.parametrize("content_type", ["application/cloudevents+avro", "application/cloudevents"])
+def test_a_format_nothing_reads(content_type: str) -> None:
+    """K-21"""
+    with pytest.raises(EventError) as caught:
+        find_format(content_type)
+    assert caught.value.reason == "unsupported_format"
+
+
+ATTRIBUTES = st.dictionaries(
+    st.from_regex("x[a-z0-9]{1,8}", fullmatch=True),
+    st.one_of(st.text("abcé 1", max_size=5), st.booleans(), st.integers(-(2**31), 2**31 - 1)),
+    max_size=3,
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(ATTRIBUTES, VALUES)
+def test_json_data_survives_encoding(attributes: dict[str, str | int | bool], value: object) -> None:
+    """K-23"""
+    head: dict[str, str | int | bool] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **attributes}
+    again = find_format(JSON_FORMAT).decode(JSON.encode(CloudEvent(attributes=head, value=value)))
+    assert (dict(again.attributes), again.value) == (head, value)
+
+
+@given(st.binary(max_size=20), st.sampled_from(["", "text/plain", "application/json", "application/avro"]))
+def test_bytes_survive_encoding(body: bytes, content_type: str) -> None:
+    """K-23"""
+    head: dict[str, str | int | bool] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+    if content_type:
+        head["datacontenttype"] = content_type
+    again = JSON.decode(JSON.encode(CloudEvent(attributes=head, body=body)))
+    assert again.payload() == body or msgspec.json.decode(again.payload() or b"") == msgspec.json.decode(body)

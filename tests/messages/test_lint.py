@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.messages.lint import lint, lint_member, lint_together
+
+EVENT = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}}
+
+
+def event(**metadata: Any) -> dict[str, Any]:
+    return {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        pytest.param({}, set(), id="F-49-payload-only"),
+        pytest.param({"envelope": "CloudEvents/1.0"}, {("envelopemetadata", "warning")}, id="F-9-envelope"),
+        pytest.param({"protocol": "HTTP"}, {("protocoloptions", "warning")}, id="F-9-protocol"),
+        pytest.param({"envelope": ""}, {("envelope", "error")}, id="F-5"),
+        pytest.param({"envelopemetadata": {"id": {}}}, {("envelopemetadata", "warning")}, id="no-envelope"),
+        pytest.param({"protocol": "SMTP", "protocoloptions": {}}, {("protocol", "warning")}, id="F-6-unknown"),
+        pytest.param({**EVENT, "dataschema": {}, "dataschemauri": "/s", "dataschemaformat": "A/1"},
+                     {("dataschema", "error")}, id="F-11-exclusive"),
+        pytest.param({**EVENT, "dataschema": {}}, {("dataschemaformat", "error")}, id="F-11-format"),
+        pytest.param({**EVENT, "dataschemaformat": "Avro"}, {("dataschemaformat", "warning")}, id="F-10"),
+        pytest.param({**EVENT, "dataschemaxid": "/a/b", "dataschemauri": "http://x/c", "dataschemaformat": "A/1"},
+                     {("dataschemaxid", "error")}, id="F-13"),
+        pytest.param({**event(datacontenttype={"value": "a/b"}), "datacontenttype": "a/c"},
+                     {("datacontenttype", "error")}, id="F-14"),
+        pytest.param({**event(datacontenttype={"value": "a/b"}), "datacontenttype": "application/cloudevents+json"},
+                     set(), id="F-14-structured"),
+        pytest.param({**event(dataschema={"value": "/a"}), "dataschemauri": "/b", "dataschemaformat": "A/1"},
+                     {("envelopemetadata.dataschema", "error")}, id="F-32"),
+        pytest.param(event(source={"type": "uritemplate", "value": "{+x}"}),
+                     {("envelopemetadata.source.value", "error")}, id="F-26"),
+        pytest.param(event(source={"value": "{a}{b}"}),
+                     {("envelopemetadata.source.value", "warning")}, id="K-13-adjacent"),
+        pytest.param(event(x={"type": "float"}), {("envelopemetadata.x.type", "error")}, id="F-24"),
+        pytest.param(event(x={"type": "integer", "value": "x"}), {("envelopemetadata.x.value", "error")}, id="F-23"),
+        pytest.param(event(my_x={}), {("envelopemetadata.my_x", "error")}, id="F-30"),
+        pytest.param(event(x="text"), {("envelopemetadata.x", "error")}, id="F-23-object"),
+        pytest.param(event(specversion={"value": "0.3"}), {("envelopemetadata.specversion", "error")}, id="F-31-spec"),
+        pytest.param(event(type={"value": "t", "required": False}),
+                     {("envelopemetadata.type.required", "error")}, id="F-31-required"),
+        pytest.param(event(id={"value": "1"}), {("envelopemetadata.id.value", "warning")}, id="F-31-id"),
+        pytest.param(event(time={"type": "timestamp", "value": "2026-01-01T00:00:00Z"}),
+                     {("envelopemetadata.time.value", "warning")}, id="F-31-time"),
+        pytest.param(event(time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"}), set(), id="F-25"),
+        pytest.param({**EVENT, "envelopeoptions": {"mode": "Binary"}}, {("envelopeoptions.mode", "error")}, id="F-34"),
+        pytest.param({**EVENT, "envelopeoptions": {"mode": "binary", "format": "a/b"}},
+                     {("envelopeoptions.format", "error")}, id="F-34-format"),
+        pytest.param({"protocol": "HTTP", "protocoloptions": {"method": "GET", "status": "200"}},
+                     {("protocoloptions.status", "error")}, id="F.7"),
+    ],
+)  # fmt: skip
+def test_what_is_found(definition: dict[str, Any], expected: set[tuple[str, str]]) -> None:
+    """K-13"""
+    assert {(finding.path, finding.severity) for finding in lint(definition)} == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "definition", "expected"),
+    [
+        ({}, {"protocol": "HTTP"}, []),
+        ({"envelope": "CloudEvents/1.0"}, {"envelope": "cloudevents/1.0"}, []),
+        ({"envelope": "CloudEvents/1.0"}, {}, ["envelope"]),
+        ({"protocol": "HTTP"}, {"protocol": "KAFKA"}, ["protocol"]),
+        ({"protocol": "HTTP"}, {"protocol": "HTTP/1.1"}, []),
+    ],
+)
+def test_members_have_what_their_group_states(
+    group: dict[str, Any], definition: dict[str, Any], expected: list[str]
+) -> None:
+    """F-7, F-8"""
+    assert [finding.path for finding in lint_member(group, definition)] == expected
+
+
+def test_equal_types_are_doubtful() -> None:
+    """K-13"""
+    found = lint_together({
+        "/a": event(type={"value": "t"}), "/b": event(type={"value": "t"}), "/c": event(type={"value": "u"}),
+        "/d": {**event(type={"value": "t"}), "protocol": "HTTP"},
+    })  # fmt: skip
+    assert {xid: [finding.rule for finding in findings] for xid, findings in found.items()} == {
+        "/a": ["duplicate_type"],
+        "/b": ["duplicate_type"],
+    }

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.messages.reasons import Reason
+from signalbook.messages.schemas import SchemaDocument, SchemaShelf
+
+S = "/schemagroups/g/schemas/s"
+FORMAT = "JsonSchema/draft-07"
+TEXT: dict[str, Any] = {"type": "string", "definitions": {"n": {"type": "integer"}}}
+
+
+def document(content: bytes, xid: str, format: str = FORMAT) -> SchemaDocument:
+    return SchemaDocument(content=content, format=format, xid=xid)
+
+
+def shelf() -> SchemaShelf:
+    found = {
+        S: document(b'{"type": "string", "definitions": {"n": {"type": "integer"}}}', f"{S}/versions/2"),
+        f"{S}/versions/1": document(b'{"type": "null"}', f"{S}/versions/1"),
+        "/schemagroups/g/schemas/broken": document(b'{"type": 5}', "/schemagroups/g/schemas/broken/versions/1"),
+        "/schemagroups/g/schemas/strange": document(b"x", "/schemagroups/g/schemas/strange/versions/1", "Own/1"),
+    }
+    return SchemaShelf(found.get)
+
+
+@pytest.mark.parametrize(
+    ("definition", "good", "bad"),
+    [
+        ({"dataschema": {"type": "boolean"}, "dataschemaxid": S}, True, "x"),  # inline first
+        ({"dataschema": '{"type": "boolean"}'}, True, "x"),
+        ({"dataschemaxid": S, "dataschemauri": "/nowhere"}, "x", True),  # then the xid
+        ({"dataschemauri": S}, "x", True),
+        ({"dataschemauri": f"{S}/versions/1"}, None, "x"),
+        ({"dataschemauri": f"{S}#/definitions/n"}, 5, "x"),
+        ({"dataschemauri": f"{S}:definitions/n"}, 5, "x"),
+    ],
+)
+def test_where_a_schema_comes_from(definition: dict[str, Any], good: Any, bad: Any) -> None:
+    """K-39, G-15, G-17"""
+    use = shelf().of_definition({"dataschemaformat": FORMAT, **definition})
+    assert use.schema is not None
+    assert use.schema.validate(good) == []
+    assert use.schema.validate(bad) != []
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("/schemagroups/g/schemas/none", Reason.SCHEMA_NOT_FOUND),
+        ("https://elsewhere.example/s.json", Reason.SCHEMA_NOT_FOUND),
+        ("/schemagroups/g/schemas/broken", Reason.CONTRACT_UNAVAILABLE),
+        ("/schemagroups/g/schemas/strange", Reason.UNSUPPORTED_FORMAT),
+        (f"{S}#/definitions/none", Reason.CONTRACT_UNAVAILABLE),
+    ],
+)
+def test_schemas_that_cannot_be_used(uri: str, reason: Reason) -> None:
+    """K-39, K-44"""
+    use = shelf().of_definition({"dataschemaformat": FORMAT, "dataschemauri": uri})
+    assert (use.schema, use.reason) == (None, reason)
+    assert use.findings
+
+
+def test_no_schema_is_no_fault() -> None:
+    """K-42"""
+    use = shelf().of_definition({})
+    assert (use.schema, use.reason) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("dataschema", "good"),
+    [
+        (f"https://r.example{S}/versions/1", None),  # the writer's version
+        (f"https://r.example{S}", "x"),
+        ("https://r.example/other/versions/1", "x"),  # not the definition's schema: never followed
+    ],
+)
+def test_the_writers_version(dataschema: str, good: Any) -> None:
+    """K-39"""
+    found = shelf()
+    use = found.of_writer(found.of_definition({"dataschemauri": S}), dataschema)
+    assert use.schema is not None
+    assert use.schema.validate(good) == []
+
+
+def test_a_writers_version_that_is_not_there() -> None:
+    """K-39, K-44"""
+    found = shelf()
+    use = found.of_writer(found.of_definition({"dataschemauri": S}), f"https://r.example{S}/versions/9")
+    assert use.reason is Reason.SCHEMA_NOT_FOUND
+
+
+def test_a_schema_is_parsed_once() -> None:
+    found = shelf()
+    first = found.of_definition({"dataschemauri": S})
+    assert found.of_definition({"dataschemauri": f"#{S}"}) is first

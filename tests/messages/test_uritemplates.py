@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages.uritemplates import MAX_TEMPLATE, TemplateError, is_template, parse_template, unify
+
+NAMES = st.text("abcXYZ019_", min_size=1, max_size=4)
+VALUES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("/depots/{depot}", "/depots/7", {"depot": "7"}),
+        ("{tenant}/{device}", "a/b", {"tenant": "a", "device": "b"}),
+        ("{x}", "any/thing at all", {"x": "any/thing at all"}),  # K-16: exactly one placeholder
+        ("a{x}b", "aXXb", {"x": "XX"}),
+        ("{a}-{b}", "1-2-3", {"a": "1", "b": "2-3"}),
+        ("/v/{x}/v/{x}", "/v/1/v/1", {"x": "1"}),  # F-27 within one template
+        ("plain", "plain", {}),
+        ("é{x}", "é1", {"x": "1"}),
+    ],
+)
+def test_a_template_captures_what_its_placeholders_stand_for(text: str, value: str, expected: dict[str, str]) -> None:
+    """K-15, K-16, F-26"""
+    assert parse_template(text).match(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("/depots/{depot}", "/depots/7/8"),  # no placeholder spans a slash
+        ("/depots/{depot}", "/depots/"),  # nor stands for nothing
+        ("/depots/{depot}", "/Depots/7"),  # literals are case-sensitive
+        ("/depots/{depot}", "x/depots/7"),
+        ("/v/{x}/v/{x}", "/v/1/v/2"),
+        ("{x}", ""),
+        ("a.c", "abc"),
+    ],
+)
+def test_a_template_refuses_the_rest(text: str, value: str) -> None:
+    """K-16"""
+    assert parse_template(text).match(value) is None
+
+
+@pytest.mark.parametrize("text", ["{+x}", "{a,b}", "{x*}", "{x:3}", "{a-b}", "{", "}", "{}", "{a}{", "a}b{c}", "{é}"])
+def test_only_level_1_is_accepted(text: str) -> None:
+    """F-26"""
+    with pytest.raises(TemplateError, match="level 1"):
+        parse_template(text)
+
+
+def test_a_template_has_a_bounded_length() -> None:
+    with pytest.raises(TemplateError, match="longer"):
+        parse_template("x" * (MAX_TEMPLATE + 1))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("{a}", True), ("x{a-b}", False), ("", False), ("{a-b}{c}", True)])
+def test_a_text_with_a_well_formed_placeholder_is_a_template(text: str, expected: bool) -> None:
+    """F-28"""
+    assert is_template(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("encoded", "value", "expected"),
+    [(True, "a%20b", "a b"), (True, "a%FFb", "a%FFb"), (False, "a%20b", "a%20b"), (True, "a%2520b", "a%20b")],
+)
+def test_values_in_uris_are_decoded_once(encoded: bool, value: str, expected: str) -> None:
+    """K-16"""
+    assert parse_template("/x/{v}/y", encoded=encoded).match(f"/x/{value}/y") == {"v": expected}
+
+
+@pytest.mark.parametrize("separator", ["/", "."])
+def test_the_separator_bounds_placeholders(separator: str) -> None:
+    """K-16: "." in NATS subjects"""
+    template = parse_template("a{x}", separator=separator)
+    assert template.match(f"ab{separator}c") is None
+
+
+def test_expansion_encodes_all_but_unreserved_characters() -> None:
+    """K-17, K-18"""
+    assert parse_template("/t/{x}").expand({"x": "a/b +#é~"}) == "/t/a%2Fb%20%2B%23%C3%A9~"
+
+
+@pytest.mark.parametrize("context", [{}, {"x": ""}])
+def test_expansion_needs_every_value(context: dict[str, str]) -> None:
+    """K-18"""
+    with pytest.raises(TemplateError, match="{x}"):
+        parse_template("/t/{x}").expand(context)
+
+
+@given(st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=5))
+def test_what_was_expanded_is_read_back(pairs: list[tuple[str, str]]) -> None:
+    """K-16, K-18, K-55: a slash never comes out of a value, so it separates them."""
+    context = dict(pairs)
+    template = parse_template("/" + "/".join(f"{{{name}}}" for name in context))
+    assert template.match(template.expand(context)) == context
+
+
+@given(st.text("ab/{}x%", max_size=30), st.text("ab/{}x%", max_size=60))
+def test_any_text_is_a_template_or_an_error(text: str, value: str) -> None:
+    try:
+        template = parse_template(text)
+    except TemplateError:
+        return
+    captured = template.match(value)
+    assert captured is None or set(captured) == set(template.names)
+
+
+def test_hostile_values_do_not_make_matching_search() -> None:
+    """Thirty placeholders, a value that nearly fits: exponential if groups were not atomic."""
+    template = parse_template("".join(f"{{p{i}}}a" for i in range(30)) + "!")
+    assert template.match("a" * 5000) is None
+
+
+def test_unify_names_the_placeholder_in_conflict() -> None:
+    """F-27"""
+    context = {"a": "1"}
+    assert unify(context, {"b": "2"}) is None
+    assert unify(context, {"a": "3"}) == "a"
+    assert context == {"a": "1", "b": "2"}
