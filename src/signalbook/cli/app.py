@@ -9,11 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from signalbook import __version__
-from signalbook.cli import export, serve, upload
+from signalbook.cli import demo, export, pipeline, serve, upload
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
 
 _INTERRUPTED: Final = 130
+_PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 
 app: Final = typer.Typer(
     name="signalbook",
@@ -51,6 +52,8 @@ def _common(
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("import", help=upload.HELP)(upload.run)
 app.command("export", help=export.HELP)(export.run)
+app.add_typer(pipeline.app, name="pipeline")
+app.command("demo", help=demo.HELP)(demo.run)
 
 
 def main() -> None:
@@ -70,6 +73,8 @@ def _words(error: Exception) -> str:
     """What to tell a person: what went wrong, where, what to do."""
     if isinstance(error, SignalbookError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PIPELINE:
+        return f"this command needs {error.name}: pip install 'signalbook[pipeline]'"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

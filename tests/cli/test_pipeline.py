@@ -1,0 +1,68 @@
+"""``signalbook pipeline run``: what it prints, and what it says to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from signalbook.cli.pipeline import TableFormat
+from signalbook.pipeline import journal
+
+from .conftest import Cli
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
+ORDERS = ("--registry", EXAMPLE / "orders.xreg.yaml", "--input", EXAMPLE / "events.jsonl", "--master", "local[1]")
+
+
+def test_the_choices_are_the_pipelines() -> None:
+    assert {choice.value for choice in TableFormat} == set(get_args(journal.TableFormat))
+
+
+def test_one_json_object(cli: Cli) -> None:
+    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", "--table-format", "parquet", "--batch-id", "b", "--json")
+    assert ran.code == 0, ran.err
+    result = json.loads(ran.out)
+    assert (result["read"], result["landed"], result["dead_lettered"], result["dropped"]) == (5, 3, 2, 0)
+    assert result["by_message"]["/messagegroups/shop.orders/messages/shop.order.placed"] == {"landed": 2, "rejected": 1}
+    assert result["reasons"] == {"no_match": 1, "schema_violation": 1}
+    assert result["seconds"] > 0
+    assert result["events_per_second"] > 0
+
+
+def test_a_summary_for_people(cli: Cli) -> None:
+    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", "--group", "/messagegroups/shop.orders")
+    assert ran.code == 0, ran.err
+    assert "5 read = 3 landed + 2 dead letters + 0 dropped" in ran.out
+    assert "schema_violation" in ran.out
+    assert Path("lake/catalog.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("registry", "given", "message"),
+    [
+        ("gone.yaml", "in.jsonl", "gone.yaml"),
+        ("empty", "in.jsonl", "empty"),
+        ("broken.json", "in.jsonl", "broken.json"),
+        ("http://127.0.0.1:9", "in.jsonl", "cannot reach the server at http://127.0.0.1:9"),
+        (str(EXAMPLE / "orders.xreg.yaml"), "gone.jsonl", "the input gone.jsonl is not there"),
+    ],
+)
+def test_bad_input(cli: Cli, registry: str, given: str, message: str) -> None:
+    Path("empty").mkdir()
+    Path("broken.json").write_text("{", encoding="utf-8")
+    Path("in.jsonl").write_text("", encoding="utf-8")
+    ran = cli("pipeline", "run", "--registry", registry, "--input", given, "--output", "lake")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: ")
+    assert message in ran.err
+    assert list(Path().rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize(("option", "code"), [("--input-format", 1), ("--table-format", 2)])
+def test_an_unknown_choice(cli: Cli, option: str, code: int) -> None:
+    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", option, "nonsense")
+    assert (ran.code, ran.out) == (code, "")
+    assert "nonsense" in ran.err

@@ -1,0 +1,172 @@
+"""The documentation against the code: nothing missing, nothing that does not work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import httpx
+import pytest
+
+from signalbook import __version__, settings
+from signalbook.cli.app import app
+from signalbook.cli.pipeline import TableFormat
+from signalbook.pipeline.sources import registry as sources
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+SOURCE = ROOT / "src" / "signalbook"
+BIN = Path(sys.executable).parent
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text("README.md").split()) < 600
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("field", fields(settings.Settings), ids=lambda field: str(field.name))
+def test_every_setting_has_its_row(field: object) -> None:
+    name = str(getattr(field, "name", ""))
+    default = getattr(settings.Settings(), name)
+    shown = f"`{default}`" if default != "" else ""
+    names = f"| `{name}` | `--{name.replace('_', '-')}` | `SIGNALBOOK_{name.upper()}`"
+    row = f"{names} | {shown} | {settings.help_for(name)} |"
+    assert row in text("docs/settings.md").splitlines()
+
+
+def test_no_setting_is_there_that_is_none() -> None:
+    assert re.findall(r"^\| `(\w+)`", text("docs/settings.md"), re.MULTILINE) == list(settings.names())
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command with its options."""
+    import typer.main
+
+    tree = typer.main.get_command(app)
+    pending = [("signalbook", tree)]
+    while pending:
+        name, command = pending.pop()
+        members = getattr(command, "commands", {})
+        pending += [(f"{name} {member}", below) for member, below in members.items()]
+        if not members:
+            yield name, [option for parameter in command.params for option in parameter.opts if option.startswith("-")]
+
+
+@pytest.mark.parametrize(("command", "options"), list(commands()))
+def test_every_command_and_option_is_explained(command: str, options: list[str]) -> None:
+    section = text("docs/cli.md").partition(f"\n## {command}\n")[2].partition("\n## ")[0]
+    assert section, f"docs/cli.md has no section {command}"
+    for option in options:
+        if option not in ("--help", "-h"):
+            assert option in section, f"{command} {option}"
+
+
+def test_every_choice_is_explained() -> None:
+    for choice in (*sources.names(), *TableFormat):
+        assert f"`{choice}`" in text("docs/cli.md")
+
+
+def test_every_room_has_a_word() -> None:
+    house = text("docs/concepts.md").partition("## The house")[2]
+    rooms = {
+        path.name + "/" * path.is_dir() for path in SOURCE.iterdir() if not path.name.startswith(("_", "py.typed"))
+    }
+    assert [room for room in sorted(rooms) if f"`{room}`" not in house] == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    index = text("docs/decisions/README.md")
+    for page in sorted((DOCS / "decisions").glob("0*.md")):
+        number, _, title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ").partition(" ")
+        assert f"- {number} [{title}]({page.name})" in index
+
+
+def test_every_dependency_has_its_reason() -> None:
+    reasons = "\n".join(page.read_text(encoding="utf-8").lower() for page in (DOCS / "decisions").glob("*.md"))
+    project = text("pyproject.toml").partition("[project.optional-dependencies]")
+    wanted = project[0].partition("dependencies = [")[2] + project[2].partition("dev = [")[0]
+    names = re.findall(r'^\s*"([a-z0-9_-]+)', wanted, re.MULTILINE)
+    assert len(names) > 10
+    assert [name for name in names if name not in reasons] == []
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## {__version__}" in text("CHANGELOG.md")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the examples, as someone has who installed the package."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    return tmp_path
+
+
+@pytest.fixture
+def url(place: Path) -> Iterator[str]:
+    """A registry in that folder."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(BIN / "signalbook"), "serve", "--port", str(port)]
+    server = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL)
+    while True:
+        assert server.poll() is None
+        try:
+            httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=10)
+            break
+        except httpx.TransportError:
+            time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    server.terminate()
+    server.wait(30)
+
+
+def blocks(page: str, language: str, url: str) -> list[str]:
+    found: list[str] = re.findall(rf"^```{language}\n(.*?)^```", text(page), re.MULTILINE | re.DOTALL)
+    return [block.replace("http://127.0.0.1:8080", url) for block in found]
+
+
+def run(command: list[str], place: Path) -> str:
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    ran = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, f"{command[-1]}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout
+
+
+def test_the_quickstart_works(place: Path, url: str) -> None:
+    shell = [run(["bash", "-ec", block], place) for block in blocks("docs/quickstart.md", "sh", url)]
+    assert "A customer placed an order." in shell[1]
+    assert "5 read = 3 landed + 2 dead letters + 0 dropped" in shell[2]
+    (shown,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/quickstart.md", "python", url)]
+    placed, dead = shown.splitlines()
+    assert "'order': 'A-1001', 'total': 59.8, 'items': [{" in placed
+    assert "total" in dead
+
+
+def test_the_clients_page_works(place: Path, url: str) -> None:
+    (shown,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/client.md", "python", url)]
+    assert shown.splitlines() == [
+        "1",
+        'b\'{"type": "object"}\'',
+        "order 1",
+        "not_found /schemagroups/shop/schemas/gone",
+    ]
