@@ -26,8 +26,8 @@ TYPE = {"type": {"value": "t"}}
             id="F-38b",
         ),
         pytest.param(
-            {"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True, "type": "boolean"}}},
-            {"envelopemetadata": {"ext": {"value": "5", "type": "integer"}, "flag": {"value": "true", "type": "boolean"}}},
+            {"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True}}},
+            {"envelopemetadata": {"ext": {"value": "5", "type": "integer"}, "flag": {"value": "true"}}},
             id="F-41",
         ),
         pytest.param(

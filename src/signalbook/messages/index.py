@@ -175,10 +175,11 @@ class _PayloadIndex:
         value = payload.get(self._name)
         named = () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
         found = (*named, *self._rest)
-        return tuple(d for d in found if _allows(d, payload)) if len(found) > 1 else found
+        return tuple(d for d in found if allows(d, payload)) if len(found) > 1 else found
 
 
-def _allows(definition: CompiledDefinition, payload: Mapping[str, JSON]) -> bool:
+def allows(definition: CompiledDefinition, payload: Mapping[str, JSON]) -> bool:
+    """Whether the payload has every constant that the definition's schema demands at its top level."""
     return all(
         name in payload and not isinstance(payload[name], (dict, list)) and payload[name] in allowed
         for name, allowed in definition.constants.items()

@@ -61,6 +61,9 @@ def _legacy(definition: JSONObject, findings: list[Finding]) -> None:
     identifier = definition.get("id")
     if isinstance(identifier, str) and "messageid" not in definition:
         _rename(definition, "id", "messageid", findings)
+    uri = definition.get("dataschemauri")
+    if isinstance(uri, str):
+        definition["dataschemauri"] = uri.replace("/schemaGroups/", "/schemagroups/")
 
 
 def _rename(definition: JSONObject, old: str, new: str, findings: list[Finding]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.index import allows
 from signalbook.messages.mapping import MappingError, to_cloudevent
 from signalbook.messages.matching import Fit, Subject, attributed
 from signalbook.messages.message import Message
@@ -45,7 +46,7 @@ def decide(
     if not passed and policy.on_schema_violation == "tag":
         passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is Reason.SCHEMA_VIOLATION][:1]
     if not passed:
-        return (_turned_down(message, judged),)
+        return (_turned_down(message, _singled_out(judged, payload)),)
     if len(passed) > 1:
         passed = _chosen(passed, policy)
     if len(passed) > 1 and policy.on_ambiguous != "all":
@@ -72,6 +73,14 @@ def _chosen(passed: list[tuple[Fit, Verdict]], policy: Policy) -> list[tuple[Fit
         return passed
     best = _most_specific([fit for fit, _ in passed])
     return [pair for pair in passed if pair[0] in best]
+
+
+def _singled_out(judged: Sequence[tuple[Fit, Verdict]], payload: Payload) -> Sequence[tuple[Fit, Verdict]]:
+    """The definitions whose constants the payload has, if there are any: it was meant for one of these (K-28, K-30)."""
+    value = payload.value
+    if len(judged) == 1 or not isinstance(value, dict):
+        return judged
+    return [pair for pair in judged if pair[0].definition.constants and allows(pair[0].definition, value)] or judged
 
 
 def _turned_down(message: Message, judged: Sequence[tuple[Fit, Verdict]]) -> Rejected:

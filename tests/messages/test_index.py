@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from signalbook.messages import CompiledDefinition, Contract
+from signalbook.messages.index import MAX_TRIED, Bucket, Index
+
+ContractOf = Callable[..., Contract]
+
+
+def events(**attributes: str) -> dict[str, Any]:
+    return {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {name: {"value": value} for name, value in attributes.items()},
+    }
+
+
+def requests(*headers: tuple[str, str], required: bool = True, **options: Any) -> dict[str, Any]:
+    items = [{"name": name, "value": value, "required": required} for name, value in headers]
+    return {"protocol": "HTTP", "protocoloptions": {"headers": items, **options}}
+
+
+def found(index: Index, values: dict[str, Any]) -> list[str]:
+    return [d.message_id for leaf in index.leaves(values) for d in leaf.definitions]
+
+
+def over_events(contract: Contract) -> Index:
+    assert contract.events is not None
+    return contract.events
+
+
+def over_options(contract: Contract) -> Index:
+    return Index((definition, definition.protocol_keys) for definition in contract.definitions.values())
+
+
+@pytest.mark.parametrize("count", [50, 5000])
+def test_a_type_leads_to_its_definition_alone(contract_of: ContractOf, count: int) -> None:
+    """K-14, K-32: one look into one table, however many definitions there are."""
+    contract = contract_of({f"m{i}": events(type=f"t{i}", source="/s/{x}") for i in range(count)})
+    assert found(over_events(contract), {"type": "t7", "source": "/s/1"}) == ["m7"]
+    assert over_events(contract).leaves({"type": "other"}) == []
+
+
+def test_many_definitions_of_one_type_are_told_apart_by_the_rest(contract_of: ContractOf) -> None:
+    """K-14"""
+    contract = contract_of({f"m{i}": events(type="t", source=f"/s/{i}") for i in range(1000)})
+    assert found(over_events(contract), {"type": "t", "source": "/s/42"}) == ["m42"]
+    assert len(over_events(contract).wider({"type": "t", "source": "/none"})) <= 20
+
+
+def test_templates_tell_definitions_apart(contract_of: ContractOf) -> None:
+    """K-14"""
+    contract = contract_of({f"m{i}": events(source=f"/plant/{{line}}/sensor-{i}") for i in range(1000)})
+    assert found(over_events(contract), {"type": "x", "source": "/plant/7/sensor-42"}) == ["m42"]
+
+
+def test_the_most_telling_header_is_the_key(contract_of: ContractOf) -> None:
+    """K-14: the method says little, a header that few share says most."""
+    contract = contract_of({
+        f"m{i}": requests(("X-Vendor", "acme"), ("X-Event", f"e{i}"), method="POST", path="/hooks") for i in range(100)
+    })  # fmt: skip
+    index = over_options(contract)
+    values = {"method": "POST", "path": "/hooks", "headers.x-vendor": ("acme",), "headers.x-event": ("e7",)}
+    assert list(index.tables) == ["headers.x-event"]
+    assert found(index, values) == ["m7"]
+    assert found(index, {**values, "headers.x-event": ("e7", "e8", "e7")}) == ["m7", "m8"]
+
+
+def test_an_optional_constant_may_be_absent(contract_of: ContractOf) -> None:
+    """F-29"""
+    contract = contract_of({"m": requests(("X-Event", "e"), required=False)})
+    index = over_options(contract)
+    assert found(index, {"headers.x-event": ("e",)}) == ["m"]
+    assert found(index, {"method": "POST"}) == ["m"]
+    assert found(index, {"headers.x-event": ("other",)}) == []
+
+
+def test_without_keys_the_message_id_is_a_hint(contract_of: ContractOf) -> None:
+    """F-4, K-32"""
+    contract = contract_of({name: events() for name in ("a", "b", "c")})
+    assert found(over_events(contract), {"type": "b"}) == ["b"]
+    assert found(over_events(contract), {"type": "x"}) == ["a", "b", "c"]
+
+
+def test_few_definitions_are_tried_one_by_one(contract_of: ContractOf) -> None:
+    contract = contract_of({f"m{i}": events(type="t", source=f"/{i}") for i in range(MAX_TRIED)})
+    assert len(found(over_events(contract), {"type": "t", "source": "/1"})) == MAX_TRIED
+
+
+def bucket(contract_of: ContractOf, *actions: Any) -> Bucket:
+    schemas = {f"/s/{i}": schema for i, schema in enumerate(actions)}
+    definitions = {f"m{i}": {"dataschemauri": xid, "dataschemaformat": "JsonSchema/x"} for i, xid in enumerate(schemas)}
+    contract = contract_of(definitions, schemas)
+    return Bucket([(definition, ()) for definition in contract.definitions.values()])
+
+
+def action(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": {k: {"enum": v} for k, v in properties.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"action": "opened"}, ["m0", "m3"]),
+        ({"action": "closed", "kind": 1}, ["m1", "m3"]),
+        ({"action": "closed", "kind": 2}, ["m2", "m3"]),
+        ({"action": "closed"}, ["m3"]),
+        ({}, ["m3"]),
+        ({"action": []}, ["m3"]),
+        ({"action": {}, "kind": {}}, ["m3"]),
+        ([1], ["m0", "m1", "m2", "m3"]),
+    ],
+)
+def test_constants_in_the_payload_narrow_the_choice(contract_of: ContractOf, payload: Any, expected: list[str]) -> None:
+    """K-30"""
+    found = bucket(
+        contract_of,
+        action(action=["opened"]),
+        action(action=["closed"], kind=[1]),
+        action(action=["closed"], kind=[2]),
+        {"type": "object"},
+    )
+    assert [definition.message_id for definition in found.narrowed(payload)] == expected
+
+
+def test_a_payload_is_compared_with_no_definition_it_cannot_be(contract_of: ContractOf) -> None:
+    """K-30: 500 definitions that share everything but one value of the payload"""
+    found = bucket(contract_of, *(action(action=[f"a{i}"]) for i in range(500)))
+    assert [definition.message_id for definition in found.narrowed({"action": "a42"})] == ["m42"]
+
+
+def test_every_definition_that_fits_is_found(contract_of: ContractOf) -> None:
+    """K-14: the index leaves out nothing, whatever mix of keys there is."""
+    contract = contract_of({
+        "typed": events(type="t"), "templated": events(source="/a/{x}"), "loose": events(),
+        "whole": events(source="{x}"), "both": events(type="t", source="/a/1"), "subject": events(subject="s"),
+    })  # fmt: skip
+    values = {"type": "t", "source": "/a/1", "subject": "s"}
+    hit = {d.message_id for d in _all(over_events(contract), values)}
+    assert hit == {"typed", "templated", "loose", "whole", "both", "subject"}
+
+
+def _all(index: Index, values: dict[str, Any]) -> list[CompiledDefinition]:
+    return [definition for leaf in index.leaves(values) for definition in leaf.definitions]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, CloudEvent, Contract, Rejected
+from signalbook.messages.bindings.http import request
+
+ContractOf = Callable[..., Contract]
+RECEIVED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def definition(**metadata: Any) -> dict[str, Any]:
+    headers = [{"name": "eventType", "value": "{eventtype}", "required": True}]
+    return {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": metadata,
+        "protocol": "HTTP",
+        "protocoloptions": {"path": "/store/{store}/cashierdesk/{desk}", "headers": headers},
+    }
+
+
+SALE = definition(
+    type={"value": "{eventtype}"}, source={"type": "uritemplate", "value": "{store}"},
+    subject={"type": "uritemplate", "value": "{desk}"},
+)  # fmt: skip
+
+
+def outcome(contract_of: ContractOf, entry: dict[str, Any], **policy: Any) -> Accepted | Rejected:
+    schemas = {"https://r.example/s": {"type": "object"}}
+    contract = contract_of({"com.ex.sale": entry}, schemas, **{"native_mapping": True, **policy})
+    headers = [("eventtype", "com.ex.sale"), ("Content-Type", "application/json")]
+    (found,) = contract.process(request("POST", "/store/17/cashierdesk/4", headers, b"{}", received_at=RECEIVED))
+    assert isinstance(found, (Accepted, Rejected))
+    return found
+
+
+def mapped(contract_of: ContractOf, entry: dict[str, Any]) -> CloudEvent:
+    found = outcome(contract_of, entry)
+    assert isinstance(found, Accepted)
+    assert found.event is not None
+    return found.event
+
+
+def test_a_native_message_becomes_an_event(contract_of: ContractOf) -> None:
+    """K-26.2, K-35, K-36"""
+    event = mapped(contract_of, SALE)
+    attributes = dict(event.attributes)
+    assert len(str(attributes.pop("id"))) == 36  # HTTP knows its messages by no name
+    assert attributes == {
+        "specversion": "1.0", "type": "com.ex.sale", "source": "17", "subject": "4",
+        "datacontenttype": "application/json",
+    }  # fmt: skip
+    assert event.payload() == b"{}"
+
+
+def test_without_native_mapping_it_stays_out(contract_of: ContractOf) -> None:
+    """K-26.2, K-44"""
+    found = outcome(contract_of, SALE, native_mapping=False)
+    assert isinstance(found, Rejected)
+    assert found.reason == "not_cloudevent"
+
+
+def test_what_the_definition_leaves_open_comes_from_the_transport(contract_of: ContractOf) -> None:
+    """K-35, F-4, F-25"""
+    event = mapped(
+        contract_of,
+        {
+            **definition(source={"value": "/s"}, time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"}),
+            "dataschemauri": "https://r.example/s",
+        },
+    )
+    found = {name: event.attributes[name] for name in ("type", "time", "dataschema")}
+    assert found == {"type": "com.ex.sale", "time": "2026-01-02T03:04:05Z", "dataschema": "https://r.example/s"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "path"),
+    [
+        ({}, "source"),
+        ({"source": {"value": "{other}"}}, "source"),
+        ({"source": {"value": "/s"}, "subject": {"required": True}}, "subject"),
+        ({"source": {"value": "no uri"}}, "source"),
+    ],
+)
+def test_messages_that_yield_no_event(contract_of: ContractOf, metadata: dict[str, Any], path: str) -> None:
+    """K-35, K-44"""
+    found = outcome(contract_of, definition(**metadata))
+    assert isinstance(found, Rejected)
+    assert found.reason == "mapping_error"
+    assert [finding.path for finding in found.violations] == [path]

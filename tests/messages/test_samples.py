@@ -1,0 +1,119 @@
+"""Real definitions: every sample document of the specification, and one of the 2023 form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, Contract, Message, Rejected, SchemaDocument, lint, materialise, normalise
+from signalbook.values import JSONObject, dump_json, parse_json
+
+SAMPLES = (
+    "contoso-erp-jsons07", "inkjet-proto3", "lightbulb-avro", "mqtt-sparkplugB", "smartoven-xsd", "vacuumcleaner-avro",
+    "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro",
+)  # fmt: skip
+
+
+def load(shared_data: Path, name: str) -> JSONObject:
+    document: JSONObject = parse_json((shared_data / "xregistry-samples" / name).read_bytes())
+    return document
+
+
+def members(document: JSONObject, groups: str, resources: str) -> Iterator[tuple[str, JSONObject]]:
+    for group_id, group in document.get(groups, {}).items():
+        for name, resource in group.get(resources, {}).items():
+            yield f"/{groups}/{group_id}/{resources}/{name}", resource
+
+
+def messages(document: JSONObject) -> dict[str, JSONObject]:
+    return dict([*members(document, "messagegroups", "messages"), *members(document, "endpoints", "messages")])
+
+
+def schemas(document: JSONObject) -> dict[str, SchemaDocument]:
+    found: dict[str, SchemaDocument] = {}
+    for xid, resource in members(document, "schemagroups", "schemas"):
+        for name, version in resource.get("versions", {}).items():
+            text = version.get("schema")
+            content = text.encode() if isinstance(text, str) else dump_json(text)
+            stated = version.get("format") or resource.get("format") or ""
+            parsed = SchemaDocument(content=content, format=stated, xid=f"{xid}/versions/{name}")
+            found[xid] = found[parsed.xid] = parsed
+    return found
+
+
+def contract(document: JSONObject) -> Contract:
+    return Contract.compile(messages(document), schemas(document).get)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_sample_compiles_without_error(shared_data: Path, name: str) -> None:
+    """I-7, K-11 to K-14"""
+    document = load(shared_data, f"{name}.xreg.json")
+    for raw in messages(document).values():
+        definition, doubts = normalise(raw)
+        assert normalise(definition) == (definition, [])
+        found = [*doubts, *lint(materialise(raw, messages(document).get).definition)]
+        assert [finding for finding in found if finding.severity == "error"] == []
+    compiled = contract(document)
+    assert compiled.broken == {}
+    assert len(compiled.definitions) == len(messages(document)) > 0
+
+
+def test_every_schema_reference_of_the_samples_leads_somewhere(shared_data: Path) -> None:
+    """G-15: Sparkplug's ``...:Payload`` and ``...:messages/STATEDeath`` too"""
+    for name in SAMPLES:
+        compiled = contract(load(shared_data, f"{name}.xreg.json"))
+        for definition in compiled.definitions.values():
+            uri = definition.definition.get("dataschemauri")
+            assert uri is None or definition.schema_use.reason != "schema_not_found", uri
+
+
+def event(type: str, source: str, **more: Any) -> Message:
+    members = {"specversion": "1.0", "id": "1", "type": type, "source": source, "time": "2026-01-01T00:00:00Z", **more}
+    return Message(content_type="application/cloudevents+json", body=dump_json(members))
+
+
+SEEN = {
+    "tenantid": "t1",
+    "deviceid": "d1",
+    "motionid": "m",
+    "location": "l",
+    "time": 5,
+    "imageUrl": "u",
+    "motionType": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "expected"),
+    [
+        ("t1/d1", SEEN, None),
+        ("t1/d1/x", SEEN, "metadata_violation"),
+        ("t1/d1", {**SEEN, "time": "now"}, "schema_violation"),
+    ],
+)
+def test_events_of_a_sample(shared_data: Path, source: str, data: Any, expected: str | None) -> None:
+    """K-26, K-38: events of Watchkam from a file are held to their envelope; Kafka headers did not come along."""
+    compiled = contract(load(shared_data, "watchkam-jsons07.xreg.json"))
+    (outcome,) = compiled.process(event("Fabrikam.Watchkam.MotionDetected", source, data=data))
+    if expected is None:
+        assert isinstance(outcome, Accepted)
+        assert outcome.context == {"tenantid": "t1", "deviceid": "d1"}
+    else:
+        assert isinstance(outcome, Rejected)
+        assert outcome.reason == expected
+
+
+def test_the_2023_form_is_read(shared_data: Path) -> None:
+    """I-5, I-6: definitionGroups, metadata.attributes, schemaurl, datetime"""
+    document = load(shared_data, "contoso-crm.cereg")
+    raw = document["definitionGroups"]["Contoso.CRM.Events"]["definitions"]
+    found = Contract.compile(raw, lambda _: None)
+    assert found.broken == {}
+    definition = found.definitions["Contoso.CRM.Events.CustomerCreated"].definition
+    assert definition["envelope"] == "CloudEvents/1.0"
+    assert definition["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
+    assert definition["dataschemauri"] == "#/schemagroups/Contoso.CRM.Events/schemas/customerCreatedEventData"
