@@ -10,6 +10,7 @@ from signalbook.messages.lint import lint, lint_together
 from signalbook.messages.materialise import Bases, materialise
 from signalbook.messages.policy import Policy
 from signalbook.messages.schemas import Lookup, SchemaShelf
+from signalbook.messages.structure import malformed
 from signalbook.values import Finding, JSONObject
 
 
@@ -29,17 +30,26 @@ def compile_all(definitions: Mapping[str, JSONObject], schemas: Lookup, bases: B
     broken: dict[str, tuple[Finding, ...]] = {}
     findings: dict[str, list[Finding]] = {}
     for xid, raw in definitions.items():
-        found = materialise({"xid": xid, **raw}, bases)
-        contradictions = [finding for finding in found.findings if finding.severity == "error"]
         try:
-            if contradictions:
-                raise DefinitionError(xid, contradictions)
-            compiled[xid] = compile_definition(xid, found.definition, shelf, strict_delivery=policy.strict_delivery)
+            compiled[xid], findings[xid] = _compile(xid, raw, shelf, bases, policy)
         except DefinitionError as error:
             broken[xid] = error.findings
-        else:
-            findings[xid] = [*found.findings, *lint(found.definition)]
     for xid, doubts in lint_together({xid: entry.definition for xid, entry in compiled.items()}).items():
         findings[xid] += doubts
     kept = {xid: tuple(found) for xid, found in findings.items() if found}
     return Compilation(definitions=compiled, broken=broken, findings=kept)
+
+
+def _compile(
+    xid: str, raw: JSONObject, shelf: SchemaShelf, bases: Bases, policy: Policy
+) -> tuple[CompiledDefinition, list[Finding]]:
+    """A definition ready for use and what is doubtful about it. Raises ``DefinitionError``."""
+    if not isinstance(raw, Mapping):
+        raise DefinitionError(xid, [Finding(path="", rule="structure", message="must be an object")])
+    found = materialise({"xid": xid, **raw}, bases)
+    definition = found.definition
+    faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(definition)]
+    if faults:
+        raise DefinitionError(xid, faults)
+    compiled = compile_definition(xid, definition, shelf, strict_delivery=policy.strict_delivery)
+    return compiled, [*found.findings, *lint(definition)]

@@ -24,7 +24,7 @@ from signalbook.messages.properties import (
 from signalbook.messages.protocols import CLOUDEVENTS
 from signalbook.messages.references import version_named
 from signalbook.messages.schemas import SchemaShelf, SchemaUse
-from signalbook.messages.uritemplates import Template
+from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
 
 # Looks at what is neither an attribute nor a property: content mode and event format.
@@ -163,28 +163,7 @@ class _Compiler:
 
     def _attributes(self) -> list[Property]:
         metadata = self.definition.get("envelopemetadata") or {}
-        declared = [self._attribute(name, entry) for name, entry in metadata.items()]
-        return [attribute for attribute in declared if attribute is not None]
-
-    def _attribute(self, name: str, entry: Any) -> Property | None:
-        path = f"envelopemetadata.{name}"
-        if not isinstance(entry, dict):
-            self._fault(path, "must be an object with type, value and required")
-            return None
-        if name == "specversion":
-            return None
-        declared = str(entry.get("type") or _DEFAULT_TYPES.get(name, "string"))
-        value = entry.get("value")
-        # the event has been found valid before: what CloudEvents demands need not be checked again
-        given = value is None and (declared in _GIVEN.get(name, ()) or (name in CORE and declared == "string"))
-        return Property(
-            name=name,
-            path=path,
-            type="any" if given else declared,
-            value=value,
-            required=entry.get("required") is True and name not in REQUIRED,
-            comparison="content_type" if name == "datacontenttype" else "value",
-        )
+        return [_attribute(name, entry) for name, entry in metadata.items() if name != "specversion"]
 
     def _options(self) -> list[Property]:
         binding = find_binding(self.protocol) if self.protocol else None
@@ -213,9 +192,9 @@ class _Compiler:
 
     def _payload_type(self) -> str:
         metadata = self.definition.get("envelopemetadata") or {}
-        declared = metadata.get("datacontenttype") if self.is_event else None
-        if isinstance(declared, dict) and declared.get("value"):
-            return str(declared["value"])
+        declared = (metadata.get("datacontenttype") or {}).get("value") if self.is_event else None
+        if declared and not is_template(declared):
+            return str(declared)
         outer = str(self.definition.get("datacontenttype") or "")
         if outer and not outer.lower().startswith(MEDIA_TYPE):
             return outer
@@ -236,6 +215,21 @@ class _Compiler:
 
     def _fault(self, path: str, message: str) -> None:
         self.findings.append(Finding(path=path, rule="definition", message=message))
+
+
+def _attribute(name: str, entry: JSONObject) -> Property:
+    declared = str(entry.get("type") or _DEFAULT_TYPES.get(name, "string"))
+    value = entry.get("value")
+    # the event has been found valid before: what CloudEvents demands need not be checked again
+    given = value is None and (declared in _GIVEN.get(name, ()) or (name in CORE and declared == "string"))
+    return Property(
+        name=name,
+        path=f"envelopemetadata.{name}",
+        type="any" if given else declared,
+        value=value,
+        required=entry.get("required") is True and name not in REQUIRED,
+        comparison="content_type" if name == "datacontenttype" else "value",
+    )
 
 
 def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:

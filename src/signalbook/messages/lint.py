@@ -12,6 +12,7 @@ from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
 from signalbook.messages.contenttypes import same_content_type
 from signalbook.messages.properties import check_type, known_type
 from signalbook.messages.protocols import CLOUDEVENTS, canonical_envelope, canonical_protocol, is_known_protocol
+from signalbook.messages.structure import malformed
 from signalbook.messages.timestamps import NOW
 from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
 from signalbook.values import JSON, Finding, JSONObject
@@ -25,6 +26,9 @@ _FORMAT: Final = re.compile(r"[^/\s]+/\S+")
 
 def lint(definition: JSONObject) -> list[Finding]:
     """Findings about a materialised definition (F-21); those of severity ``error`` break a MUST."""
+    faults = malformed(definition)
+    if faults:
+        return faults
     return [*_sections(definition), *_schema(definition), *_content_types(definition), *_metadata(definition),
             *_options(definition)]  # fmt: skip
 
@@ -61,7 +65,7 @@ def _sections(definition: JSONObject) -> Iterator[Finding]:
     """F-9: an envelope needs its metadata, a protocol its options; both only warn, as models do not demand them."""
     for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
         chosen = definition.get(selector)
-        if chosen is not None and (not isinstance(chosen, str) or not chosen):
+        if chosen == "":
             yield _finding(selector, "type", f"{selector} must be a non-empty string")
         elif chosen and not isinstance(definition.get(section), dict):
             yield _finding(section, "required", f"{selector} {chosen} asks for {section}", "warning")
@@ -114,9 +118,6 @@ def _metadata(definition: JSONObject) -> Iterator[Finding]:
         return
     for name, entry in metadata.items():
         path = f"envelopemetadata.{name}"
-        if not isinstance(entry, dict):
-            yield _finding(path, "type", "must be an object with type, value and required")
-            continue
         if not _ATTRIBUTE.fullmatch(name) or name == "data":
             yield _finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
         yield from _property(path, entry)

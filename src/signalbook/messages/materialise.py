@@ -52,7 +52,7 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
             findings.append(_warning("basemessage_cycle", f"the chain of base messages leads back to {reference}"))
             break
         base = lookup(reference)
-        if base is None:
+        if not isinstance(base, Mapping):
             findings.append(_warning("basemessage_unresolved", f"there is no base message {reference}"))
             break
         layer, more = normalise(base)

@@ -7,12 +7,12 @@ directly under ``envelopemetadata``, protocol options as their binding wants the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from signalbook.messages.bindings.registry import find_binding
 from signalbook.messages.properties import PropertyError
 from signalbook.messages.protocols import CLOUDEVENTS, canonical_envelope, canonical_protocol, is_known_protocol
-from signalbook.messages.timestamps import LEGACY_NOW, NOW
+from signalbook.messages.structure import normal_property
 from signalbook.values import JSON, Finding, JSONObject
 
 BASE_NAMES: Final = ("basemessageuri", "basemessage", "basemessageurl")
@@ -25,7 +25,6 @@ _LEGACY_NAMES: Final = {
     "schemauri": "dataschemauri",
     "dataschemaurl": "dataschemauri",
 }
-_LEGACY_TYPES: Final = {"var": "any", "datetime": "timestamp"}
 
 
 def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
@@ -99,9 +98,10 @@ def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
     if not isinstance(options, dict):
         return
     lifted = {name: entry for name, entry in options.items() if _is_property(entry)}
-    if not lifted:
+    target = definition.get("envelopemetadata") or {}
+    if not lifted or not isinstance(target, dict):
         return
-    target = dict(definition.get("envelopemetadata") or {})
+    target = dict(target)
     for name, entry in lifted.items():
         if target.setdefault(name, entry) != entry:
             findings.append(_finding(f"envelopeoptions.{name}", "alias", f"envelopemetadata.{name} says otherwise"))
@@ -124,35 +124,15 @@ def _lift_options(definition: JSONObject) -> None:
         return
     if isinstance(config.get("protocol"), str) and "protocol" not in definition:
         definition["protocol"] = canonical_protocol(config["protocol"])
-    options = config.get("options")
-    if isinstance(options, dict):
-        definition["protocoloptions"] = {**options, **(definition.get("protocoloptions") or {})}
+    options, own = config.get("options"), definition.get("protocoloptions") or {}
+    if isinstance(options, dict) and isinstance(own, dict):
+        definition["protocoloptions"] = {**options, **own}
 
 
 def _attributes(definition: JSONObject) -> None:
     metadata = definition.get("envelopemetadata")
     if isinstance(metadata, dict):
         definition["envelopemetadata"] = {name: normal_property(entry) for name, entry in metadata.items()}
-
-
-def normal_property(entry: JSON) -> JSON:
-    """One property definition with today's type names and its value as text (F-41)."""
-    if not isinstance(entry, dict):
-        return entry
-    found = dict(entry)
-    if isinstance(found.get("type"), str):
-        found["type"] = _LEGACY_TYPES.get(found["type"].lower(), found["type"].lower())
-    if "value" in found:
-        found["value"] = _text(found["value"])
-    return found
-
-
-def _text(value: Any) -> JSON:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return str(value)
-    return NOW if value == LEGACY_NOW else value
 
 
 def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:

@@ -171,13 +171,20 @@ def _items(section: str, value: JSON) -> list[JSONObject]:
 
 
 def _scalar(name: str, value: JSON) -> Property:
-    return Property(name=name, path=f"protocoloptions.{name}", value=str(value), role="discriminator")
+    _check_text(name, value)
+    return Property(name=name, path=f"protocoloptions.{name}", value=value, role="discriminator")
 
 
 def _path(value: JSON) -> Property:
+    _check_text("path", value)
     return Property(
         name="path", path="protocoloptions.path", type="uritemplate", value=value, required=True, role="discriminator"
     )
+
+
+def _check_text(name: str, value: JSON) -> None:
+    if not isinstance(value, str):
+        raise PropertyError(f"protocoloptions.{name}: must be a string")
 
 
 def _header(item: JSONObject) -> Property:

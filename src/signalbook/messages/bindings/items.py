@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from signalbook.messages.properties import PropertyError
+from signalbook.messages.structure import malformed_property, normal_property
 from signalbook.values import JSON, JSONObject
 
 
@@ -21,15 +22,19 @@ def named_items(value: JSON) -> list[JSONObject]:
 
 
 def _named(name: str, item: JSON) -> JSONObject:
-    if isinstance(item, dict):
-        return {**item, "name": item.get("name") or name}
-    return {"name": name, "value": item}
+    return _listed(
+        {**item, "name": item.get("name") or name} if isinstance(item, dict) else {"name": name, "value": item}
+    )
 
 
 def _listed(item: JSON) -> JSONObject:
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
         raise PropertyError("each item must be an object with a name")
-    return dict(item)
+    found: JSONObject = normal_property(item)
+    faults = list(malformed_property(item["name"], found))
+    if faults:
+        raise PropertyError(f"{faults[0].path} {faults[0].message}")
+    return found
 
 
 def grouped(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]]:
