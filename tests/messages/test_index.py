@@ -90,6 +90,13 @@ def test_few_definitions_are_tried_one_by_one(contract_of: ContractOf) -> None:
     assert len(found(over_events(contract), {"type": "t", "source": "/1"})) == MAX_TRIED
 
 
+def test_any_version_of_a_declared_dataschema_is_found(contract_of: ContractOf) -> None:
+    """F-32, K-39: such a constant is no key, as events name the Version."""
+    contract = contract_of({"m": events(dataschema="/schemagroups/g/schemas/s")})
+    uri = "https://r.example/schemagroups/g/schemas/s/versions/1"
+    assert found(over_events(contract), {"type": "t", "dataschema": uri}) == ["m"]
+
+
 def bucket(contract_of: ContractOf, *actions: Any) -> Bucket:
     schemas = {f"/s/{i}": schema for i, schema in enumerate(actions)}
     definitions = {f"m{i}": {"dataschemauri": xid, "dataschemaformat": "JsonSchema/x"} for i, xid in enumerate(schemas)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -10,9 +10,16 @@ from typing import Any, Final
 
 from signalbook.errors import SignalbookError
 from signalbook.messages.bindings.registry import find_binding
-from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
+from signalbook.messages.checks import (
+    MessageCheck,
+    content_type,
+    has_format,
+    has_mode,
+    message_content_type,
+    names_schema,
+)
+from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED
 from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
-from signalbook.messages.message import Message
 from signalbook.messages.properties import (
     Check,
     Context,
@@ -22,13 +29,9 @@ from signalbook.messages.properties import (
     compile_property,
 )
 from signalbook.messages.protocols import CLOUDEVENTS
-from signalbook.messages.references import version_named
 from signalbook.messages.schemas import SchemaShelf, SchemaUse
 from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
-
-# Looks at what is neither an attribute nor a property: content mode and event format.
-MessageCheck = Callable[[Message, Mode], Finding | None]
 
 # Types of the core attributes, where a definition names none (F-30); all that CloudEvents itself demands is left out.
 _DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
@@ -183,7 +186,7 @@ class _Compiler:
 
     def _check(self, declared: Property) -> Check | None:
         if self.is_event and declared.name == "dataschema" and str(declared.value or "").startswith("/"):
-            return _names_schema(str(declared.value), declared.required)
+            return names_schema(str(declared.value), declared.required)
         try:
             return compile_property(declared)
         except PropertyError as error:
@@ -209,9 +212,9 @@ class _Compiler:
         outer = str(self.definition.get("datacontenttype") or "")
         same = same_content_type if self.payload_type == outer else is_implied
         if self.is_event:
-            self.event_checks.append(_content_type("datacontenttype", self.payload_type, same))
+            self.event_checks.append(content_type("datacontenttype", self.payload_type, same))
         else:
-            self.message_checks.append(_message_content_type(self.payload_type, same))
+            self.message_checks.append(message_content_type(self.payload_type, same))
 
     def _fault(self, path: str, message: str) -> None:
         self.findings.append(Finding(path=path, rule="definition", message=message))
@@ -235,66 +238,12 @@ def _attribute(name: str, entry: JSONObject) -> Property:
 def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
     options = definition.get("envelopeoptions") or {}
     if options.get("mode"):
-        yield _has_mode(str(options["mode"]))
+        yield has_mode(str(options["mode"]))
     if options.get("format"):
-        yield _has_format(str(options["format"]), "envelopeoptions.format")
+        yield has_format(str(options["format"]), "envelopeoptions.format")
     outer = str(definition.get("datacontenttype") or "")
     if outer.lower().startswith(MEDIA_TYPE):
-        yield _has_format(outer, "datacontenttype")
-
-
-def _has_mode(expected: str) -> MessageCheck:
-    def check(_: Message, mode: Mode) -> Finding | None:
-        if mode.value == expected:
-            return None
-        return Finding(path="mode", rule="mode", message=f"the content mode must be {expected}, not {mode.value}")
-
-    return check
-
-
-def _has_format(expected: str, path: str) -> MessageCheck:
-    def check(message: Message, mode: Mode) -> Finding | None:
-        if mode is Mode.STRUCTURED and same_content_type(expected, message.content_type):
-            return None
-        found = message.content_type or "none"
-        return Finding(path=path, rule="format", message=f"the event format must be {expected}, not {found}")
-
-    return check
-
-
-def _content_type(name: str, expected: str, same: Callable[[str, str], bool]) -> Check:
-    def check(values: Values, _: Context) -> Finding | None:
-        actual = values.get(name)
-        if actual is None or actual == expected or same(expected, str(actual)):
-            return None
-        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {actual}")
-
-    return check
-
-
-def _message_content_type(expected: str, same: Callable[[str, str], bool]) -> MessageCheck:
-    def check(message: Message, _: Mode) -> Finding | None:
-        actual = message.content_type
-        if not actual or actual == expected or same(expected, actual):
-            return None
-        return Finding(path="content_type", rule="content_type", message=f"must be {expected}, not {actual}")
-
-    return check
-
-
-def _names_schema(xid: str, required: bool) -> Check:
-    """``dataschema`` is an absolute URI; a definition that gives an xid means it on any host."""
-
-    def check(values: Values, _: Context) -> Finding | None:
-        actual = values.get("dataschema")
-        if actual is None:
-            text = "dataschema is required"
-            return Finding(path="dataschema", rule="required", message=text) if required else None
-        if version_named(str(actual), xid) is not None:
-            return None
-        return Finding(path="dataschema", rule="value", message=f"dataschema must name {xid}, not {actual!r}")
-
-    return check
+        yield has_format(outer, "datacontenttype")
 
 
 def _keys(properties: Iterable[Property]) -> tuple[Key, ...]:
@@ -303,6 +252,8 @@ def _keys(properties: Iterable[Property]) -> tuple[Key, ...]:
 
 
 def _key(declared: Property) -> Key | None:
+    if declared.name == "dataschema":
+        return None  # any Version of a schema will do
     constant = declared.constant
     required = declared.required or declared.name in REQUIRED
     if constant is not None:
