@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -17,9 +18,11 @@ import httpx
 import pytest
 
 from signalbook import __version__, settings
+from signalbook.api.xregistry.paths import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
 from signalbook.pipeline.sources import registry as sources
+from signalbook.server import build
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -83,6 +86,17 @@ def test_every_command_and_option_is_explained(command: str, options: list[str])
 def test_every_choice_is_explained() -> None:
     for choice in (*sources.names(), *TableFormat):
         assert f"`{choice}`" in text("docs/cli.md")
+
+
+def test_every_path_is_explained() -> None:
+    async def routes() -> set[str]:
+        application = build(settings.Settings(db="sqlite://"))
+        async with application.router.lifespan_context(application):  # which closes the store behind it
+            return {getattr(route, "path", "") for route in application.routes}
+
+    page = text("docs/api.md")
+    for path in (*asyncio.run(routes()), *(f"/{name}" for name in NAMES)):
+        assert f"`{path or '/'}`" in page
 
 
 def test_every_room_has_a_word() -> None:
