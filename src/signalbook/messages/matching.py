@@ -57,12 +57,13 @@ def fit_all(candidates: Iterable[CompiledDefinition], subject: Subject) -> list[
 
 def violations(definition: CompiledDefinition, subject: Subject, context: Context) -> list[Finding]:
     """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
-    if definition.protocol and (gate := _gate(definition, subject)) is not None:
+    protocol = subject.message.protocol
+    if definition.protocol and definition.protocol != protocol and (gate := _gate(definition, subject)) is not None:
         return [gate]
     found: list[Finding] = []
     if subject.event is not None and definition.event_checks:
         found = definition.check_event(subject.event.attributes, context)
-    if definition.protocol_checks and definition.protocol == subject.message.protocol:
+    if definition.protocol_checks and definition.protocol == protocol:
         values = subject.values
         found += [f for check in definition.protocol_checks if (f := check(values, context)) is not None]
     if definition.message_checks:
@@ -74,8 +75,7 @@ def violations(definition: CompiledDefinition, subject: Subject, context: Contex
 def _gate(definition: CompiledDefinition, subject: Subject) -> Finding | None:
     """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
     protocol = subject.message.protocol
-    at_rest = protocol == "" and definition.is_event and not subject.strict_delivery
-    if at_rest or definition.protocol == protocol:
+    if protocol == "" and definition.is_event and not subject.strict_delivery:
         return None
     text = f"the definition is for {definition.protocol}, the message came by {protocol or 'no protocol'}"
     return Finding(path="protocol", rule="protocol", message=text)
