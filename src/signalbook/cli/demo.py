@@ -20,8 +20,11 @@ def run(
     ),
     count: Annotated[int, typer.Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
     master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    github: Annotated[
+        bool, typer.Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")
+    ] = True,
 ) -> None:
     """Run it all; raises what goes wrong on the way."""
     from signalbook import demo
 
-    demo.run(folder, count=count, master=master)
+    demo.run(folder, count=count, master=master, with_github=github)

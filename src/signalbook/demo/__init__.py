@@ -1,1 +1,5 @@
 """The main job on real input, for anyone to run: catalogues, traffic with seeded faults, and the check."""
+
+from signalbook.demo.steps import DemoFailed, run
+
+__all__ = ["DemoFailed", "run"]

@@ -32,7 +32,10 @@ class Template:
 
 @dataclass(slots=True, kw_only=True)
 class Ledger:
-    """What was written and what must become of it: counts per definition, and every line to be sidelined."""
+    """What was written and what must become of it: counts per definition, and each line to be sidelined.
+
+    ``sidelined`` has the reason by file name and byte offset.
+    """
 
     written: int = 0
     bytes: int = 0
@@ -41,14 +44,14 @@ class Ledger:
     nonconforming: int = 0
     sidelined: dict[tuple[str, int], str] = field(default_factory=dict)
 
-    def enter(self, file: str, line: int, template: Template, size: int) -> None:
-        """Note one written line; ``line`` counts from 1."""
+    def enter(self, file: str, position: int, template: Template, size: int) -> None:
+        """Note one written line; ``position`` is the byte offset it begins at."""
         self.written += 1
         self.bytes += size
         if not template.reason:
             self.landed[template.definition] += 1
             return
-        self.sidelined[file, line] = template.reason
+        self.sidelined[file, position] = template.reason
         if template.fault is None:
             self.nonconforming += 1
         else:
@@ -98,10 +101,12 @@ def _plan(
 
 def _write_part(path: Path, chunk: Sequence[Template], first: int, ledger: Ledger) -> None:
     with path.open("wb") as file:
-        for number, template in enumerate(chunk, start=1):
-            line = template.line.replace(TOKEN, delivery_id(first + number)) + b"\n"
+        position = 0
+        for number, template in enumerate(chunk, start=first):
+            line = template.line.replace(TOKEN, delivery_id(number)) + b"\n"
             file.write(line)
-            ledger.enter(path.name, number, template, len(line))
+            ledger.enter(path.name, position, template, len(line))
+            position += len(line)
 
 
 def delivery_id(number: int) -> bytes:

@@ -1,0 +1,205 @@
+"""The parcel carrier: its catalogue, and events made up from it in JSON, Avro and Protobuf over CloudEvents."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from random import Random
+from typing import Final
+
+import fastavro
+import yaml
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessages
+
+from signalbook.demo.faults import REASONS, Fault, broken, missing_fields, wrong_types
+from signalbook.demo.traffic import TOKEN, Template
+from signalbook.formats.protobuf.compiler import compile_set, gather
+from signalbook.values import JSONObject, dump_json
+
+PARCELS: Final = "/messagegroups/example.parcels"
+FLEET: Final = "/messagegroups/example.fleet"
+
+_VARIANTS: Final = 60
+_CITIES: Final = (
+    ("Bremen", "28195", "DE"),
+    ("Lyon", "69001", "FR"),
+    ("Gdańsk", "80-001", "PL"),
+    ("Porto", "4000", "PT"),
+)
+_NAMES: Final = ("Ada Lovelace", "Grace Hopper", "Emmy Noether", "Ibn al-Haytham", "李善兰")
+
+
+def catalogue() -> JSONObject:
+    """The carrier's catalogue, as shipped in ``catalogues/parcels.xreg.yaml``."""
+    text = files("signalbook.demo").joinpath("catalogues", "parcels.xreg.yaml").read_text(encoding="utf-8")
+    document: JSONObject = yaml.safe_load(text)
+    return document
+
+
+def templates(seed: int) -> tuple[list[Template], list[Template]]:
+    """Sound and faulty CloudEvents in the structured JSON form, one a line. The same ``seed`` gives the same ones."""
+    random = Random(seed)  # noqa: S311 - made-up events, nothing secret
+    sound: list[Template] = []
+    faulty: list[Template] = []
+    for _ in range(_VARIANTS):
+        for name, make in _PAYLOADS.items():
+            payload = make(random)
+            event = _parcel_event(name, random, payload)
+            sound.append(_template(PARCELS, event))
+            faulty += _faults(event, payload)
+        sound.append(_template(FLEET, _position(random)))
+        sound.append(_template(FLEET, _locker_opened(random)))
+    return sound, faulty
+
+
+def _faults(event: JSONObject, payload: JSONObject) -> list[Template]:
+    return [
+        _template(PARCELS, {**event, "data": next(wrong_types(payload))}, Fault.WRONG_TYPE),
+        _template(PARCELS, {**event, "data": next(missing_fields(payload))}, Fault.MISSING_FIELD),
+        _template(PARCELS, {**event, "type": "example.parcels.vanished"}, Fault.UNKNOWN_EVENT),
+        _template(PARCELS, event, Fault.BROKEN_JSON),
+        _template(PARCELS, {**event, "source": "/impostors/1/depots"}, Fault.BAD_SOURCE),
+    ]
+
+
+def _template(group: str, event: JSONObject, fault: Fault | None = None) -> Template:
+    line = dump_json(event)
+    return Template(
+        line=broken(line) if fault is Fault.BROKEN_JSON else line,
+        definition=f"{group}/messages/{event['type']}",
+        reason=REASONS[fault] if fault else "",
+        fault=fault,
+    )
+
+
+def _parcel_event(name: str, random: Random, payload: JSONObject) -> JSONObject:
+    return {
+        "specversion": "1.0",
+        "id": TOKEN.decode(),
+        "type": f"example.parcels.{name}",
+        "source": f"/depots/{random.randint(1, 40)}",
+        "subject": payload["parcel"],
+        "time": _time(random),
+        "datacontenttype": "application/json",
+        "data": payload,
+    }
+
+
+def _time(random: Random) -> str:
+    return f"2030-06-{random.randint(1, 30):02}T{random.randint(0, 23):02}:{random.randint(0, 59):02}:00Z"
+
+
+def _number(random: Random) -> str:
+    return f"P{random.randint(0, 10**10 - 1):010}"
+
+
+def _address(random: Random) -> JSONObject:
+    city, postcode, country = random.choice(_CITIES)
+    return {
+        "name": random.choice(_NAMES),
+        "street": f"Quay {random.randint(1, 90)}",
+        "city": city,
+        "postcode": postcode,
+        "country": country,
+    }
+
+
+def _accepted(random: Random) -> JSONObject:
+    return {
+        "parcel": _number(random),
+        "service": random.choice(("standard", "express", "economy")),
+        "weight": random.randint(1, 70_000),
+        "insured": random.random() < 0.2,
+        "sender": _address(random),
+        "recipient": _address(random),
+        "contents": [{"description": "Books", "quantity": random.randint(1, 9)} for _ in range(random.randint(0, 3))],
+    }
+
+
+def _scanned(random: Random) -> JSONObject:
+    return {
+        "parcel": _number(random),
+        "scanner": random.randint(1, 999),
+        "step": random.choice(("inbound", "sorted", "loaded")),
+        "temperature": random.choice((None, 18.5, 21.0, -3.25)),
+    }
+
+
+def _delivered(random: Random) -> JSONObject:
+    return {
+        "parcel": _number(random),
+        "to": random.choice(("recipient", "neighbour", "locker")),
+        "at": {"latitude": round(random.uniform(36, 60), 4), "longitude": round(random.uniform(-9, 20), 4)},
+        "photos": [f"photo-{n}.jpg" for n in range(random.randint(0, 2))],
+    }
+
+
+def _refused(random: Random) -> JSONObject:
+    return {"parcel": _number(random), "reason": random.choice(("damaged", "unknown", "unpaid", "unwanted"))}
+
+
+_PAYLOADS: Final[dict[str, Callable[[Random], JSONObject]]] = {
+    "accepted": _accepted,
+    "scanned": _scanned,
+    "delivered": _delivered,
+    "refused": _refused,
+}
+
+
+def _fleet_event(name: str, source: str, contenttype: str, payload: bytes, random: Random) -> JSONObject:
+    return {
+        "specversion": "1.0",
+        "id": TOKEN.decode(),
+        "type": f"example.fleet.{name}",
+        "source": source,
+        "time": _time(random),
+        "datacontenttype": contenttype,
+        "data_base64": base64.b64encode(payload).decode(),
+    }
+
+
+def _schema(name: str) -> JSONObject | str:
+    document: JSONObject | str = catalogue()["schemagroups"]["example.fleet"]["schemas"][name]["versions"]["1"][
+        "schema"
+    ]
+    return document
+
+
+def _position(random: Random) -> JSONObject:
+    van = f"van-{random.randint(1, 200)}"
+    value = {
+        "van": van,
+        "measured": 1_908_000_000_000 + random.randint(0, 10**9),
+        "latitude": random.uniform(36, 60),
+        "longitude": random.uniform(-9, 20),
+        "speed": float(random.randint(0, 120)),
+        "heading": random.choice((None, random.randint(0, 359))),
+        "parcels": [_number(random) for _ in range(random.randint(0, 4))],
+    }
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(_schema("position")), value)
+    return _fleet_event("position", f"/vans/{van}", "application/avro", buffer.getvalue(), random)
+
+
+def _locker_opened(random: Random) -> JSONObject:
+    locker = f"locker-{random.randint(1, 300)}"
+    message = _locker_opened_type()(
+        locker=locker,
+        door=random.randint(1, 60),
+        parcel=_number(random),
+        by=random.randint(1, 3),
+        opened_at_ms=1_908_000_000_000 + random.randint(0, 10**9),
+    )
+    payload = message.SerializeToString()
+    return _fleet_event("locker-opened", f"/lockers/{locker}", "application/protobuf", payload, random)
+
+
+@cache
+def _locker_opened_type() -> type[Message]:
+    compiled = compile_set(gather(str(_schema("locker-opened")).encode(), None))
+    return GetMessages(FileDescriptorSet.FromString(compiled).file)["example.fleet.LockerOpened"]

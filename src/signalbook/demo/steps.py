@@ -1,0 +1,228 @@
+"""The demonstration from end to end: a registry, its catalogues, traffic, the pipeline, the check, the result."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import httpx
+from rich.console import Console
+
+from signalbook.client import Client
+from signalbook.demo import check, deliveries, github, parcels, show, traffic
+from signalbook.demo.lake import Lake
+from signalbook.demo.registry import serving
+from signalbook.demo.show import Shown
+from signalbook.demo.traffic import Template
+from signalbook.errors import SignalbookError
+from signalbook.events import catalogue as events
+from signalbook.pipeline import Job, Progress, Report
+from signalbook.pipeline import run as run_pipeline
+from signalbook.values import dump_json
+
+DELIVERIES: Final = 200_000
+_SEED: Final = 1805
+_FAULTS_PER_THOUSAND: Final = 1
+
+
+class DemoFailed(SignalbookError):
+    """Something did not come out as the ledger says it must."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """One stream of traffic, and how the pipeline is to read it."""
+
+    name: str
+    title: str
+    input_format: str
+    groups: tuple[str, ...]
+    sound: Sequence[Template]
+    faulty: Sequence[Template]
+    share: float
+    lake: str
+    table_format: Literal["iceberg", "parquet"]
+    shown: Shown
+
+
+def run(
+    folder: Path,
+    *,
+    count: int = DELIVERIES,
+    master: str = "local[*]",
+    with_github: bool = True,
+    console: Console | None = None,
+) -> None:
+    """Run the demonstration in ``folder``: packages fetched once stay there, all else of an earlier run is replaced.
+
+    Without GitHub's webhooks (not ``with_github``, or npm cannot fetch them) all deliveries are the parcel carrier's.
+    Raises ``DemoFailed`` when a single message is not where it must be.
+    """
+    console = console or Console(highlight=False, soft_wrap=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
+    webhooks = github.fetch(folder / "packages") if with_github else None
+    if with_github and webhooks is None:
+        console.print("npm is not here, or cannot fetch: going on with the parcel carrier alone")
+    with serving(folder) as url:
+        _load(console, url, webhooks)
+        streams = _streams(webhooks)
+        for stream in streams:
+            _replay(console, folder, url, stream, round(count * stream.share), master)
+        _own_events(console, folder, url, master)
+    _where_next(console, folder)
+
+
+def _clear(folder: Path) -> None:
+    for name in ("traffic", "lake"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for file in folder.glob("registry.*"):
+        file.unlink()
+
+
+def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
+    documents = {"a parcel carrier": parcels.catalogue(), "the registry's own events": events.catalogue()}
+    if webhooks is not None:
+        documents["GitHub's webhooks"] = github.catalogue(webhooks)
+    console.rule("[bold]The book", align="left")
+    with Client(url, timeout=120) as client:
+        for name, document in documents.items():
+            client.import_document(document)
+            messages = sum(len(group["messages"]) for group in document["messagegroups"].values())
+            console.print(f"loaded {name}: {messages} message definitions")
+
+
+def _streams(webhooks: github.Webhooks | None) -> list[Stream]:
+    sound, faulty = parcels.templates(_SEED)
+    carrier = Stream(
+        name="parcels",
+        title="A parcel carrier's CloudEvents: JSON, Avro, Protobuf",
+        input_format="cloudevents-jsonl",
+        groups=(parcels.PARCELS, parcels.FLEET),
+        sound=sound,
+        faulty=faulty,
+        share=1.0 if webhooks is None else 0.4,
+        lake="parcels",
+        table_format="iceberg",
+        shown=Shown(
+            group="example.parcels",
+            message="example.parcels.delivered",
+            columns=("ce_source", "parcel", "to", "at.latitude", "at.longitude"),
+        ),
+    )
+    if webhooks is None:
+        return [carrier]
+    (http, cloudevents), (bad_http, bad_cloudevents) = (
+        deliveries.sound_templates(webhooks),
+        deliveries.faulty_templates(webhooks),
+    )
+    columns = ("issue.number", "issue.title", "repository.full_name", "sender.login")
+    plain = Stream(
+        name="github-http",
+        title="GitHub webhook deliveries, as HTTP requests",
+        input_format="http-jsonl",
+        groups=(f"/messagegroups/{github.HTTP_GROUP}",),
+        sound=http,
+        faulty=bad_http,
+        share=0.4,
+        lake="github",
+        table_format="parquet",
+        shown=Shown(group=github.HTTP_GROUP, message="issues.opened", columns=columns),
+    )
+    wrapped = replace(
+        plain,
+        name="github-cloudevents",
+        title="The same deliveries as CloudEvents over HTTP",
+        groups=(f"/messagegroups/{github.CLOUDEVENTS_GROUP}",),
+        sound=cloudevents,
+        faulty=bad_cloudevents,
+        share=0.2,
+        shown=Shown(
+            group=github.CLOUDEVENTS_GROUP,
+            message="com.github.issues.opened",
+            columns=("ce_source", *columns[1:]),
+        ),
+    )
+    return [plain, wrapped, carrier]
+
+
+def _replay(console: Console, folder: Path, url: str, stream: Stream, count: int, master: str) -> None:
+    console.rule(f"[bold]{stream.title}", align="left")
+    files = folder / "traffic" / stream.name
+    faults = max(1, count * _FAULTS_PER_THOUSAND // 1000)
+    with console.status("writing deliveries"):
+        ledger = traffic.write(files, stream.sound, stream.faulty, count=count, faults_of_each_kind=faults, seed=_SEED)
+    console.print(f"{ledger.written:,} deliveries, {ledger.bytes / 1e6:,.0f} MB")
+    lake = Lake(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
+    report = _process(console, _job(url, stream.name, files, lake, stream.groups, stream.input_format, master))
+    found = check.differences(ledger, report, check.dead_letters(lake, report.batch))
+    if found:
+        raise DemoFailed("the result is not what was seeded:\n  " + "\n  ".join(found))
+    show.messages(console, report)
+    show.reasons(console, report.tally.reasons)
+    show.faults(console, ledger.seeded, ledger.nonconforming)
+    show.rows(console, lake, stream.shown)
+    rate = ledger.bytes / 1e6 / report.seconds
+    console.print(f"{report.events_per_second:,.0f} messages, {rate:,.1f} MB a second")
+
+
+def _job(url: str, name: str, files: Path, lake: Lake, groups: tuple[str, ...], input_format: str, master: str) -> Job:
+    return Job(
+        registry=url,
+        groups=groups,
+        inputs=(str(files),),
+        input_format=input_format,
+        output=lake.folder,
+        table_format=lake.table_format,
+        batch_id=name,
+        master=master,
+    )
+
+
+def _process(console: Console, job: Job) -> Report:
+    with console.status("") as status:
+
+        def tell(now: Progress) -> None:
+            status.update(f"{now.stage}: {now.read:,} read, {now.landed:,} landed, {now.dead_lettered:,} dead letters")
+
+        return run_pipeline(job, progress=tell)
+
+
+def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
+    """What loading the catalogues changed, told by the registry's own feed and landed like any other stream."""
+    console.rule("[bold]The registry's own change events", align="left")
+    files = folder / "traffic" / "registry"
+    files.mkdir(parents=True)
+    count = _save_feed(url, files / "events.jsonl")
+    lake = Lake(folder=folder / "lake" / "registry", table_format="iceberg")
+    groups = (f"/messagegroups/{events.GROUP}",)
+    report = _process(console, _job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
+    if report.landed != count:
+        raise DemoFailed(f"{count} change events were told, but {report.landed} landed: {dict(report.tally.reasons)}")
+    show.messages(console, report)
+    columns = ("ce_time", "ce_subject", "changed")
+    show.rows(console, lake, Shown(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns))
+
+
+def _save_feed(url: str, path: Path) -> int:
+    count, page = 0, f"{url}/events"
+    with httpx.Client(timeout=60) as http, path.open("wb") as file:
+        while page:
+            answer = http.get(page).raise_for_status()
+            for event in answer.json():
+                file.write(dump_json(event) + b"\n")
+                count += 1
+            page = answer.links.get("next", {}).get("url", "")
+    return count
+
+
+def _where_next(console: Console, folder: Path) -> None:
+    console.rule("[bold]Where to look next", align="left")
+    console.print(
+        f"{folder / 'lake'}: the tables; parcels/ and registry/ are Iceberg catalogs, github/ is plain Parquet\n"
+        f"signalbook serve --db sqlite:///{folder / 'registry.db'}: the registry as the demonstration left it\n"
+        "docs/quickstart.md: your own events against your own definitions"
+    )

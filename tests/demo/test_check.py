@@ -1,0 +1,44 @@
+"""The ledger against what lies in the tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from signalbook.demo.check import differences
+from signalbook.demo.traffic import Ledger
+from signalbook.pipeline import Report
+from signalbook.pipeline.report import Tally
+
+PLACE = ("deliveries-0.jsonl", 120)
+
+
+def ledger() -> Ledger:
+    return Ledger(written=3, landed=Counter({"/m": 2}), sidelined={PLACE: "no_match"})
+
+
+def report(**changed: object) -> Report:
+    tally = Tally(read=3, landed=Counter({"/m": 2}), dead_lettered=1, reasons=Counter({"no_match": 1}))
+    for name, value in changed.items():
+        setattr(tally, name, value)
+    return Report(batch="b", fingerprint="f", tally=tally, seconds=1.0)
+
+
+def test_nothing_to_say_when_every_line_is_where_it_must_be() -> None:
+    assert differences(ledger(), report(), {PLACE: "no_match"}) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "sidelined", "said"),
+    [
+        ({"read": 2}, {PLACE: "no_match"}, "3 lines were written, but 2 read"),
+        ({"landed": Counter({"/m": 1, "/n": 1})}, {PLACE: "no_match"}, "landed in /n: 0 were due, there are 1"),
+        ({"reasons": Counter()}, {PLACE: "no_match"}, "sidelined for no_match: 1 were due, there are 0"),
+        ({}, {PLACE: "ambiguous"}, "deliveries-0.jsonl, byte 120: no_match was due, it came to ambiguous"),
+        ({}, {}, "deliveries-0.jsonl, byte 120: no_match was due, it came to landing"),
+        ({}, {PLACE: "no_match", ("f", 7): "x"}, "f, byte 7: landing was due, it came to x"),
+    ],
+)
+def test_each_difference_is_named(changed: dict[str, object], sidelined: dict[tuple[str, int], str], said: str) -> None:
+    assert said in differences(ledger(), report(**changed), sidelined)

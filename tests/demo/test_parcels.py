@@ -1,0 +1,32 @@
+"""The parcel carrier's catalogue and events."""
+
+from __future__ import annotations
+
+import json
+
+from signalbook.demo import parcels
+from signalbook.demo.faults import REASONS, Fault
+
+
+def test_every_message_of_the_catalogue_but_the_base_has_traffic() -> None:
+    groups = parcels.catalogue()["messagegroups"]
+    defined = {f"/messagegroups/{g}/messages/{m}" for g, group in groups.items() for m in group["messages"]}
+    sound, _ = parcels.templates(1)
+    assert {t.definition for t in sound} == defined - {f"{parcels.PARCELS}/messages/example.parcels.base"}
+
+
+def test_each_kind_of_fault_is_made_and_named() -> None:
+    _, faulty = parcels.templates(1)
+    assert {t.fault for t in faulty} == set(Fault)
+    assert all(t.fault and t.reason == REASONS[t.fault] for t in faulty)
+
+
+def test_the_same_seed_gives_the_same_events() -> None:
+    assert parcels.templates(5) == parcels.templates(5)
+    assert parcels.templates(5) != parcels.templates(6)
+
+
+def test_a_sound_event_is_one_line_of_json() -> None:
+    for template in parcels.templates(2)[0]:
+        assert b"\n" not in template.line
+        assert json.loads(template.line)["specversion"] == "1.0"
