@@ -409,6 +409,34 @@ def test_definitions_are_completed_by_their_bases(contract_of: ContractOf, line:
     assert rules(one(contract, line(data={"n": 1}))) == {("subject", "required")}
 
 
+def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Line) -> None:
+    """I-4, F-12, K-39: a schema inline, by reference, or by deep link into a document"""
+    uri = "/schemagroups/g/schemas/s"
+    documents = {uri: SCHEMA, "/schemagroups/g/schemas/all": {"definitions": {"it": SCHEMA}}}
+    forms: list[JSONObject] = [
+        {"dataschema": SCHEMA},
+        {"dataschemauri": uri},
+        {"dataschemauri": f"#{uri}"},
+        {"dataschemaxid": uri},
+        {"dataschemauri": "/schemagroups/g/schemas/all#/definitions/it"},
+    ]
+    for form in forms:
+        definition = {**typed("t"), "dataschemaformat": "JsonSchema/draft-07", **form}
+        contract = contract_of({"m": definition}, documents)
+        assert word(one(contract, line(data={"n": 1}))) == "m"
+        assert rules(one(contract, line(data={"n": "x"}))) == {("/n", "type")}
+
+
+def test_checks_are_made_on_the_materialised_definition(contract_of: ContractOf) -> None:
+    """F-21, F-9, F-11: partial definitions are complete once their bases are laid under them."""
+    base = {"envelopemetadata": {"type": {"value": "b"}}, "dataschemaformat": "JsonSchema/draft-07"}
+    contract = contract_of({
+        "base": {"envelope": "CloudEvents/1.0", **base},
+        "m": {"basemessage": G + "base", "envelopemetadata": {"type": {"value": "m"}}, "dataschemauri": "/s"},
+    })  # fmt: skip
+    assert contract.findings == {}
+
+
 def test_findings_are_kept_for_every_usable_definition(contract_of: ContractOf) -> None:
     """K-13"""
     contract = contract_of({"a": typed("t"), "b": typed("t"), "c": typed("u")})

@@ -49,6 +49,7 @@ def event(**metadata: Any) -> dict[str, Any]:
         pytest.param(event(time={"type": "timestamp", "value": "2026-01-01T00:00:00Z"}),
                      {("envelopemetadata.time.value", "warning")}, id="F-31-time"),
         pytest.param(event(time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"}), set(), id="F-25"),
+        pytest.param(event(ext={"specurl": "https://x.example", "description": "d"}), set(), id="F-35-F-42-specurl"),
         pytest.param({**EVENT, "envelopeoptions": {"mode": "Binary"}}, {("envelopeoptions.mode", "error")}, id="F-34"),
         pytest.param({**EVENT, "envelopeoptions": {"mode": "binary", "format": "a/b"}},
                      {("envelopeoptions.format", "error")}, id="F-34-format"),
