@@ -7,7 +7,7 @@ shape is ``Anything``, which keeps the JSON text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 # kind: the Python type that Schema.decode gives for it
 #   bool: bool; int32, int64, uint64: int; float32, float64: float (or int); string: str; bytes: bytes;
@@ -78,3 +78,22 @@ class Struct:
 
 
 Shape = Scalar | ListOf | MapOf | Anything | Struct
+
+MAX_LEAVES: Final = 10_000
+
+
+def bounded(shape: Struct) -> Struct | Anything:
+    """``shape``, or ``Anything`` where it would make more than ``MAX_LEAVES`` columns.
+
+    Definitions that use each other several times multiply: thirty lines of schema can make a billion columns.
+    """
+    return shape if leaves(shape) <= MAX_LEAVES else Anything(nullable=shape.nullable)
+
+
+def leaves(shape: Shape) -> int:
+    """How many columns ``shape`` makes in a columnar file."""
+    if isinstance(shape, Struct):
+        return sum(leaves(field.shape) for field in shape.fields)
+    if isinstance(shape, ListOf):
+        return leaves(shape.item)
+    return 1 + leaves(shape.value) if isinstance(shape, MapOf) else 1

@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.formats.jsonschema.document import Document
 from signalbook.formats.jsonschema.normal import ANY, Node, Numbers, Objects
-from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON
 
 _INT64: Final = 2**63
@@ -47,7 +47,7 @@ def _object(document: Document, node: Node) -> Shape:
     part = node.objects
     assert part is not None
     if part.properties:
-        return Struct(fields=_fields(document, part), nullable=node.null)
+        return bounded(Struct(fields=_fields(document, part), nullable=node.null))
     if part.extra is None or part.extra is ANY or not part.extra.here_exact:
         return Anything(nullable=node.null)
     return MapOf(value=shape_of(document, part.extra), nullable=node.null)

@@ -26,7 +26,8 @@ from signalbook.formats.jsonschema.normal import (
 from signalbook.formats.jsonschema.weight import lookup
 from signalbook.values import JSON, JSONObject
 
-MAX_SCHEMAS: Final = 50_000
+# Deeper than this a schema's parts are left to the validator.
+MAX_LEVELS: Final = 64
 _MAX_VALUES: Final = 2000
 _CONTENT: Final = frozenset({"contentEncoding", "contentMediaType"})
 # Keywords that say something about a value which normal form does not.
@@ -36,10 +37,6 @@ _UNSAID: Final = frozenset(
         "contains", "unevaluatedItems", "unevaluatedProperties", "prefixItems", "$dynamicRef", "$recursiveRef",
     }
 )  # fmt: skip
-
-
-class _Overrun(Exception):
-    """More sub-schemas than normal form is worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +67,12 @@ def read(document: Document, uri: str) -> Node:
 
 
 def _read(document: Document, uri: str) -> Node:
+    """Read with what was read for other parts, unless something was cut: where, depends on where reading began."""
     if "reader" not in document.cache:
         document.cache["reader"] = _Reader(document)
     reader: _Reader = document.cache["reader"]
-    base, _, fragment = uri.partition("#")
-    try:
-        return reader.refer(f"#{fragment}", Place(base, ""))
-    except (_Overrun, RecursionError):
-        return unknown(uri)
+    node = reader.start(uri)
+    return _Reader(document).start(uri) if reader.cut else node
 
 
 class _Reader:
@@ -88,9 +83,15 @@ class _Reader:
         self.year = document.dialect.year
         self.known: dict[str, Node] = {}
         self.open: set[str] = set()
-        self.count = 0
+        self.cut = False
+        self.depth = 0
         # With an `$id` inside, pointers and references are not what they seem: leave all references to the validator.
         self.plain = not any(True for base, root in document.documents.items() for _ in nested_ids(root, base))
+
+    def start(self, uri: str) -> Node:
+        """The schema at an absolute URI."""
+        base, _, fragment = uri.partition("#")
+        return self.refer(f"#{fragment}", Place(base, ""))
 
     def refer(self, reference: str, at: Place) -> Node:
         """What ``reference`` names; a schema that contains itself is cut where it does so."""
@@ -101,6 +102,7 @@ class _Reader:
         if root is None or not self.plain or (fragment and not fragment.startswith("/")) or not self._same(root):
             return unknown(place.uri)
         if place.uri in self.open:
+            self.cut = True
             return unknown(place.uri)
         if place.uri not in self.known:
             self.open.add(place.uri)
@@ -114,14 +116,16 @@ class _Reader:
 
     def read(self, schema: JSON, at: Place) -> Node:
         """One schema in normal form."""
-        self.count += 1
-        if self.count > MAX_SCHEMAS:
-            raise _Overrun
         if isinstance(schema, bool):
             return ANY if schema else NEVER
         if not schema:
             return ANY
+        if self.depth == MAX_LEVELS:
+            self.cut = True
+            return unknown(at.uri)
+        self.depth += 1
         node = reduce(intersect, self._parts(schema, at))
+        self.depth -= 1
         if node is ANY and not _text(schema):
             return ANY
         return replace(node, uris=(at.uri,), description=_text(schema) or node.description)

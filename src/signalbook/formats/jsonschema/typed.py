@@ -213,6 +213,9 @@ class _Types:
         """The union of a node's types. Raises ``_Inexpressible``."""
         if not node.here_exact or (node.booleans and node.booleans != BOTH):
             raise _Inexpressible
+        if node.strings and node.strings.patterns and (node.arrays or node.objects):
+            # msgspec (0.22) frees the pattern of such a union once too often, and the interpreter crashes later
+            raise _Inexpressible
         parts: list[Any] = [None] if node.null else []
         parts += [bool] if node.booleans else []
         parts += [_number(node.numbers)] if node.numbers else []

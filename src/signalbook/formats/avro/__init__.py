@@ -1,0 +1,5 @@
+"""Apache Avro."""
+
+from signalbook.formats.avro.format import FORMAT, AvroFormat, AvroSchema
+
+__all__ = ["FORMAT", "AvroFormat", "AvroSchema"]

@@ -1,0 +1,190 @@
+"""Apache Avro: the format and its schemas. Payloads are single datums, in binary or in Avro's JSON encoding."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from io import BytesIO
+from typing import Any, Final
+
+import fastavro
+from fastavro import _read_py
+from fastavro.validation import ValidationError, validate
+
+from signalbook.formats.avro import columns, names, text
+from signalbook.formats.avro.names import Names, Type
+from signalbook.formats.base import (
+    MAX_FINDINGS,
+    PayloadError,
+    Reason,
+    Resolve,
+    SchemaError,
+    is_json,
+    media_type,
+    shorten,
+    unsupported,
+)
+from signalbook.formats.shape import Shape
+from signalbook.values import JSON, Finding, JSONError, digest, parse_json
+
+# What the binary decoder raises on bytes that are not what the schema says.
+_BROKEN: Final = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+_VERSION: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AvroSchema:
+    """One Avro schema: the document's top-level type, or the named type a deep link means."""
+
+    format: str
+    names: Names
+    type: Type
+    link: str
+    writer: AvroSchema | None = None
+    warnings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over format, document and deep link."""
+        return digest(f"{self.format} {self.names.fingerprint} {self.link}".encode())
+
+    def reading(self, writer: AvroSchema) -> AvroSchema:
+        """This schema as the reader of binary payloads that ``writer`` wrote (K-40)."""
+        return replace(self, writer=writer)
+
+    def decode(self, payload: bytes, content_type: str = "") -> JSON:
+        """Decode JSON if ``content_type`` says so, else binary. Raises ``PayloadError``."""
+        if is_json(content_type):
+            return self._decode_text(payload)
+        name = media_type(content_type)
+        if name and name != "application/octet-stream" and "avro" not in name:
+            raise unsupported(content_type, self.format)
+        return self._decode_binary(payload)
+
+    def _decode_text(self, payload: bytes) -> JSON:
+        try:
+            sent = parse_json(payload)
+        except JSONError as error:
+            raise _refused("decode_error", "json", f"not JSON: {error}") from None
+        value, findings = text.decode(sent, self.type, self.names.types)
+        if findings:
+            raise PayloadError("schema_violation", findings)
+        return value
+
+    def _decode_binary(self, payload: bytes) -> JSON:
+        stream = BytesIO(payload)
+        written = self.writer or self
+        try:
+            if self.writer is None:
+                value = written.read_datum(stream, written.parsed, None)
+            else:
+                value = written.read_datum(stream, written.parsed, self.parsed)
+        except _BROKEN as error:
+            why = str(error) or type(error).__name__
+            raise _refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+        if stream.tell() != len(payload):
+            rest = len(payload) - stream.tell()
+            raise _refused("decode_error", "avro", f"{rest} bytes follow the datum")
+        return value
+
+    @cached_property
+    def parsed(self) -> Any:
+        """The schema as the binary decoder wants it."""
+        return fastavro.parse_schema(self.names.complete(self.type))
+
+    @cached_property
+    def read_datum(self) -> Any:
+        """The binary decoder. The compiled one crashes on deep recursion, so recursive schemas get the other one."""
+        recursive = names.is_recursive(self.type, self.names.types)
+        return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
+
+    def validate(self, value: JSON) -> list[Finding]:
+        """Every violation in an already decoded value."""
+        try:
+            validate(value, self.parsed, raise_errors=True)
+        except ValidationError as error:
+            top = names.branch_name(self.type) if not isinstance(self.type, list) else ""
+            return [_violation(fault, top) for fault in error.errors[:MAX_FINDINGS]]
+        except _BROKEN as error:
+            return [Finding(path="", rule="type", message=shorten(f"cannot be validated: {error}"))]
+        return []
+
+    def shape(self) -> Shape:
+        """The columns of a record's fields."""
+        return columns.shape_of(self.type, self.names.types)
+
+    def constants(self) -> Mapping[str, frozenset[JSON]]:
+        """The enum fields of a record."""
+        return columns.constants(self.type, self.names.types)
+
+    def typed(self) -> None:
+        """Avro has no typed decoder for JSON payloads."""
+
+
+def _violation(fault: Any, top: str) -> Finding:
+    path = str(fault.field or "").removeprefix(top).replace(".", "/")
+    return Finding(path=path, rule="type", message=shorten(f"{fault.datum!r} is no {fault.schema}"))
+
+
+def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
+    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
+
+
+class AvroFormat:
+    """Reads Avro schema documents of any release: later ones only added to the language."""
+
+    name: Final = "Avro"
+    versions: Final = ("Avro/1.8.2", "Avro/1.9", "Avro/1.10", "Avro/1.11", "Avro/1.11.0", "Avro/1.12", "Avro/1.12.0")
+
+    def canonical(self, format: str) -> str | None:
+        """``Avro/<release>``, or ``Avro`` where none is named."""
+        version = format.partition("/")[2].strip()
+        if "/" not in format:
+            return self.name
+        return f"{self.name}/{version}" if _VERSION.fullmatch(version) else None
+
+    def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all releases are read alike
+        """What is wrong with a document; empty if nothing is."""
+        try:
+            _read(document)
+        except SchemaError as error:
+            return list(error.findings)
+        return []
+
+    def parse(
+        self,
+        document: bytes,
+        format: str,
+        *,
+        link: str = "",
+        resolve: Resolve | None = None,  # noqa: ARG002 - an Avro document refers to no other
+    ) -> AvroSchema:
+        """The schema ``link`` names: ``#Record``, ``:Record`` or the name alone. Raises ``SchemaError``."""
+        known = _read(document)
+        wanted = link.removeprefix("#").removeprefix(":").removeprefix("/")
+        found = known.find(wanted) if wanted else None
+        if wanted and found is None:
+            there = ", ".join(known.types) or "none"
+            message = f"{wanted!r} names no type of the document, or several; there are: {there}"
+            raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
+        start = found or known.root
+        if names.empty_items(start, known.types):
+            message = "an array has items that take no bytes, so its length could not be trusted"
+            raise SchemaError([Finding(path="", rule="empty_items", message=message)])
+        return AvroSchema(format=self.canonical(format) or self.name, names=known, type=start, link=found or "")
+
+
+_read = lru_cache(maxsize=64)(names.read)
+FORMAT: Final = AvroFormat()

@@ -1,0 +1,167 @@
+"""Avro's JSON encoding, read strictly: every fault with its path.
+
+The library's own reader takes text for a number and drops surplus members without a word; a registry's data must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any, Final
+
+from signalbook.formats.avro.names import PRIMITIVES, Path, Type, branch_name
+from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
+from signalbook.values import JSON, Finding, JSONObject
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RANGES: Final = {"int": 2**31, "long": 2**63}
+
+
+def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
+    """The value that JSON-encoded Avro stands for, and every fault in it."""
+    reader = _Reader(types)
+    return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
+
+
+class _Reader:
+    """Reads one value, collecting findings."""
+
+    def __init__(self, types: Mapping[str, JSONObject]) -> None:
+        self.types = types
+        self.findings: list[Finding] = []
+        self.tagged = True
+
+    def fault(self, path: Path, rule: str, message: str) -> None:
+        self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
+
+    def read(self, value: JSON, node: Type, path: Path) -> JSON:
+        if isinstance(node, str) and node not in PRIMITIVES:
+            node = self.types[node]
+        if isinstance(node, list):
+            return self.union(value, node, path)
+        kind = node if isinstance(node, str) else node["type"]
+        composite = getattr(self, f"read_{kind}", None)
+        if composite is not None:
+            return composite(value, node, path)
+        return self.scalar(value, kind, node, path)
+
+    def union(self, value: JSON, node: list[Type], path: Path) -> JSON:
+        if not self.tagged:
+            return self.read(value, node[0], path)  # a default belongs to the first alternative
+        if value is None and "null" in node:
+            return None
+        branches = {branch_name(item): item for item in node if item != "null"}
+        if isinstance(value, dict) and len(value) == 1:
+            ((tag, inner),) = value.items()
+            if tag in branches:
+                return self.read(inner, branches[tag], (*path, tag))
+        names = [*(["null"] if "null" in node else []), *(f'{{"{name}": ...}}' for name in branches)]
+        self.fault(path, "union", f"expected {' or '.join(names)}")
+        return None
+
+    def read_record(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, dict):
+            self.fault(path, "type", f"expected an object for the record {node['name']}")
+            return None
+        fields = {part["name"]: part for part in node["fields"]}
+        for name in value.keys() - fields.keys():
+            self.fault((*path, name), "unknown", f"the record {node['name']} has no such field")
+        return {name: self.field(value, part, (*path, name)) for name, part in fields.items()}
+
+    def field(self, value: JSONObject, part: JSONObject, path: Path) -> JSON:
+        if part["name"] in value:
+            return self.read(value[part["name"]], part["type"], path)
+        if "default" not in part:
+            self.fault(path, "required", "the field is missing and has no default")
+            return None
+        before, self.tagged = self.tagged, False
+        found = self.read(part["default"], part["type"], path)
+        self.tagged = before
+        return found
+
+    def read_array(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, list):
+            self.fault(path, "type", "expected an array")
+            return None
+        return [self.read(item, node["items"], (*path, index)) for index, item in enumerate(value)]
+
+    def read_map(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, dict):
+            self.fault(path, "type", "expected an object")
+            return None
+        return {key: self.read(item, node["values"], (*path, key)) for key, item in value.items()}
+
+    def read_enum(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, str) or value not in node["symbols"]:
+            self.fault(path, "enum", f"expected one of {', '.join(node['symbols'])}")
+        return value
+
+    def scalar(self, value: JSON, kind: str, node: Type, path: Path) -> JSON:
+        wrong = _wrong(value, kind, node)
+        if wrong:
+            self.fault(path, "type", f"expected {wrong}")
+            return None
+        plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in _FLOATS else value
+        try:
+            return _logical(plain, node)
+        except (ArithmeticError, ValueError) as error:
+            self.fault(path, "range", f"not a {node['logicalType']}: {error}")
+            return None
+
+
+_FLOATS: Final = frozenset({"float", "double"})
+
+
+def _wrong(value: JSON, kind: str, node: Type) -> str:
+    """What was expected instead of ``value``, or ``""``."""
+    if kind in ("bytes", "fixed"):
+        if not isinstance(value, str) or any(ord(char) > 255 for char in value):
+            return "bytes as text with one character up to U+00FF per byte"
+        return f"{node['size']} bytes" if kind == "fixed" and len(value) != node["size"] else ""
+    if kind in _RANGES:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return "" if whole and -_RANGES[kind] <= value < _RANGES[kind] else f"a whole number in the range of {kind}"
+    if kind in _FLOATS:
+        return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    expected: type = {"string": str, "boolean": bool}.get(kind, type(None))
+    return "" if isinstance(value, expected) else kind
+
+
+def _timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:
+    return lambda value, _: _EPOCH + value * unit
+
+
+def _time(unit: int) -> Callable[[int, JSONObject], time]:
+    def convert(value: int, _: JSONObject) -> time:
+        micros = value * unit
+        if not 0 <= micros < 86_400_000_000:
+            raise ValueError("outside one day")
+        return (datetime.min + timedelta(microseconds=micros)).time()
+
+    return convert
+
+
+def _decimal(value: bytes, node: JSONObject) -> Decimal:
+    number = int.from_bytes(value, "big", signed=True)
+    exact = Context(prec=max(len(value) * 3, 1))
+    return exact.create_decimal(number).scaleb(-int(node.get("scale", 0)), exact)
+
+
+# The same Python values that the binary decoder gives.
+_LOGICAL: Final[dict[tuple[str, str], Callable[[Any, JSONObject], Any]]] = {
+    ("long", "timestamp-millis"): _timestamp(timedelta(milliseconds=1)),
+    ("long", "timestamp-micros"): _timestamp(timedelta(microseconds=1)),
+    ("int", "date"): lambda value, _: date(1970, 1, 1) + timedelta(days=value),
+    ("int", "time-millis"): _time(1000),
+    ("long", "time-micros"): _time(1),
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+}
+
+
+def _logical(value: JSON, node: Type) -> JSON:
+    if isinstance(node, str):
+        return value
+    convert = _LOGICAL.get((node["type"], node.get("logicalType", "")))
+    return convert(value, node) if convert else value

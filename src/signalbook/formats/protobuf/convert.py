@@ -1,0 +1,136 @@
+"""Protobuf messages as Python values and as columns: one plan per message type, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, bounded
+from signalbook.values import JSON
+
+# From a message (or a field's value) to the value it stands for.
+Convert = Callable[[Any], JSON]
+
+_F: Final = FieldDescriptor
+_KINDS: Final[dict[int, Kind]] = {
+    _F.TYPE_DOUBLE: "float64", _F.TYPE_FLOAT: "float32", _F.TYPE_BOOL: "bool", _F.TYPE_STRING: "string",
+    _F.TYPE_BYTES: "bytes", _F.TYPE_ENUM: "string", _F.TYPE_INT64: "int64", _F.TYPE_SINT64: "int64",
+    _F.TYPE_SFIXED64: "int64", _F.TYPE_INT32: "int32", _F.TYPE_SINT32: "int32", _F.TYPE_SFIXED32: "int32",
+    _F.TYPE_UINT32: "int64", _F.TYPE_FIXED32: "int64", _F.TYPE_UINT64: "uint64", _F.TYPE_FIXED64: "uint64",
+}  # fmt: skip
+_GOOGLE: Final = "google.protobuf."
+# Kept as the text of the JSON mapping: a timestamp column would lose the nanoseconds.
+_AS_TEXT: Final = frozenset(_GOOGLE + name for name in ("Timestamp", "Duration", "FieldMask"))
+_AS_JSON: Final = frozenset(_GOOGLE + name for name in ("Any", "Struct", "Value", "ListValue"))
+_WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+_WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
+_MAX_NESTING: Final = 64
+
+
+class Plans:
+    """Conversions of the message types of one descriptor pool."""
+
+    def __init__(self, pool: DescriptorPool) -> None:
+        self._pool = pool
+        self._plans: dict[str, Convert] = {}
+
+    def message(self, descriptor: Descriptor) -> Convert:
+        """The conversion of messages of one type to objects by field name; fields that are not set are ``None``."""
+        name = descriptor.full_name
+        if name not in self._plans:
+            self._plans[name] = self._well_known(name) or self._members(descriptor)
+        return self._plans[name]
+
+    def _well_known(self, name: str) -> Convert | None:
+        if name in _AS_TEXT:
+            return lambda message: message.ToJsonString()
+        if name in _AS_JSON:
+            return lambda message: json_format.MessageToDict(message, descriptor_pool=self._pool)
+        return (lambda message: message.value) if name in _WRAPPERS else None
+
+    def _members(self, descriptor: Descriptor) -> Convert:
+        members = [(field.name, self._getter(field)) for field in descriptor.fields]
+        return lambda message: {name: get(message) for name, get in members}
+
+    def _getter(self, field: FieldDescriptor) -> Convert:
+        name, entry = field.name, map_value(field)
+        convert = self._value(entry or field)
+        if entry is not None:
+            return lambda message: {_key(key): convert(value) for key, value in getattr(message, name).items()}
+        if field.is_repeated:
+            return lambda message: [convert(item) for item in getattr(message, name)]
+        if field.has_presence:
+            return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
+        return lambda message: convert(getattr(message, name))
+
+    def _value(self, field: FieldDescriptor) -> Convert:
+        descriptor = field.message_type
+        if descriptor is not None:
+            return lambda message: self.message(descriptor)(message)  # looked up late: a type may contain itself
+        if field.enum_type is not None:
+            return _enum(field.enum_type)
+        return lambda value: value
+
+
+def shape_of(descriptor: Descriptor) -> Shape:
+    """The columns of a message type; where one contains itself there is ``Anything``."""
+    return _shape(descriptor, {}, ())
+
+
+def _shape(descriptor: Descriptor, known: dict[str, Shape], above: tuple[str, ...]) -> Shape:
+    name = descriptor.full_name
+    if name in above or len(above) == _MAX_NESTING:
+        return Anything()
+    if name not in known:
+        inside = (*above, name)
+        known[name] = bounded(Struct(fields=tuple(_field(field, known, inside) for field in descriptor.fields)))
+    return known[name]
+
+
+def _field(field: FieldDescriptor, known: dict[str, Shape], above: tuple[str, ...]) -> Field:
+    entry = map_value(field)
+    single = _single(entry or field, known, above)
+    shape: Shape = single
+    if entry is not None:
+        shape = MapOf(value=single)
+    elif field.is_repeated:
+        shape = ListOf(item=single)
+    elif field.has_presence and not field.is_required:
+        shape = replace(single, nullable=True)
+    return Field(name=field.name, attribute=field.name, shape=shape, required=True)
+
+
+def _single(field: FieldDescriptor, known: dict[str, Shape], above: tuple[str, ...]) -> Shape:
+    descriptor = field.message_type
+    if descriptor is None:
+        return Scalar(kind=_KINDS[field.type])
+    name = descriptor.full_name
+    if name in _AS_TEXT:
+        return Scalar(kind="string")
+    if name in _AS_JSON:
+        return Anything()
+    if name in _WRAPPERS:
+        return Scalar(kind=_KINDS[descriptor.fields_by_name["value"].type])
+    return _shape(descriptor, known, above)
+
+
+def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
+    """The field of a map's values, or ``None`` if ``field`` is no map."""
+    descriptor = field.message_type
+    is_map = descriptor is not None and descriptor.GetOptions().map_entry
+    return descriptor.fields_by_name["value"] if descriptor is not None and is_map else None
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _enum(descriptor: EnumDescriptor) -> Convert:
+    """Numbers to names; a number that a later version of the schema added stays a number, as text."""
+    names = {number: value.name for number, value in descriptor.values_by_number.items()}
+    return lambda number: names.get(number) or str(number)

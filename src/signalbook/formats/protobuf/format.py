@@ -1,0 +1,234 @@
+"""Protocol Buffers, proto2 and proto3: the format and its schemas, which are messages of a ``.proto`` document."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, json_format, message_factory
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+
+from signalbook.formats.base import (
+    MAX_FINDINGS,
+    PayloadError,
+    Reason,
+    Resolve,
+    SchemaError,
+    is_json,
+    media_type,
+    shorten,
+    unsupported,
+)
+from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
+from signalbook.formats.protobuf.convert import Plans, shape_of
+from signalbook.formats.shape import Shape
+from signalbook.values import JSON, MAX_DEPTH, Finding, JSONError, digest, parse_json
+
+_SYNTAX: Final = {"": "Protobuf/2", "proto2": "Protobuf/2", "proto3": "Protobuf/3"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Descriptors:
+    """A compiled document: a pool of its own, so that documents never see each other's types."""
+
+    pool: DescriptorPool
+    plans: Plans
+    messages: Mapping[str, Descriptor]
+    syntax: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProtobufSchema:
+    """One message type of a document."""
+
+    format: str
+    descriptors: Descriptors
+    descriptor: Descriptor
+    warnings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over format, documents and message name."""
+        return digest(f"{self.format} {self.descriptors.fingerprint} {self.descriptor.full_name}".encode())
+
+    @cached_property
+    def _type(self) -> type[Message]:
+        return message_factory.GetMessageClass(self.descriptor)
+
+    def decode(self, payload: bytes, content_type: str = "") -> JSON:
+        """Decode protobuf JSON if ``content_type`` says so, else binary. Raises ``PayloadError``."""
+        message = self._from_json(payload) if is_json(content_type) else self._from_binary(payload, content_type)
+        missing = message.FindInitializationErrors()
+        if missing:
+            raise PayloadError("schema_violation", [_missing(path) for path in missing[:MAX_FINDINGS]])
+        try:
+            return self.descriptors.plans.message(self.descriptor)(message)
+        except (ValueError, TypeError, RecursionError, json_format.Error) as error:
+            raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
+
+    def _from_json(self, payload: bytes) -> Any:
+        try:
+            value = parse_json(payload)
+        except JSONError as error:
+            raise _refused("decode_error", "json", f"not JSON: {error}") from None
+        if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
+            raise _refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
+        try:
+            return self._message(value)
+        except (json_format.Error, ValueError, TypeError, AttributeError) as error:
+            raise _refused("schema_violation", "protobuf", str(error)) from None
+
+    def _message(self, value: JSON) -> Any:
+        return json_format.ParseDict(
+            value, self._type(), descriptor_pool=self.descriptors.pool, max_recursion_depth=MAX_DEPTH
+        )
+
+    def _from_binary(self, payload: bytes, content_type: str) -> Any:
+        name = media_type(content_type)
+        if name and name != "application/octet-stream" and "proto" not in name:
+            raise unsupported(content_type, self.format)
+        message = self._type()
+        try:
+            message.ParseFromString(payload)
+        except DecodeError as error:
+            text = f"not a {self.descriptor.full_name} in protobuf: {error}"
+            raise _refused("decode_error", "protobuf", text) from None
+        return message
+
+    def validate(self, value: JSON) -> list[Finding]:
+        """What keeps an already decoded value from being a message of this type."""
+        try:
+            message = self._message(_jsonable(value))
+        except (json_format.Error, ValueError, TypeError, AttributeError, RecursionError) as error:
+            return [Finding(path="", rule="protobuf", message=shorten(str(error)))]
+        return [_missing(path) for path in message.FindInitializationErrors()[:MAX_FINDINGS]]
+
+    def shape(self) -> Shape:
+        """The columns of the message's fields."""
+        return shape_of(self.descriptor)
+
+    def constants(self) -> Mapping[str, frozenset[JSON]]:
+        """None: enums are open in Protobuf."""
+        return {}
+
+    def typed(self) -> None:
+        """Protobuf has no typed decoder for JSON payloads."""
+
+
+def _jsonable(value: Any) -> JSON:
+    """A decoded value in protobuf's JSON mapping: no members that are not set, bytes in base64."""
+    if isinstance(value, dict):
+        return {name: _jsonable(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _missing(path: str) -> Finding:
+    pointer = "/" + path.replace(".", "/").replace("[", "/").replace("]", "")
+    return Finding(path=pointer, rule="required", message=f"the required field {path} is missing")
+
+
+def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
+    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
+
+
+class ProtobufFormat:
+    """Reads ``.proto`` documents."""
+
+    name: Final = "Protobuf"
+    versions: Final = ("Protobuf/2", "Protobuf/3")
+
+    def canonical(self, format: str) -> str | None:
+        """``Protobuf/2`` or ``/3``; ``Protobuf`` alone leaves it to the document."""
+        if "/" not in format:
+            return self.name
+        version = format.partition("/")[2].strip().lower().removeprefix("proto").removesuffix(".0")
+        return f"{self.name}/{version}" if f"{self.name}/{version}" in self.versions else None
+
+    def check(self, document: bytes, format: str) -> list[Finding]:
+        """What is wrong with a document; one that imports others is only compiled where they can be had."""
+        wanted = sorted(set(imports(document)))
+        if refused_imports(document):
+            return refused_imports(document)
+        if wanted:
+            text = f"not checked, since it imports {shorten(', '.join(wanted))}"
+            return [Finding(path="", rule="import", message=text, severity="warning")]
+        try:
+            found = _describe(gather(document, None))
+        except SchemaError as error:
+            return list(error.findings)
+        return _syntax(found, self.canonical(format))
+
+    def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> ProtobufSchema:
+        """The message ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner`` (G-17).
+
+        ``resolve`` is asked for imports by their path. Raises ``SchemaError``.
+        """
+        found = _describe(gather(document, resolve))
+        findings = _syntax(found, self.canonical(format))
+        if findings:
+            raise SchemaError(findings)
+        descriptor, warnings = _named(found, link.lstrip("#:/"))
+        own = self.canonical(format)
+        version = own if own and own != self.name else found.syntax
+        return ProtobufSchema(format=version, descriptors=found, descriptor=descriptor, warnings=warnings)
+
+
+def _syntax(found: Descriptors, wanted: str | None) -> list[Finding]:
+    if wanted in (None, "Protobuf", found.syntax):
+        return []
+    return [Finding(path="", rule="syntax", message=f"the format says {wanted}, but the document is {found.syntax}")]
+
+
+def _named(found: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ...]]:
+    """The message of a name, or the only one there is (G-17)."""
+    if name:
+        if name in found.messages:
+            return found.messages[name], ()
+        text = f"there is no message {name!r}; there are: {', '.join(found.messages) or 'none'}"
+        raise SchemaError([Finding(path=name, rule="link", message=shorten(text))])
+    top = {descriptor.full_name: descriptor for descriptor in found.messages.values() if not descriptor.containing_type}
+    if len(top) != 1:
+        text = f"a message must be named, as in #Message; there are: {', '.join(top) or 'none'}"
+        raise SchemaError([Finding(path="", rule="link", message=shorten(text))])
+    ((full_name, descriptor),) = top.items()
+    text = f"no message is named; {full_name} is taken, being the only one"
+    return descriptor, (Finding(path="", rule="link", message=text, severity="warning"),)
+
+
+@lru_cache(maxsize=256)
+def _describe(sources: Sources) -> Descriptors:
+    files = descriptor_pb2.FileDescriptorSet.FromString(compile_set(sources))
+    pool = DescriptorPool()
+    for file in files.file:
+        pool.AddSerializedFile(file.SerializeToString())
+    main = next(file for file in files.file if file.name == MAIN)
+    top = pool.FindFileByName(MAIN).message_types_by_name.values()
+    messages: dict[str, Descriptor] = {}
+    for descriptor in _with_nested(top):
+        messages[descriptor.full_name] = descriptor
+        messages[descriptor.full_name.removeprefix(f"{main.package}.")] = descriptor
+    return Descriptors(
+        pool=pool,
+        plans=Plans(pool),
+        messages=messages,
+        syntax=_SYNTAX.get(main.syntax, "Protobuf"),
+        fingerprint=digest(b"\n".join(path.encode() + b"\n" + text for path, text in sources)),
+    )
+
+
+def _with_nested(descriptors: Any) -> Iterator[Descriptor]:
+    for descriptor in descriptors:
+        if not descriptor.GetOptions().map_entry:
+            yield descriptor
+            yield from _with_nested(descriptor.nested_types)
+
+
+FORMAT: Final = ProtobufFormat()
