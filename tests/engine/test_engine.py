@@ -54,6 +54,9 @@ class Counting:
         with self._store.write() as writer:
             yield _Counted(writer, self.calls)
 
+    def generation(self) -> int | None:
+        return self._store.generation()
+
     def close(self) -> None:
         self._store.close()
 
