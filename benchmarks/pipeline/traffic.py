@@ -14,7 +14,7 @@ ADDRESS: dict[str, Any] = {
     "type": "object",
     "required": ["country", "city"],
     "properties": {
-        "country": {"type": "string", "pattern": "^[A-Z]{2}$"},
+        "country": {"type": "string", "minLength": 2, "maxLength": 2},
         "city": {"type": "string", "minLength": 1, "maxLength": 60},
         "zip": {"type": "string"},
     },
@@ -63,8 +63,8 @@ def catalogue(definitions: int) -> dict[str, Any]:
 
 
 def write_events(path: Path, count: int, *, types: int = 50, faults: float = 0.0) -> None:
-    """So many events as JSON lines, evenly of the first ``types`` definitions; ``faults`` is the share that is wrong."""
-    random = Random(7)  # noqa: S311 -- the same traffic every time
+    """So many events as JSON lines, evenly of the first ``types`` types; ``faults`` is the share of wrong ones."""
+    random = Random(7)
     with path.open("w") as file:
         for number in range(count):
             file.write(json.dumps(_event(number, random, types, faults), separators=(",", ":")) + "\n")

@@ -12,18 +12,20 @@ from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from itertools import accumulate, chain
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.pipeline import columns
 from signalbook.values import dump_json, parse_timestamp
 
 Values = Sequence[Any]
-Build = Callable[[Values], pa.Array]
+# Takes values and whether there may be a None among them.
+Build = Callable[[Values, bool], pa.Array]
+_UNSET: Final = msgspec.UNSET
 # What Arrow and the conversions below raise for a value that does not fit its column.
 MISFITS: Final = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
@@ -42,12 +44,11 @@ def payload_builder(shape: Shape, form: Form) -> Callable[[Values], list[pa.Arra
     """
     types = [field.type for field in columns.payload(shape)]
     if isinstance(shape, Struct) and shape.fields:
-        members = [_member(field, column, form) for field, column in zip(shape.fields, types, strict=True)]
-        return lambda values: _members(members, values)
+        members = _Members(shape, types, form)
+        return lambda values: members.arrays(values, gaps=_mask(values) is not None)
     whole = _build(shape, types[0], form)
-    if isinstance(shape, Anything):
-        return lambda values: [whole([msgspec.UNSET if value is None else value for value in values])]
-    return lambda values: [whole(values)]
+    missing = _UNSET if isinstance(shape, Anything) else None
+    return lambda values: [whole([missing if value is None else value for value in values], True)]
 
 
 def opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
@@ -66,12 +67,20 @@ def text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array:
 
 def timestamps(texts: pa.Array) -> pa.Array:
     """RFC3339 texts as ``columns.TIMESTAMP``, digits beyond microseconds cut. Raises one of ``MISFITS``."""
+    times = read_timestamps(texts)
+    if times is not None:
+        return times
+    return pa.array([None if text is None else parse_timestamp(text) for text in texts.to_pylist()], columns.TIMESTAMP)
+
+
+def read_timestamps(texts: pa.Array) -> pa.Array | None:
+    """The same, unless Arrow itself does not read one of the texts."""
     for unit in ("us", "ns"):
         try:
             return texts.cast(pa.timestamp(unit, "UTC")).cast(columns.TIMESTAMP, safe=False)
         except pa.ArrowException:
             continue
-    return pa.array([None if text is None else parse_timestamp(text) for text in texts.to_pylist()], columns.TIMESTAMP)
+    return None
 
 
 def _text(payload: bytes | None) -> str | None:
@@ -93,101 +102,114 @@ def _build(shape: Shape, type: pa.DataType, form: Form) -> Build:
         case Struct() if shape.fields:
             return _struct(shape, type, form)
         case Struct():
-            return lambda values: pa.array([None if value is None else "{}" for value in values], type)
+            return lambda values, _: pa.array([None if value is None else "{}" for value in values], type)
         case Anything():
             return _raw_text if form is Form.TYPED else _dumped_text
 
 
-def _raw_text(values: Values) -> pa.Array:
-    unset = msgspec.UNSET
-    return pa.array([None if value is unset else bytes(value) for value in values], pa.string())
+def _raw_text(values: Values, _: bool) -> pa.Array:
+    return pa.array([None if value is _UNSET else bytes(value) for value in values], pa.string())
 
 
-def _dumped_text(values: Values) -> pa.Array:
-    unset = msgspec.UNSET
-    return pa.array([None if value is unset else dump_json(value) for value in values], pa.string())
+def _dumped_text(values: Values, _: bool) -> pa.Array:
+    return pa.array([None if value is _UNSET else dump_json(value) for value in values], pa.string())
 
 
 def _struct(shape: Struct, type: pa.DataType, form: Form) -> Build:
-    members = [_member(field, type.field(i).type, form) for i, field in enumerate(shape.fields)]
+    members = _Members(shape, [field.type for field in type], form)
     fields = list(type)
 
-    def build(values: Values) -> pa.Array:
-        mask = pa.array([value is None for value in values], pa.bool_())
-        return pa.StructArray.from_arrays(_members(members, values), fields=fields, mask=mask)
+    def build(values: Values, gaps: bool) -> pa.Array:
+        mask = _mask(values) if gaps else None
+        return pa.StructArray.from_arrays(members.arrays(values, gaps=mask is not None), fields=fields, mask=mask)
 
     return build
 
 
-Member = Callable[[Values, bool], pa.Array]
+def _mask(values: Values) -> pa.Array | None:
+    """Where ``None`` is among ``values``, if it is."""
+    missing = [value is None for value in values]
+    return pa.array(missing, pa.bool_()) if True in missing else None
 
 
-def _members(members: Sequence[Member], objects: Values) -> list[pa.Array]:
-    gaps = any(value is None for value in objects)
-    return [member(objects, gaps) for member in members]
+class _Members:
+    """From objects to the arrays of their members."""
 
+    def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: Form) -> None:
+        self._fields = shape.fields
+        self._builds = [_build(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
+        self._columns = self._typed if form is Form.TYPED else self._decoded
 
-def _member(field: Field, type: pa.DataType, form: Form) -> Member:
-    """From objects to the array of one of their members; with ``gaps`` some of the objects are ``None``."""
-    build, get, unset = _build(field.shape, type, form), _getter(field, form), msgspec.UNSET
-    keeps_absent = isinstance(field.shape, Anything)
-    missing = unset if keeps_absent else None
+    def arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
+        """An array for each member; with ``gaps`` some of the objects may be ``None``."""
+        arrays = []
+        for field, build, column in zip(self._fields, self._builds, self._columns(objects, gaps), strict=True):
+            values, loose = column, gaps or not field.required or field.shape.nullable
+            if loose and not isinstance(field.shape, Anything):
+                values = [None if value is _UNSET else value for value in column]
+            arrays.append(build(values, loose))
+        return arrays
 
-    def member(objects: Values, gaps: bool) -> pa.Array:
-        values = [missing if value is None else get(value) for value in objects] if gaps else list(map(get, objects))
-        if not (field.required or keeps_absent):
-            values = [None if value is unset else value for value in values]
-        return build(values)
+    def _typed(self, objects: Values, gaps: bool) -> Iterable[Values]:
+        for field in self._fields:
+            get = attrgetter(field.attribute)
+            yield [_UNSET if value is None else get(value) for value in objects] if gaps else list(map(get, objects))
 
-    return member
-
-
-def _getter(field: Field, form: Form) -> Callable[[Any], Any]:
-    return attrgetter(field.attribute) if form is Form.TYPED else methodcaller("get", field.name, msgspec.UNSET)
+    def _decoded(self, objects: Values, _: bool) -> Iterable[Values]:
+        for field in self._fields:
+            name = field.name
+            yield [_UNSET if value is None else value.get(name, _UNSET) for value in objects]
 
 
 def _list(shape: ListOf, type: pa.DataType, form: Form) -> Build:
     item = _build(shape.item, type.value_type, form)
+    inner_gaps = _may_be_null(shape.item)
 
-    def build(values: Values) -> pa.Array:
-        offsets = pa.array(_offsets(values), pa.int32())
-        items = item(list(chain.from_iterable(value for value in values if value is not None)))
-        mask = pa.array([value is None for value in values], pa.bool_())
-        return pa.ListArray.from_arrays(offsets, items, type=type, mask=mask)
+    def build(values: Values, gaps: bool) -> pa.Array:
+        mask = _mask(values) if gaps else None
+        present = values if mask is None else [value for value in values if value is not None]
+        items = item(list(chain.from_iterable(present)), inner_gaps)
+        return pa.ListArray.from_arrays(_offsets(values, mask), items, type=type, mask=mask)
 
     return build
 
 
 def _map(shape: MapOf, type: pa.DataType, form: Form) -> Build:
     item = _build(shape.value, type.item_type, form)
+    inner_gaps = _may_be_null(shape.value)
 
-    def build(values: Values) -> pa.Array:
-        present = [value for value in values if value is not None]
+    def build(values: Values, gaps: bool) -> pa.Array:
+        mask = _mask(values) if gaps else None
+        present = values if mask is None else [value for value in values if value is not None]
         keys = pa.array(list(chain.from_iterable(present)), pa.string())
-        items = item(list(chain.from_iterable(value.values() for value in present)))
-        mask = pa.array([value is None for value in values], pa.bool_())
-        return pa.MapArray.from_arrays(pa.array(_offsets(values), pa.int32()), keys, items, type=type, mask=mask)
+        items = item(list(chain.from_iterable(value.values() for value in present)), inner_gaps)
+        return pa.MapArray.from_arrays(_offsets(values, mask), keys, items, type=type, mask=mask)
 
     return build
 
 
-def _offsets(values: Values) -> list[int]:
-    return list(accumulate((0 if value is None else len(value) for value in values), initial=0))
+def _may_be_null(shape: Shape) -> bool:
+    return shape.nullable and not isinstance(shape, Anything)
+
+
+def _offsets(values: Values, mask: pa.Array | None) -> pa.Array:
+    lengths = map(len, values) if mask is None else (0 if value is None else len(value) for value in values)
+    return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
 
 
 def _scalar(shape: Scalar, type: pa.DataType, form: Form) -> Build:
-    convert = _CONVERSIONS.get(shape.kind) if not pa.types.is_string(type) else _as_text
     if form is Form.TYPED and shape.kind == "timestamp":
-        return lambda values: timestamps(pa.array(values, pa.string()))
+        return lambda values, _: timestamps(pa.array(values, pa.string()))
+    convert = _as_text if pa.types.is_string(type) else _CONVERSIONS.get(shape.kind)
     if convert is None:
-        return lambda values: pa.array(values, type)
+        return lambda values, _: pa.array(values, type)
     return _converted(type, convert)
 
 
 def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
     """Values taken as they are, and one by one only where Arrow does not take one of them (1.0 as an integer)."""
 
-    def build(values: Values) -> pa.Array:
+    def build(values: Values, _: bool) -> pa.Array:
         try:
             return pa.array(values, type)
         except MISFITS:

@@ -85,6 +85,13 @@ OPAQUE: Final = pa.schema(
     ]
 )
 
+# Columns that pay to be written as a dictionary; of payloads nothing is known, and zstd does as well there.
+REPETITIVE: Final = (
+    *("ce_source", "ce_type", "ce_datacontenttype", "ce_dataschema", "_protocol", "_address", "_source"),
+    *BOOKKEEPING.names,
+    *("reason", "protocol", "content_type", "address", "source", "fingerprint", "batch"),
+)
+
 _LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING])
 _SCALARS: Final[dict[str, pa.DataType]] = {
     "bool": pa.bool_(),

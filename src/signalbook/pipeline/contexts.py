@@ -1,75 +1,108 @@
-"""Envelope checks of one definition over many events: asked once for each distinct answer, not for each event."""
+"""Envelope checks over many events: asked once for each distinct answer, not for each event.
+
+Definitions that demand the same of their envelopes, all but the type, share the answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.cloudevents import CORE, SPECVERSION
+from signalbook.messages.cloudevents import SPECVERSION
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map
+from signalbook.pipeline.sources.base import Offsets
+from signalbook.pipeline.window import Window
+from signalbook.values import canonical_json
 
-Key = tuple[Any, ...]
 _MOST_KEPT: Final = 50_000
+STRANGER: Final = -1
 # Attributes of which a definition without a value for them asks no more than whether they are there.
 _PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time": (None, "timestamp")}
+# Attributes that decide without being declared: a content type may be implied (domain.md F-32).
+_UNDECLARED: Final = frozenset({"datacontenttype"})
+
+
+def demands(definition: CompiledDefinition) -> bytes:
+    """Equal for definitions that a ``Contexts`` of one answers for."""
+    raw = definition.definition
+    metadata = {name: entry for name, entry in (raw.get("envelopemetadata") or {}).items() if name != "type"}
+    return canonical_json([metadata, raw.get("datacontenttype"), raw.get("dataschemaformat"), definition.payload_type])
 
 
 class Contexts:
-    """The values that stand where ``definition`` has placeholders (domain.md K-34), event by event."""
+    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34)."""
 
-    def __init__(self, definition: CompiledDefinition) -> None:
+    def __init__(self, definition: CompiledDefinition, type: str) -> None:
         self._definition = definition
+        self._type = type
         self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
-        self._contexts: dict[Key, dict[str, str] | None] = {}
+        # contexts by number, and numbers by the attributes that make a difference and their values
+        self._maps = pa.array([], columns.TEXT_MAP)
+        self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
-    def of(self, values: Mapping[str, list[Any]], count: int) -> tuple[pa.Array, set[int]]:
-        """A ``columns.TEXT_MAP`` of contexts, and the numbers of the events that do not fit the definition.
+    def numbers(self, window: Window, events: Offsets) -> Offsets:
+        """For each of these events the number of its context, or ``STRANGER`` if it does not fit the definition."""
+        if len(self._maps) > _MOST_KEPT:
+            self._maps, self._numbers = self._maps.slice(0, 0), {}
+        names, keys, firsts, inverse = self._distinct(window, events)
+        known = self._numbers.setdefault(names, {})
+        fresh: list[dict[str, str]] = []
+        for key, first in zip(keys, firsts, strict=True):
+            if key not in known:
+                context = self._ask(window.attributes_of(int(first)))
+                known[key] = STRANGER if context is None else len(self._maps) + len(fresh)
+                fresh += [] if context is None else [context]
+        if fresh:
+            maps = text_map([tuple(context.items()) or None for context in fresh])
+            self._maps = pa.concat_arrays([self._maps, maps])
+        found: Offsets = np.array([known[key] for key in keys], np.int64)[inverse]
+        return found
 
-        ``values`` has the attributes by name, each with one value (or ``None``) for every one of ``count`` events.
-        """
-        keys = self._keys(values, count)
-        position = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        contexts = [self._context(key, values, keys) for key in position]
-        numbers = [position[key] for key in keys]
-        strangers = {number for number, context in enumerate(contexts) if context is None}
-        found = text_map([tuple((context or {}).items()) or None for context in contexts])
-        array = pa.nulls(count, columns.TEXT_MAP) if found.null_count == len(found) else found.take(pa.array(numbers))
-        return array, {number for number, at in enumerate(numbers) if at in strangers} if strangers else set()
+    def maps(self, numbers: Offsets) -> pa.Array:
+        """The contexts with these numbers, as a ``columns.TEXT_MAP``."""
+        if self._maps.null_count == len(self._maps):
+            return pa.nulls(len(numbers), columns.TEXT_MAP)
+        return self._maps.take(pa.array(numbers))
 
-    def _keys(self, values: Mapping[str, list[Any]], count: int) -> list[Key]:
-        """What of each event the checks depend on; equal keys get equal answers."""
-        parts = [part for name in values if (part := self._part(name, values[name])) is not None]
-        return list(zip(*parts, strict=True)) if parts else [()] * count
+    def _distinct(self, window: Window, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
+        """What tells envelopes apart: attribute names, their distinct values, an event with each, each event's one."""
+        combined = np.zeros(len(events), np.int64)
+        parts: dict[str, tuple[Offsets, list[Any]]] = {}
+        for name in (*window.attributes, *window.extensions):
+            part = self._part(window, name)
+            if part is not None:
+                parts[name] = part
+                _, combined = np.unique(combined * len(part[1]) + part[0][events], return_inverse=True)
+        _, firsts, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        samples = events[firsts]
+        columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
+        keys = list(zip(*columns, strict=True)) if columns else [()]
+        return tuple(parts), keys, samples, inverse
 
-    def _part(self, name: str, column: list[Any]) -> list[Any] | None:
-        if None not in column and self._is_presence(name):
+    def _part(self, window: Window, name: str) -> tuple[Offsets, list[Any]] | None:
+        """What the checks see of an attribute, as codes and values; ``None`` if it makes no difference."""
+        if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
-        if name != "dataschema" and name != "datacontenttype" and name not in self._declared:
-            return None
-        if self._is_presence(name):
-            return [value is None for value in column]
-        return column if name in CORE else [(type(value), value) for value in column]  # for True == 1
+        if name in window.extensions:
+            values = [(value.__class__, value) for value in window.extensions[name]]  # for True == 1
+            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            return np.array([numbers[value] for value in values], np.int64), list(numbers)
+        if not self._is_presence(name):
+            return window.codes(name)
+        absent = window.attributes[name].is_null()
+        return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
 
     def _is_presence(self, name: str) -> bool:
         declared = self._declared.get(name) or {}
         return name in _PRESENCE and declared.get("value") is None and declared.get("type") in _PRESENCE[name]
 
-    def _context(self, key: Key, values: Mapping[str, list[Any]], keys: Sequence[Key]) -> dict[str, str] | None:
-        if key not in self._contexts:
-            if len(self._contexts) >= _MOST_KEPT:
-                self._contexts.clear()
-            number = keys.index(key)
-            attributes = {name: column[number] for name, column in values.items() if column[number] is not None}
-            self._contexts[key] = self._ask({"specversion": SPECVERSION, **attributes})
-        return self._contexts[key]
-
     def _ask(self, attributes: dict[str, Any]) -> dict[str, str] | None:
-        definition, context = self._definition, dict[str, str]()
-        dataschema = attributes.get("dataschema")
-        if dataschema is not None and definition.schema_for(dataschema) is not definition.schema_use:
-            return None
-        return None if definition.check_event(attributes, context) else context
+        """The context of an event with these attributes, or ``None`` if it does not fit."""
+        context: dict[str, str] = {}
+        known = {"specversion": SPECVERSION, **attributes, "type": self._type}
+        return None if self._definition.check_event(known, context) else context

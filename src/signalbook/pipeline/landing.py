@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from signalbook.pipeline import columns
 from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.naming import TableName
 
@@ -53,9 +54,10 @@ class Landing:
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
+        size = rows.get_total_buffer_size()
         table.held.append(rows)
-        table.held_bytes += rows.nbytes
-        self._held += rows.nbytes
+        table.held_bytes += size
+        self._held += size
         if table.held_bytes >= ROW_GROUP_BYTES:
             self._write(table)
         elif self._held >= HELD_BYTES:
@@ -96,7 +98,13 @@ class Landing:
             if len(self._open) >= _OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             table.path = self._place()
-            table.writer = pq.ParquetWriter(table.path, schema, compression=_COMPRESSION, compression_level=_LEVEL)
+            table.writer = pq.ParquetWriter(
+                table.path,
+                schema,
+                compression=_COMPRESSION,
+                compression_level=_LEVEL,
+                use_dictionary=list(columns.REPETITIVE),
+            )
             self._open[table.name] = table
         return table.writer
 

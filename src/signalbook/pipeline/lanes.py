@@ -8,27 +8,31 @@ say. Whatever a lane does not take goes the thorough way, message by message, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import PayloadError, Typed
 from signalbook.messages import CompiledDefinition, Contract, Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS, text_map, timestamps
-from signalbook.pipeline.contexts import Contexts
-from signalbook.pipeline.envelopes import Envelopes, Vetting, extension_texts
-from signalbook.pipeline.rows import ATTRIBUTES, Target
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.arrays import MISFITS, timestamps
+from signalbook.pipeline.contexts import STRANGER, Contexts, demands
+from signalbook.pipeline.envelopes import ATTRIBUTES, Envelopes
+from signalbook.pipeline.rows import Target
+from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.vetting import Vetting
+from signalbook.pipeline.window import Block, Window
 
-# Input bytes of one lane that are turned into columns at a time.
-SLICE: Final = 2 * 1024 * 1024
-_TIME: Final = ATTRIBUTES.index("time")
-_ENVELOPE: Final = len(columns.ENVELOPE)
+# Input bytes that wait until they are turned into rows: enough for each type to have company.
+LEAST_WINDOW: Final = 8 * 1024 * 1024
+LARGEST_WINDOW: Final = 64 * 1024 * 1024
+_WINDOW_OF_TYPE: Final = 256 * 1024
+# Payloads decoded before they become columns: what fits a processor's cache.
+_SLICE_BYTES: Final = 512 * 1024
+_SLICE_EVENTS: Final = 1024
 
 Land = Callable[[Target, pa.RecordBatch], None]
 # Messages that no lane takes: their frame and indices.
@@ -42,48 +46,67 @@ class Lanes:
         self, contract: Contract, target: Callable[[CompiledDefinition], Target], land: Land, aside: Aside
     ) -> None:
         self.envelopes = Envelopes()
-        self._shared = _Shared(envelopes=self.envelopes, vetting=Vetting(), land=land, aside=aside)
+        self._vetting = Vetting()
         self._definitions = _by_type(contract)
-        self._target = target
+        self._contexts: dict[bytes, Contexts] = {}
         self._lanes: dict[str, _Lane | None] = {}
+        self._target = target
+        self._land = land
+        self._aside = aside
+        self._blocks: list[Block] = []
+        self._waiting = 0
 
     def take(self, frame: Frame) -> None:
-        """Deal a frame's events out to their lanes."""
+        """Take a frame's messages; most wait a while for others of their type."""
         events, indices, refused = self.envelopes.decode(frame)
-        weight = len(frame.block) / max(len(frame), 1)
-        for name, (members, places) in _grouped(events, indices).items():
-            lane = self._lane(name)
-            if lane is None:
-                refused += places
-            elif lane.add(_Segment(frame, members, places), weight) >= SLICE:
-                lane.clear()
         if refused:
-            self._shared.aside(frame, sorted(refused))
+            self._aside(frame, refused)
+        if events:
+            self._blocks.append(Block.of(frame, events, indices, self.envelopes.extensions))
+            self._waiting += len(frame.block)
+        if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * _WINDOW_OF_TYPE), LARGEST_WINDOW):
+            self.clear()
 
     def clear(self) -> None:
-        """Land everything that waits in a lane."""
-        for lane in self._lanes.values():
-            if lane is not None:
-                lane.clear()
+        """Land all that waits."""
+        blocks, self._blocks, self._waiting = self._blocks, [], 0
+        if blocks:
+            self._settle(Window(blocks))
+
+    def _settle(self, window: Window) -> None:
+        left = self._vetting.faulty(window)
+        groups: dict[Contexts, list[tuple[_Lane, Offsets]]] = {}
+        for name, events in window.of_type().items():
+            lane = self._lane(name)
+            if lane is None:
+                left[events] = True
+            else:
+                groups.setdefault(lane.contexts, []).append((lane, events[~left[events]]))
+        for contexts, members in groups.items():
+            numbers = np.full(len(window), STRANGER, np.int64)
+            events = np.concatenate([events for _, events in members])
+            numbers[events] = contexts.numbers(window, events)
+            for lane, events in members:
+                left[lane.land(window, events, numbers, self._land)] = True
+        for frame, indices in window.messages(np.flatnonzero(left)):
+            self._aside(frame, indices)
 
     def _lane(self, name: str) -> _Lane | None:
         definition = self._definitions.get(name)
         if definition is None:
             return None
         if name not in self._lanes:
-            self._lanes[name] = _open(definition, self._target, self._shared)
+            self._lanes[name] = self._open(definition, name)
         return self._lanes[name]
 
-
-def _grouped(events: list[Any], indices: list[int]) -> dict[str, tuple[list[Any], list[int]]]:
-    groups: dict[str, tuple[list[Any], list[int]]] = {}
-    for event, index in zip(events, indices, strict=True):
-        group = groups.get(event.type)
-        if group is None:
-            group = groups[event.type] = ([], [])
-        group[0].append(event)
-        group[1].append(index)
-    return groups
+    def _open(self, definition: CompiledDefinition, name: str) -> _Lane | None:
+        """The definition's lane, unless its payloads have no typed decoder."""
+        use = definition.schema_use
+        typed = use.schema.typed() if use.schema is not None and use.of_values else None
+        if typed is None:
+            return None
+        contexts = self._contexts.setdefault(demands(definition), Contexts(definition, name))
+        return _Lane(definition, self._target(definition), typed, contexts)
 
 
 def _by_type(contract: Contract) -> dict[str, CompiledDefinition]:
@@ -110,122 +133,68 @@ def _settled(definition: CompiledDefinition, policy: Policy) -> bool:
     return definition.simple and definition.removal is None and at_rest
 
 
-def _open(
-    definition: CompiledDefinition, target: Callable[[CompiledDefinition], Target], shared: _Shared
-) -> _Lane | None:
-    """The definition's lane, unless its payloads have no typed decoder."""
-    use = definition.schema_use
-    typed = use.schema.typed() if use.schema is not None and use.of_values else None
-    return None if typed is None else _Lane(definition, target(definition), typed, shared)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shared:
-    """What lanes have in common."""
-
-    envelopes: Envelopes
-    vetting: Vetting
-    land: Land
-    aside: Aside
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """Events of one frame that wait in a lane, and their indices in it."""
-
-    frame: Frame
-    events: list[Any]
-    indices: list[int]
-
-
 class _Lane:
-    """Events of one type on their way to their table."""
+    """The way of one event type to its table."""
 
-    def __init__(self, definition: CompiledDefinition, target: Target, typed: Typed, shared: _Shared) -> None:
+    def __init__(self, definition: CompiledDefinition, target: Target, typed: Typed, contexts: Contexts) -> None:
+        self.contexts = contexts
+        self._definition = definition
         self._target = target
         self._decode = typed.decode
-        self._shared = shared
-        self._contexts = Contexts(definition)
-        self._segments: list[_Segment] = []
-        self._waiting = 0.0
 
-    def add(self, segment: _Segment, weight: float) -> float:
-        """Take events of about ``weight`` bytes each; how many bytes wait now."""
-        self._segments.append(segment)
-        self._waiting += weight * len(segment.events)
-        return self._waiting
+    def land(self, window: Window, events: Offsets, numbers: Offsets, land: Land) -> Offsets:
+        """Land events of this type; ``numbers`` are those of all contexts. Returns the events that cannot."""
+        sound = (numbers[events] != STRANGER) & self._own(window, events)
+        left = [events[~sound]]
+        events = events[sound]
+        step = int(min(max(_SLICE_BYTES // window.weight, 1), _SLICE_EVENTS))
+        for first in range(0, len(events), step):
+            left.append(self._slice(window, events[first : first + step], numbers, land))
+        return np.concatenate(left)
 
-    def clear(self) -> None:
-        """Land what waits, and put aside what the fast path cannot answer for."""
-        segments, self._segments, self._waiting = self._segments, [], 0.0
-        events = list(chain.from_iterable(segment.events for segment in segments))
-        if not events:
-            return
-        values = _attributes(events, self._shared.envelopes.extensions)
-        arrays = [pa.array(values[name], pa.string()) for name in ATTRIBUTES]
-        payloads, failed = self._payloads(events)
-        contexts, strangers = self._contexts.of(values, len(events))
-        failed |= strangers | self._shared.vetting.faulty_numbers(values, dict(zip(ATTRIBUTES, arrays, strict=True)))
-        rest = [*arrays, text_map(extension_texts(values)), contexts, *_transport(segments)]
-        if failed:
-            _put_aside(segments, failed, self._shared.aside)
-            payloads, rest = _kept(payloads, rest, failed)
-        if payloads and not self._land(payloads, rest):
-            _put_aside(segments, set(range(len(events))) - failed, self._shared.aside)
-
-    def _land(self, payloads: list[Any], rest: list[pa.Array]) -> bool:
-        """Land rows, unless a value does not fit its column; ``rest`` are all columns but the payload's."""
+    def _slice(self, window: Window, events: Offsets, numbers: Offsets, land: Land) -> Offsets:
+        payloads, refused = self._payloads([window.data[number] for number in events.tolist()])
+        kept = np.delete(events, refused)
+        if not payloads:
+            return events
         try:
-            rest[_TIME] = timestamps(rest[_TIME])
-            rows = self._target.typed_rows(rest[:_ENVELOPE], payloads, rest[_ENVELOPE:])
+            rows = self._target.typed_rows(_envelope(window, kept), payloads, self._rest(window, kept, numbers))
         except MISFITS:
-            return False
-        self._shared.land(self._target, rows)
-        return True
+            return events
+        land(self._target, rows)
+        return events[refused]
 
-    def _payloads(self, events: list[Any]) -> tuple[list[Any], set[int]]:
-        """The payload of each event, and the numbers of those the schema refuses."""
+    def _payloads(self, data: list[msgspec.Raw]) -> tuple[list[Any], list[int]]:
+        """The payloads the schema accepts, and the numbers of the others."""
         decode = self._decode
         payloads: list[Any] = []
-        failed: set[int] = set()
-        for number, event in enumerate(events):
+        refused: list[int] = []
+        for number, raw in enumerate(data):
             try:
-                payloads.append(decode(event.data))
+                payloads.append(decode(raw))
             except PayloadError:
-                payloads.append(None)
-                failed.add(number)
-        return payloads, failed
+                refused.append(number)
+        return payloads, refused
+
+    def _rest(self, window: Window, events: Offsets, numbers: Offsets) -> list[pa.Array]:
+        """The arrays of ``columns.CONTEXT`` and ``TRANSPORT``: a file says no more than where in it an event is."""
+        nothing = [pa.nulls(len(events), field.type) for field in list(columns.TRANSPORT)[:-2]]
+        return [self.contexts.maps(numbers[events]), *nothing, *window.places(events)]
+
+    def _own(self, window: Window, events: Offsets) -> npt.NDArray[np.bool_]:
+        """Whether events are written with the definition's own schema, as far as they say (domain.md K-39)."""
+        array = window.attributes["dataschema"]
+        if array.null_count == len(array):
+            return np.ones(len(events), np.bool_)
+        codes, names = window.codes("dataschema")
+        use, schema_for = self._definition.schema_use, self._definition.schema_for
+        own = np.array([name is None or schema_for(name) is use for name in names], np.bool_)
+        found: npt.NDArray[np.bool_] = own[codes[events]]
+        return found
 
 
-def _attributes(events: list[Any], extensions: Sequence[str]) -> dict[str, list[Any]]:
-    """The attributes of all events, by name; extensions only where an event has them."""
-    values = {name: list(map(attrgetter(name), events)) for name in ATTRIBUTES}
-    for name in extensions:
-        column = [getattr(event, f"ext_{name}", None) for event in events]
-        if column.count(None) < len(column):
-            values[name] = column
-    return values
-
-
-def _kept(payloads: list[Any], rest: list[pa.Array], failed: set[int]) -> tuple[list[Any], list[pa.Array]]:
-    numbers = [number for number in range(len(payloads)) if number not in failed]
-    taken = pa.array(numbers, pa.int64())
-    return [payloads[number] for number in numbers], [array.take(taken) for array in rest]
-
-
-def _transport(segments: Sequence[_Segment]) -> list[pa.Array]:
-    """The arrays of ``columns.TRANSPORT`` for events out of files."""
-    count = sum(len(segment.indices) for segment in segments)
-    nothing = [pa.nulls(count, field.type) for field in list(columns.TRANSPORT)[:-2]]
-    paths = pa.concat_arrays(pa.repeat(segment.frame.path, len(segment.indices)) for segment in segments)
-    positions = np.concatenate([segment.frame.positions[segment.indices] for segment in segments])
-    return [*nothing, paths, pa.array(positions)]
-
-
-def _put_aside(segments: Sequence[_Segment], numbers: set[int], aside: Aside) -> None:
-    first = 0
-    for segment in segments:
-        indices = [index for number, index in enumerate(segment.indices, first) if number in numbers]
-        first += len(segment.indices)
-        if indices:
-            aside(segment.frame, indices)
+def _envelope(window: Window, events: Offsets) -> list[pa.Array]:
+    taken = pa.array(events)
+    arrays = {name: window.attributes[name].take(taken) for name in ATTRIBUTES}
+    arrays["time"] = timestamps(arrays["time"])
+    return [*arrays.values(), window.extension_maps.take(taken)]

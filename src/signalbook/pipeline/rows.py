@@ -16,11 +16,10 @@ from signalbook.messages import Accepted, CloudEvent, Message, attribute_text
 from signalbook.messages.cloudevents import CORE
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
 from signalbook.values import Finding, now
 
-# Envelope columns in their order, less the map of extensions at the end.
-ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in columns.ENVELOPE.names[:-1])
 _TIME: Final = ATTRIBUTES.index("time")
 
 Payloads = Callable[[Sequence[Any]], list[pa.Array]]

@@ -6,6 +6,7 @@ worker process compiles the definitions once.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -69,6 +70,8 @@ def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """The function for ``mapInArrow``: task numbers in, one manifest as JSON out for each."""
     staging = Path(folder)
     plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
+    # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
+    gc.disable()
     for batch in batches:
         manifests = [
             msgspec.json.encode(_run(staging, plan, number)).decode() for number in batch.column(0).to_pylist()

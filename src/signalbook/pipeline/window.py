@@ -1,0 +1,130 @@
+"""Events that wait for company: their attributes as columns, their data as it was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from signalbook.messages.cloudevents import attribute_text
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import text_map
+from signalbook.pipeline.envelopes import ATTRIBUTES
+from signalbook.pipeline.sources.base import Frame, Offsets
+
+_attributes: Final = attrgetter(*ATTRIBUTES)
+_data: Final = attrgetter("data")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Events of one frame: attribute columns, data, and the index of each in the frame."""
+
+    frame: Frame
+    arrays: list[pa.Array]
+    extensions: dict[str, list[Any]]
+    data: list[msgspec.Raw]
+    indices: Offsets
+
+    @classmethod
+    def of(cls, frame: Frame, events: Sequence[Any], indices: Sequence[int] | None, extensions: Sequence[str]) -> Block:
+        """Take events apart; ``indices`` of ``None`` are all of the frame's."""
+        found = {name: [getattr(event, f"ext_{name}", None) for event in events] for name in extensions}
+        return cls(
+            frame,
+            [pa.array(values, pa.string()) for values in zip(*map(_attributes, events), strict=True)],
+            {name: values for name, values in found.items() if values.count(None) < len(values)},
+            list(map(_data, events)),
+            np.arange(len(events)) if indices is None else np.array(indices, np.int64),
+        )
+
+
+class Window:
+    """The events of some blocks, numbered through."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._bounds = np.cumsum([0, *(len(block.data) for block in blocks)])
+        self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
+        self.data = [raw for block in blocks for raw in block.data]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of input per event, on average."""
+        return sum(len(block.frame.block) for block in self._blocks) // len(self.data) or 1
+
+    @cached_property
+    def attributes(self) -> dict[str, pa.Array]:
+        """The core attributes that have columns, as text."""
+        arrays = [pa.concat_arrays(parts) for parts in zip(*(block.arrays for block in self._blocks), strict=True)]
+        return dict(zip(ATTRIBUTES, arrays, strict=True))
+
+    @cached_property
+    def extensions(self) -> dict[str, list[Any]]:
+        """The extension attributes that any event has, ``None`` for events that have not."""
+        names = dict.fromkeys(name for block in self._blocks for name in block.extensions)
+        return {name: [v for b in self._blocks for v in b.extensions.get(name, [None] * len(b.data))] for name in names}
+
+    @cached_property
+    def extension_maps(self) -> pa.Array:
+        """The extension attributes of each event as text."""
+        if not self.extensions:
+            return pa.nulls(len(self), columns.TEXT_MAP)
+        texts: list[list[tuple[str, str]]] = [[] for _ in self.data]
+        for name, column in self.extensions.items():
+            for entries, value in zip(texts, column, strict=True):
+                if value is not None:
+                    entries.append((name, attribute_text(value)))
+        return text_map([entries or None for entries in texts])
+
+    def codes(self, name: str) -> tuple[Offsets, list[Any]]:
+        """For each event the number of its value of an attribute, and the values by number."""
+        if name not in self._codes:
+            encoded = self.attributes[name].dictionary_encode(null_encoding="encode")
+            self._codes[name] = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+        return self._codes[name]
+
+    def of_type(self) -> dict[str, Offsets]:
+        """The numbers of the events of each type."""
+        codes, types = self.codes("type")
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(types)))
+        return dict(zip(types, np.split(order, ends[:-1]), strict=True))
+
+    def attributes_of(self, number: int) -> dict[str, Any]:
+        """All attributes of one event, for checks that look at events one by one."""
+        core = {name: array[number].as_py() for name, array in self.attributes.items()}
+        extensions = {name: column[number] for name, column in self.extensions.items()}
+        return {name: value for name, value in (core | extensions).items() if value is not None}
+
+    def places(self, numbers: Offsets) -> list[pa.Array]:
+        """Where events were read: the arrays of the last two of ``columns.TRANSPORT``."""
+        paths = pa.array([block.frame.path for block in self._blocks], pa.string())
+        return [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
+
+    def messages(self, numbers: Offsets) -> list[tuple[Frame, list[int]]]:
+        """The frames and indices of events."""
+        found = []
+        for number, block in enumerate(self._blocks):
+            mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
+            if len(mine):
+                found.append((block.frame, block.indices[mine - self._bounds[number]].tolist()))
+        return found
+
+    @cached_property
+    def _owners(self) -> Offsets:
+        return np.repeat(np.arange(len(self._blocks)), np.diff(self._bounds))
+
+    @cached_property
+    def _positions(self) -> npt.NDArray[np.int64]:
+        return np.concatenate([block.frame.positions[block.indices] for block in self._blocks])
