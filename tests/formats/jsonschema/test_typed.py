@@ -6,11 +6,13 @@ from typing import Any
 
 import jsonschema
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Shape, Struct
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
+from signalbook.formats.jsonschema.document import _load_closed as documents_load
 from signalbook.values import JSON, dump_json
 
 VALIDATORS = {
@@ -230,3 +232,94 @@ def declared(value: Any, shape: Shape) -> JSON:
     if getattr(shape, "kind", "") == "float64" and isinstance(value, int):
         return float(value)
     return value
+
+
+EVENT = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "x-y": {"type": ["string", "null"]}, "any": {}, "on": {"const": True}},
+    "required": ["n"],
+}
+
+
+def test_attributes_follow_the_shape() -> None:
+    schema = FORMAT.parse(dump_json(EVENT), "JsonSchema/draft-07")
+    found = schema.typed().decode(b'{"n": 1, "x-y": null, "any": {"a": [1.50]}, "surplus": 1}')
+    shape = schema.shape()
+    assert isinstance(shape, Struct)
+    n, text, anything, on = (getattr(found, field.attribute) for field in shape.fields)
+    assert (n, text, bytes(anything), on) == (1, None, b'{"a": [1.50]}', msgspec.UNSET)
+
+
+@pytest.mark.parametrize(
+    ("payload", "accepted"),
+    [
+        (b'{"n": 1.0}', True),  # 1.0 is an integer
+        (b'{"n": 1e2}', True),
+        (b'{"n": "x", "n": 1}', True),  # of a member given twice the last one counts
+        (b'{"n": 1, "n": "x"}', False),
+        (b'{"n": true}', False),
+        (b'{"n": 1, "on": 1}', False),
+        (b'{"n": 1, "on": true}', True),
+        (b'{"n": 1180591620717411303424}', True),
+        (b'{"n": 1, "surplus": "\xff"}', False),  # not UTF-8, though nobody looks at it
+        (b'{"n": 1, "any": "\xff"}', False),
+        (b'{"n": 1, "any": "\\ud800"}', False),
+        (b'{"n": 1, "surplus": [1,]}', False),
+        (b'{"n": 1', False),
+        (b'{"n": 1} ', True),
+        (b'{"n": 1} 2', False),
+        (b"", False),
+        (b'{"n": 1, "surplus": ' + b"[" * 100_000, False),
+    ],
+)
+def test_odd_payloads(payload: bytes, accepted: bool) -> None:
+    schema = FORMAT.parse(dump_json(EVENT), "JsonSchema/draft-07")
+    for decode in (schema.decode, schema.typed().decode):
+        try:
+            decode(payload)
+        except PayloadError:
+            assert not accepted
+        else:
+            assert accepted
+
+
+def test_takes_raw_json() -> None:
+    """Members of an envelope need no copy."""
+    schema = FORMAT.parse(dump_json(EVENT), "JsonSchema/draft-07")
+    assert schema.typed().decode(msgspec.Raw(b'{"n":1}')).n == 1
+    assert schema.typed().decode(msgspec.Raw(b'{"n":1.0}')).n == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "engine"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, "typed"),
+        ({"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}, "mixed"),
+        ({"type": "object", "properties": {"a": {"not": {"type": "string"}}}}, "mixed"),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "minProperties": 1}, "checked"),
+        ({"type": "array", "uniqueItems": True}, "checked"),
+    ],
+)
+def test_the_fastest_exact_engine_is_chosen(schema: Any, engine: str) -> None:
+    assert FORMAT.parse(dump_json(schema), "JsonSchema/draft-07").typed().engine == engine
+
+
+def test_patterns_beside_containers_are_left_to_the_validator() -> None:
+    """A msgspec union of them breaks reference counts and crashes the interpreter some thousand decoders later."""
+    choices = [{"type": "object"}, {"type": "array"}, {"type": "string", "pattern": "^[a-z]+$"}]
+    schema = dump_json({"type": "object", "properties": {"a": {"anyOf": choices}}})
+    for _ in range(200):
+        documents_load.cache_clear()
+        assert accepts(FORMAT.parse(schema, "JsonSchema/draft-07"), b'{"a":"abc"}')
+    assert not accepts(FORMAT.parse(schema, "JsonSchema/draft-07"), b'{"a":"ABC"}')
+
+
+def test_recursive_schemas_are_decoded() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}},
+        "additionalProperties": False,
+    }
+    schema = FORMAT.parse(dump_json(tree), "JsonSchema/draft-07")
+    assert accepts(schema, b'{"kids":[{"kids":[{},{}]}]}')
+    assert not accepts(schema, b'{"kids":[{"kids":[{"kid":1}]}]}')

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin
 
 import jsonschema_rs
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
 from signalbook.formats.jsonschema.dialect import Dialect, by_schema_uri, choose
+from signalbook.formats.jsonschema.references import absolute, fragment_of, uri_of
 from signalbook.formats.jsonschema.weight import overweight
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, parse_json
 
@@ -95,6 +95,9 @@ def _load_open(document: bytes, format: str, resolve: Resolve | None) -> Documen
 def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
     base = base_uri(root)
     documents = {base: root, **others}
+    heavy = overweight(documents, base)
+    if heavy:
+        raise SchemaError(heavy)
     try:
         registry = jsonschema_rs.Registry(list(documents.items()), draft=dialect.draft)
     except UNUSABLE as error:
@@ -108,11 +111,6 @@ def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document
         registry=registry,
         documents=documents,
     )
-
-
-def absolute(base: str, reference: str) -> str:
-    """The URI of the document ``reference`` points into, read at ``base``."""
-    return base if reference.startswith("#") or not reference else urldefrag(urljoin(base, reference)).url
 
 
 def base_uri(root: JSON) -> str:
@@ -130,7 +128,7 @@ def _read(document: bytes, format: str) -> tuple[JSON, Dialect]:
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
     dialect, findings = choose(root, format)
-    findings = findings or _meta_findings(root, dialect) or overweight(root)
+    findings = findings or _meta_findings(root, dialect)
     if findings:
         raise SchemaError(findings)
     return root, dialect
@@ -223,12 +221,18 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
 
 
 def link_uri(document: Document, link: str) -> str:
-    """The URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15)."""
+    """The URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15).
+
+    Raises ``SchemaError`` if that part asks for too much work.
+    """
     text = link.removeprefix(":")
-    fragment = unquote(text[1:]) if text.startswith("#") else text
+    fragment = fragment_of(text) if text.startswith("#") else text
     if fragment and not fragment.startswith("/") and not (text.startswith("#") and "/" not in fragment):
         fragment = "/" + fragment
-    return f"{document.base}#{fragment}"
+    heavy = overweight(document.documents, document.base, fragment) if fragment.startswith("/") else []
+    if heavy:
+        raise SchemaError(heavy)
+    return uri_of(document.base, fragment)
 
 
 def _unusable(error: BaseException) -> Finding:

@@ -12,6 +12,7 @@ _MAX_CHOICES: Final = 64
 _MAX_REPEAT: Final = 1000
 _MAX_PATTERN: Final = 1000
 _SPECIAL: Final = frozenset("\\^$.|?*+()[]{}")
+_ESCAPED: Final = _SPECIAL | frozenset("-/")
 # Sets of characters mean ASCII here as in the validator; \s does not, and is left to it.
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_"}
 # Unescaped in a class these are set operations to one of the two engines.
@@ -104,8 +105,8 @@ class _Translator:
         self.at += 1
         if char in _CLASSES:
             return _CLASSES[char] if in_class else f"[{_CLASSES[char]}]"
-        if char in _SPECIAL or char in "-/":
-            return "\\" + char if char else ""
+        if char in _ESCAPED:
+            return "\\" + char
         raise _Refused
 
     def char_class(self) -> str:

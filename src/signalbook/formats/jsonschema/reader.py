@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
 from signalbook.formats.jsonschema.dialect import by_schema_uri
-from signalbook.formats.jsonschema.document import Document, absolute, nested_ids
+from signalbook.formats.jsonschema.document import Document, nested_ids
 from signalbook.formats.jsonschema.normal import (
     ANY,
     BOTH,
@@ -23,7 +22,7 @@ from signalbook.formats.jsonschema.normal import (
     unite,
     unknown,
 )
-from signalbook.formats.jsonschema.weight import lookup
+from signalbook.formats.jsonschema.references import absolute, fragment_of, lookup, uri_of
 from signalbook.values import JSON, JSONObject
 
 # Deeper than this a schema's parts are left to the validator.
@@ -54,7 +53,7 @@ class Place:
     @property
     def uri(self) -> str:
         """The URI of this place."""
-        return f"{self.document}#{quote(self.pointer, safe='/~!$&()*+,;=:@')}"
+        return uri_of(self.document, self.pointer)
 
 
 def read(document: Document, uri: str) -> Node:
@@ -96,7 +95,7 @@ class _Reader:
     def refer(self, reference: str, at: Place) -> Node:
         """What ``reference`` names; a schema that contains itself is cut where it does so."""
         target = absolute(at.document, reference)
-        fragment = unquote(reference.partition("#")[2])
+        fragment = fragment_of(reference)
         place = Place(target, fragment)
         root = self.document.documents.get(target)
         if root is None or not self.plain or (fragment and not fragment.startswith("/")) or not self._same(root):

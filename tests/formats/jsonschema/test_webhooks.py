@@ -1,0 +1,83 @@
+"""Real schemas and payloads: GitHub's webhooks, 344 definitions full of references."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry
+from referencing.jsonschema import DRAFT7
+
+from signalbook.formats import PayloadError
+from signalbook.formats.jsonschema import FORMAT, JsonSchema
+from signalbook.values import JSON, dump_json, parse_json
+
+Deliveries = list[tuple[str, JSON]]
+
+
+@pytest.fixture(scope="module")
+def document(shared_data: Path) -> bytes:
+    return (shared_data / "github-webhooks" / "schema.json").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def deliveries(shared_data: Path, document: bytes) -> Deliveries:
+    """(definition, payload) of each example whose event the schemas define."""
+    known = parse_json(document)["definitions"].keys()
+    examples = parse_json((shared_data / "github-webhooks" / "examples.json").read_bytes())
+    return [(name, payload) for name, payload in _named(examples) if name in known]
+
+
+def _named(examples: JSON) -> Iterator[tuple[str, JSON]]:
+    for event in examples:
+        for payload in event["examples"]:
+            yield f"{event['name']}${payload.get('action', 'event')}", payload
+
+
+def schema_of(document: bytes, name: str) -> JsonSchema:
+    return FORMAT.parse(document, "JsonSchema/draft-07", link=f"#/definitions/{name}")
+
+
+def accepts(schema: JsonSchema, payload: JSON) -> bool:
+    try:
+        schema.typed().decode(dump_json(payload))
+    except PayloadError:
+        return False
+    return True
+
+
+def test_every_definition_has_columns_and_a_decoder(document: bytes) -> None:
+    names = [name for name in parse_json(document)["definitions"] if "$" in name]
+    engines = Counter(schema_of(document, name).typed().engine for name in names)
+    assert engines["typed"] + engines["mixed"] > 0.8 * len(names)
+
+
+def test_real_payloads_are_judged_as_by_jsonschema(document: bytes, deliveries: Deliveries) -> None:
+    registry: Any = Registry().with_resource("urn:github", DRAFT7.create_resource(parse_json(document)))
+    conforming = 0
+    for name, payload in deliveries:
+        peer = jsonschema.Draft7Validator({"$ref": f"urn:github#/definitions/{name}"}, registry=registry)
+        valid = peer.is_valid(payload)
+        schema = schema_of(document, name)
+        assert (schema.validate(payload) == []) == valid == accepts(schema, payload), name
+        conforming += valid
+    assert conforming > 200
+
+
+def test_spoiled_payloads_are_refused(document: bytes, deliveries: Deliveries) -> None:
+    for name, payload in deliveries[::7]:
+        schema = schema_of(document, name)
+        if "sender" in payload and schema.validate(payload) == []:
+            spoiled = {**payload, "sender": {**payload["sender"], "id": "not a number"}}
+            assert not accepts(schema, spoiled)
+            assert next((f.path, f.rule) for f in schema.validate(spoiled)) == ("/sender/id", "type")
+            assert not accepts(schema, {k: v for k, v in payload.items() if k != "sender"})
+
+
+def test_actions_discriminate(document: bytes) -> None:
+    """K-30."""
+    assert schema_of(document, "issues$opened").constants() == {"action": frozenset({"opened"})}

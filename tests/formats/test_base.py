@@ -1,0 +1,49 @@
+"""Media types, pointers, limits, errors."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from signalbook.formats import PayloadError
+from signalbook.formats.base import MAX_DOCUMENT_BYTES, is_json, media_type, pointer, shorten, too_large
+from signalbook.values import Finding
+
+
+@pytest.mark.parametrize(
+    "text", ["application/json", "Application/JSON; charset=utf-8", "text/json", "application/a+json"]
+)
+def test_json_by_any_name(text: str) -> None:
+    assert is_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "application/xml", "application/jsonl", "json", "avro/binary"])
+def test_not_json(text: str) -> None:
+    assert not is_json(text)
+
+
+def test_media_type_has_no_parameters() -> None:
+    assert media_type(" Text/XML ; charset=utf-8") == "text/xml"
+
+
+def test_pointers_escape() -> None:
+    assert pointer(["a/b", 0, "~"]) == "/a~1b/0/~0"
+    assert pointer([]) == ""
+
+
+def test_documents_have_limits() -> None:
+    """G-23."""
+    assert [finding.rule for finding in too_large(b" \n")] == ["empty"]
+    assert [finding.rule for finding in too_large(b"x" * (MAX_DOCUMENT_BYTES + 1))] == ["size"]
+    assert too_large(b"{}") == []
+
+
+def test_messages_are_cut() -> None:
+    assert len(shorten("x" * 10_000)) == 300
+
+
+def test_payload_errors_travel_between_processes() -> None:
+    error = PayloadError("decode_error", [Finding(path="/a", rule="type", message="no")])
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.reason, again.findings, str(again)) == (error.reason, error.findings, str(error))

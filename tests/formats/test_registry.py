@@ -1,0 +1,54 @@
+"""Formats are found by name, version and alias, and enter by one door."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from signalbook.formats import FormatClash, find, registry, supported
+
+
+@pytest.mark.parametrize(
+    ("format", "canonical"),
+    [
+        ("JsonSchema/draft-07", "JsonSchema/draft-07"),  # G-12
+        ("JSONSchema/Draft-07", "JsonSchema/draft-07"),  # G-13
+        ("JSONSchema/Draft-04", "JsonSchema/draft-04"),
+        ("JSONSchema/Draft/2020-12", "JsonSchema/draft/2020-12"),
+        ("JsonSchema/draft-2019-09", "JsonSchema/draft/2019-09"),
+        ("jsonschema", "JsonSchema"),
+        ("Avro/1.8.2", "Avro/1.8.2"),
+        ("avro/1.11", "Avro/1.11"),
+        ("Protobuf/3", "Protobuf/3"),
+        ("Protobuf/2.0", "Protobuf/2"),
+        ("protobuf/3.0", "Protobuf/3"),
+    ],
+)
+def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
+    found = find(format)
+    assert found is not None
+    assert found.canonical(format) == canonical
+
+
+@pytest.mark.parametrize(
+    "format",
+    ["JSONSchema/Unknown", "XSD/1.1", "XMLSchema/1.1", "JsonStructure/draft-04", "Avro/new", "Protobuf/4", "", "x/1"],
+)
+def test_knows_what_it_does_not_read(format: str) -> None:
+    """G-20: what comes of an unsupported format is the engine's decision."""
+    assert find(format) is None
+
+
+def test_lists_what_can_be_validated() -> None:
+    """G-25."""
+    assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3"} <= set(supported())
+    assert all(map(find, supported()))
+
+
+def test_a_name_clash_raises() -> None:
+    here = EntryPoint(name="avro", value="a:FORMAT", group=registry.GROUP)
+    there = EntryPoint(name="Avro", value="b:FORMAT", group=registry.GROUP)
+    with pytest.raises(FormatClash, match="a:FORMAT and b:FORMAT"):
+        registry.collect([here, there])
+    assert registry.collect([here, here]) == {"avro": here}

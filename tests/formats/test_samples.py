@@ -1,0 +1,55 @@
+"""Schema documents of xRegistry's own scenario documents are all in order, and so are their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from signalbook.formats import Anything, find
+from signalbook.values import dump_json, parse_json
+
+SCENARIOS = [
+    "contoso-erp-jsons07", "inkjet-proto3", "lightbulb-avro", "mqtt-sparkplugB", "vacuumcleaner-avro",
+    "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro", "smartoven-xsd",
+]  # fmt: skip
+
+
+def versions(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    for group in parse_json(path.read_bytes())["schemagroups"].values():
+        for name, schema in group["schemas"].items():
+            for version in schema["versions"].values():
+                document = version.get("schema")
+                if document is not None:
+                    text = document.encode() if isinstance(document, str) else dump_json(document)
+                    yield name, version["format"], text
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario_schemas_are_valid(shared_data: Path, scenario: str) -> None:
+    """G-13, G-19."""
+    for name, named, document in versions(shared_data / "xregistry-samples" / f"{scenario}.xreg.json"):
+        reader = find(named)
+        assert (reader is None) == (scenario == "smartoven-xsd")
+        if reader is not None:
+            assert reader.check(document, named) == [], name
+
+
+@pytest.mark.parametrize("scenario", ["lightbulb-avro", "inkjet-proto3", "waterboiler-mqtt5-jsons07"])
+def test_scenario_schemas_have_columns(shared_data: Path, scenario: str) -> None:
+    for _, named, document in versions(shared_data / "xregistry-samples" / f"{scenario}.xreg.json"):
+        reader = find(named)
+        assert reader is not None
+        assert not isinstance(reader.parse(document, named).shape(), Anything)
+
+
+def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
+    """G-15, K-30: the sample links without a leading slash."""
+    _, named, document = next(versions(shared_data / "xregistry-samples" / "mqtt-sparkplugB.xreg.json"))
+    reader = find(named)
+    assert reader is not None
+    birth = reader.parse(document, named, link="messages/STATEBirth")
+    death = reader.parse(document, named, link=":messages/STATEDeath")
+    assert birth.constants()["online"] == frozenset({True})
+    assert death.constants()["online"] == frozenset({False})
