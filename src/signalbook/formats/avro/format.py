@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from io import BytesIO
+from itertools import islice
 from typing import Any, Final
 
 import fastavro
 from fastavro import _read_py
-from fastavro.validation import ValidationError, validate
 
 from signalbook.formats.avro import columns, names, text
+from signalbook.formats.avro.conformance import violations
 from signalbook.formats.avro.names import Names, Type
 from signalbook.formats.base import (
     MAX_FINDINGS,
@@ -112,14 +113,7 @@ class AvroSchema:
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in an already decoded value."""
-        try:
-            validate(value, self.parsed, raise_errors=True)
-        except ValidationError as error:
-            top = names.branch_name(self.type) if not isinstance(self.type, list) else ""
-            return [_violation(fault, top) for fault in error.errors[:MAX_FINDINGS]]
-        except _BROKEN as error:
-            return [Finding(path="", rule="type", message=shorten(f"cannot be validated: {error}"))]
-        return []
+        return list(islice(violations(value, self.type, self.names.types), MAX_FINDINGS))
 
     def shape(self) -> Shape:
         """The columns of a record's fields."""
@@ -131,11 +125,6 @@ class AvroSchema:
 
     def typed(self) -> None:
         """Avro has no typed decoder for JSON payloads."""
-
-
-def _violation(fault: Any, top: str) -> Finding:
-    path = str(fault.field or "").removeprefix(top).replace(".", "/")
-    return Finding(path=path, rule="type", message=shorten(f"{fault.datum!r} is no {fault.schema}"))
 
 
 def _refused(reason: Reason, rule: str, message: str) -> PayloadError:

@@ -1,0 +1,47 @@
+"""Decoded values against Avro schemas."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.formats.avro import FORMAT
+from signalbook.values import JSON, dump_json
+
+INNER = {"type": "record", "name": "n.m.In", "fields": [{"name": "b", "type": "int"}]}
+FIELDS = [
+    {"name": "a", "type": ["null", INNER]},
+    {"name": "many", "type": {"type": "array", "items": "n.m.In"}, "default": []},
+    {"name": "either", "type": ["int", "string"], "default": 1},
+    {"name": "map", "type": {"type": "map", "values": "boolean"}, "default": {}},
+]
+DOCUMENT = {"type": "record", "name": "n.R", "fields": FIELDS}
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"a": None}, []),
+        ({"a": {"b": 1}, "many": [{"b": 2}], "either": "x", "map": {"k": True}}, []),
+        ({}, []),  # absent stands for null
+        (3, [("", "type")]),
+        ({"a": {"b": "x"}}, [("/a/b", "type")]),
+        ({"a": {}}, [("/a/b", "type")]),
+        ({"a": None, "many": [{"b": 2}, {"b": None}, 3]}, [("/many/1/b", "type"), ("/many/2", "type")]),
+        ({"a": None, "either": 1.5}, [("/either", "union")]),
+        ({"a": None, "map": {"k": 0}}, [("/map/k", "type")]),
+        ({"a": {"b": 2**31}}, [("/a/b", "type")]),
+    ],
+)
+def test_violations_have_paths(value: JSON, found: list[tuple[str, str]]) -> None:
+    """K-41."""
+    findings = FORMAT.parse(dump_json(DOCUMENT), "Avro").validate(value)
+    assert [(finding.path, finding.rule) for finding in findings] == found
+
+
+def test_depth_is_limited() -> None:
+    fields = [{"name": "next", "type": ["null", "N"]}]
+    schema = FORMAT.parse(dump_json({"type": "record", "name": "N", "fields": fields}), "Avro")
+    value: JSON = {"next": None}
+    for _ in range(200):
+        value = {"next": value}
+    assert [finding.rule for finding in schema.validate(value)] == ["depth"]

@@ -1,0 +1,197 @@
+"""Avro documents, links, binary payloads."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from datetime import time as clock
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.formats import PayloadError, SchemaError
+from signalbook.formats.avro import FORMAT, AvroSchema
+from signalbook.values import JSON, dump_json
+
+
+def parse(document: JSON, link: str = "") -> AvroSchema:
+    return FORMAT.parse(dump_json(document), "Avro/1.11", link=link)
+
+
+def record(*fields: tuple[str, JSON], name: str = "R", **more: JSON) -> dict[str, JSON]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields], **more}
+
+
+def binary(schema: AvroSchema, value: JSON) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, schema.parsed, value)
+    return stream.getvalue()
+
+
+NODE = record(("next", ["null", "Node"]), name="Node")
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "rule"),
+    [
+        (b"", "", "empty"),  # G-23
+        (b"{", "", "json"),
+        (b"3", "", "type"),
+        (b"{}", "", "type"),
+        (b'"other"', "", "name"),
+        (b"[]", "", "union"),
+        (b'[["int"]]', "", "union"),
+        (b'["int","int"]', "", "union"),
+        (b'{"type":"array"}', "/items", "type"),
+        (b'{"type":"map","values":"nope"}', "/values", "name"),
+        (b'{"type":"fixed","name":"f","size":-1}', "/size", "fixed"),
+        (b'{"type":"enum","name":"e","symbols":["1"]}', "/symbols", "enum"),
+        (b'{"type":"enum","name":"e","symbols":3}', "/symbols", "enum"),
+        (b'{"type":"enum","name":"e","symbols":["A","A"]}', "", "schema"),
+        (b'{"type":"record","name":"a b","fields":[]}', "/name", "name"),
+        (b'{"type":"record","name":"a"}', "/fields", "fields"),
+        (b'{"type":"record","name":"a","fields":[3]}', "/fields/0", "name"),
+        (dump_json(record(("x", "int"), ("x", "int"))), "/fields/1/name", "name"),
+        (dump_json(record(("x", "Later"))), "/fields/0/type", "name"),
+        (b'{"type":"record","name":"a","fields":[{"name":"x","type":"int","default":"s"}]}', "", "schema"),
+        (b"[" * 500, "", "json"),
+    ],
+)
+def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+    """G-19."""
+    findings = FORMAT.check(document, "Avro/1.11")
+    assert [(finding.path, finding.rule) for finding in findings] == [(path, rule)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "string",
+        {"type": {"type": "string"}},
+        ["null", "int"],
+        record(),
+        NODE,
+        record(("a", record(name="Inner", namespace="n")), ("b", "n.Inner")),
+        {"type": "long", "logicalType": "unheard-of"},
+    ],
+)
+def test_sound_documents_have_no_findings(document: JSON) -> None:
+    assert FORMAT.check(dump_json(document), "Avro") == []
+
+
+def test_definitions_that_multiply_are_refused() -> None:
+    """Decoding not a single byte of such a schema would take for ever."""
+    types = [record(name="L0")]
+    types += [record(("x", f"L{i}"), ("y", f"L{i}"), name=f"L{i + 1}") for i in range(40)]
+    assert [finding.rule for finding in FORMAT.check(dump_json(types), "Avro")] == ["weight"]
+
+
+@pytest.mark.parametrize("link", ["#B", ":B", "B", "#n.B", "n.B"])
+def test_deep_links_name_a_type(link: str) -> None:
+    """G.2: the linked type stands on its own, with the types it uses."""
+    inner = record(("i", "int"), name="X")
+    document = [record(("x", inner), name="A", namespace="n"), record(("y", "X"), name="B", namespace="n")]
+    schema = parse(document, link)
+    assert schema.decode(b"\x04") == {"y": {"i": 2}}
+    assert schema.fingerprint == parse(document, "#B").fingerprint != parse(document).fingerprint
+
+
+def test_links_to_nothing_say_what_there_is() -> None:
+    with pytest.raises(SchemaError, match="there are: R"):
+        parse(record(), "#Nope")
+    with pytest.raises(SchemaError, match="or several"):
+        parse([record(name="a.R"), record(name="b.R")], "#R")
+
+
+LOGICAL = record(
+    ("ms", {"type": "long", "logicalType": "timestamp-millis"}),
+    ("us", {"type": "long", "logicalType": "timestamp-micros"}),
+    ("ns", {"type": "long", "logicalType": "timestamp-nanos"}),
+    ("local", {"type": "long", "logicalType": "local-timestamp-millis"}),
+    ("day", {"type": "int", "logicalType": "date"}),
+    ("at", {"type": "int", "logicalType": "time-millis"}),
+    ("price", {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}),
+    ("id", {"type": "string", "logicalType": "uuid"}),
+)
+SENT = {
+    "ms": 1_700_000_000_000, "us": 1_700_000_000_000_001, "ns": 1, "local": 5, "day": 19_000, "at": 61_000,
+    "price": "\x01\x00", "id": "123e4567-e89b-12d3-a456-426614174000",
+}  # fmt: skip
+MEANT = {
+    "ms": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), "us": datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=UTC),
+    "ns": 1, "local": 5, "day": date(2022, 1, 8), "at": clock(0, 1, 1), "price": Decimal("2.56"), "id": SENT["id"],
+}  # fmt: skip
+
+
+def test_logical_types_are_values_unless_that_loses_something() -> None:
+    schema = parse(LOGICAL)
+    assert schema.decode(dump_json(SENT), "application/json") == MEANT
+    assert schema.decode(binary(schema, MEANT)) == MEANT
+    assert schema.validate(MEANT) == []
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x02", b"\x06ab", b"\x04ab\x00", b"\xff" * 40, b"\x01"])
+def test_broken_binary_is_a_decode_error(payload: bytes) -> None:
+    with pytest.raises(PayloadError) as caught:
+        parse("string").decode(payload, "avro/binary")
+    assert caught.value.reason == "decode_error"
+
+
+def test_deep_recursion_does_not_crash() -> None:
+    schema = parse(NODE)
+    assert schema.decode(b"\x02\x02\x00") == {"next": {"next": {"next": None}}}
+    with pytest.raises(PayloadError, match="recursion"):
+        schema.decode(b"\x02" * 3_000_000 + b"\x00")
+
+
+@pytest.mark.parametrize("items", ["null", record(), record(("a", record(name="E")))])
+def test_items_without_bytes_are_refused(items: JSON) -> None:
+    """Ten bytes could claim to be 2^60 of them."""
+    assert FORMAT.check(dump_json({"type": "array", "items": items}), "Avro") == []
+    with pytest.raises(SchemaError, match="take no bytes"):
+        parse({"type": "array", "items": items})
+
+
+@pytest.mark.parametrize("content_type", ["application/xml", "text/plain"])
+def test_other_encodings_are_unsupported(content_type: str) -> None:
+    """K-40."""
+    with pytest.raises(PayloadError) as caught:
+        parse("string").decode(b"\x02a", content_type)
+    assert caught.value.reason == "unsupported_format"
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "avro/binary", "application/vnd.apache.avro+binary", "Application/Octet-Stream"]
+)
+def test_binary_by_any_name(content_type: str) -> None:
+    assert parse("string").decode(b"\x02a", content_type) == "a"
+
+
+def test_reads_what_an_older_schema_wrote() -> None:
+    """K-40: the writer's exact version, the reader's schema."""
+    old = parse(record(("a", "int")))
+    newer = record(("a", "long"))
+    newer["fields"].append({"name": "b", "type": "string", "default": "x"})
+    assert parse(newer).reading(old).decode(b"\x06") == {"a": 3, "b": "x"}
+
+
+def test_enums_discriminate() -> None:
+    """K-30."""
+    kind: Any = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    assert parse(record(("e", kind), ("again", "E"), ("n", "int"))).constants() == {
+        "e": frozenset({"A", "B"}),
+        "again": frozenset({"A", "B"}),
+    }
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
+    try:
+        value = parse(LOGICAL).decode(payload)
+    except PayloadError as error:
+        value = {"reason": error.reason}
+    assert value.keys() == MEANT.keys() or value == {"reason": "decode_error"}

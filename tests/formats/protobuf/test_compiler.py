@@ -1,0 +1,54 @@
+"""Imports, limits and the compiler's process."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.formats import SchemaError
+from signalbook.formats.protobuf import FORMAT
+from signalbook.formats.protobuf.compiler import MAX_FILES, compile_set, gather, imports
+
+MAIN = b'syntax = "proto3"; import "q/x.proto"; message A { q.B b = 1; }'
+
+
+def test_imports_are_found_where_they_count() -> None:
+    document = b"""
+        import "a.proto"; import public 'b/c.proto'; /* import "no.proto"; */ // import "no.proto";
+        import "google/protobuf/timestamp.proto"; message A { string s = 1 [default = "import x"]; }
+    """
+    assert list(imports(document)) == ["a.proto", "b/c.proto"]
+
+
+def test_imports_go_through_the_resolver() -> None:
+    others = {
+        "q/x.proto": b'syntax = "proto3"; package q; import "q/y.proto"; message B { C c = 1; }',
+        "q/y.proto": b'syntax = "proto3"; package q; message C { int32 i = 1; }',
+    }
+    schema = FORMAT.parse(MAIN, "Protobuf/3", resolve=others.get)
+    assert schema.decode(b"\x0a\x04\x0a\x02\x08\x05") == {"b": {"c": {"i": 5}}}
+
+
+@pytest.mark.parametrize(
+    "path", ["../x.proto", "/x.proto", "a/../../x.proto", "a//b.proto", "x", ".h/x.proto", "document.proto"]
+)
+def test_imports_do_not_climb(path: str) -> None:
+    asked: list[str] = []
+
+    def resolve(wanted: str) -> bytes:
+        asked.append(wanted)
+        return b'syntax = "proto3";'
+
+    with pytest.raises(SchemaError):
+        FORMAT.parse(f'import "{path}"; message A {{}}'.encode(), "Protobuf/2", resolve=resolve)
+    assert asked == []
+
+
+def test_imports_are_limited() -> None:
+    with pytest.raises(SchemaError, match="more than"):
+        gather(b'import "f0.proto";', lambda path: f'import "f{int(path[1:-6]) + 1}.proto";'.encode())
+    assert MAX_FILES < 1000
+
+
+def test_the_same_text_is_compiled_once() -> None:
+    sources = gather(b'syntax = "proto3"; message Once {}', None)
+    assert compile_set(sources) is compile_set(sources)

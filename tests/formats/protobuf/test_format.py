@@ -1,0 +1,183 @@
+"""Protobuf documents, messages, payloads in binary and in JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Scalar, SchemaError, Struct
+from signalbook.formats.protobuf import FORMAT, ProtobufSchema
+from signalbook.values import JSON, dump_json
+
+EVERYTHING = b"""
+syntax = "proto3";
+package a.b;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/struct.proto";
+// import "commented/out.proto";
+enum Kind { ZERO = 0; ONE = 1; }
+message Outer {
+  message Inner { int32 i = 1; }
+  string text = 1;
+  int64 whole = 2;
+  optional bool maybe = 3;
+  repeated Inner inners = 4;
+  map<string, Inner> named = 5;
+  map<int32, bool> numbered = 6;
+  Kind kind = 7;
+  bytes raw = 8;
+  google.protobuf.Timestamp at = 9;
+  google.protobuf.Int32Value wrapped = 10;
+  google.protobuf.Struct free = 11;
+  Outer self = 12;
+  oneof choice { string left = 13; uint64 right = 14; }
+}
+message Other { Outer outer = 1; }
+"""
+EMPTY: dict[str, JSON] = {
+    "text": "", "whole": 0, "maybe": None, "inners": [], "named": {}, "numbered": {}, "kind": "ZERO", "raw": b"",
+    "at": None, "wrapped": None, "free": None, "self": None, "left": None, "right": None,
+}  # fmt: skip
+REQUIRED = b'syntax = "proto2"; message A { required int32 x = 1; optional A a = 2; }'
+
+
+def parse(document: bytes = EVERYTHING, link: str = "#Outer", format: str = "Protobuf/3") -> ProtobufSchema:
+    return FORMAT.parse(document, format, link=link)
+
+
+def decode(value: JSON) -> JSON:
+    return parse().decode(dump_json(value), "application/json")
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ({}, {}),
+        ({"whole": "9223372036854775807", "right": "18446744073709551615"}, {"whole": 2**63 - 1, "right": 2**64 - 1}),
+        ({"maybe": False}, {"maybe": False}),
+        ({"inners": [{"i": 1}, {}]}, {"inners": [{"i": 1}, {"i": 0}]}),
+        ({"named": {"k": {"i": 2}}, "numbered": {"3": True}}, {"named": {"k": {"i": 2}}, "numbered": {"3": True}}),
+        ({"kind": "ONE", "raw": "AAE="}, {"kind": "ONE", "raw": b"\x00\x01"}),
+        ({"at": "2020-01-01T00:00:00.000000001Z"}, {"at": "2020-01-01T00:00:00.000000001Z"}),
+        ({"wrapped": 5, "free": {"a": [1, None]}}, {"wrapped": 5, "free": {"a": [1.0, None]}}),
+        ({"self": {"text": "x"}}, {"self": {**EMPTY, "text": "x"}}),
+        ({"left": "x"}, {"left": "x"}),
+    ],
+)
+def test_json_payloads(sent: JSON, meant: JSON) -> None:
+    """K-40: by field names of the document; nanoseconds survive."""
+    value = decode(sent)
+    assert value == {**EMPTY, **meant}
+    assert parse().validate(value) == []
+
+
+def test_binary_payloads() -> None:
+    assert parse().decode(b"") == EMPTY
+    assert parse().decode(b"\x0a\x01x\x10\x05\x38\x63") == {**EMPTY, "text": "x", "whole": 5, "kind": "99"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "content_type", "reason"),
+    [
+        (b"\xff\xff", "application/protobuf", "decode_error"),
+        (b"\x0a\x01\xff", "application/x-protobuf", "decode_error"),  # a string that is not UTF-8
+        (b"\x0a\x05x", "application/vnd.google.protobuf", "decode_error"),
+        (b"{", "application/json", "decode_error"),
+        (b"[]", "application/json", "schema_violation"),
+        (b'{"text":3}', "application/json", "schema_violation"),
+        (b'{"surplus":3}', "application/json", "schema_violation"),
+        (b'{"at":"yesterday"}', "application/json", "schema_violation"),
+        (b"", "text/xml", "unsupported_format"),
+    ],
+)
+def test_refusals_have_a_reason(payload: bytes, content_type: str, reason: str) -> None:
+    """K-44."""
+    with pytest.raises(PayloadError) as caught:
+        parse().decode(payload, content_type)
+    assert caught.value.reason == reason
+
+
+def test_deep_payloads_are_refused() -> None:
+    payload = b"\x08\x01"
+    for _ in range(200):
+        size = len(payload)
+        length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+        payload = b"\x08\x01\x12" + length + payload
+    with pytest.raises(PayloadError, match="Depth"):
+        parse(REQUIRED, "#A", "Protobuf/2").decode(payload)
+
+
+def test_required_fields_of_proto2() -> None:
+    schema = parse(REQUIRED, "#A", "Protobuf/2.0")
+    assert schema.decode(b"\x08\x05") == {"x": 5, "a": None}
+    with pytest.raises(PayloadError) as caught:
+        schema.decode(b"\x08\x05\x12\x02\x12\x00")
+    assert [finding.path for finding in caught.value.findings] == ["/a/x", "/a/a/x"]
+
+
+@pytest.mark.parametrize("link", ["#Outer.Inner", ":Outer.Inner", "Outer.Inner", "#a.b.Outer.Inner"])
+def test_deep_links_name_a_message(link: str) -> None:
+    assert parse(link=link).decode(b"\x08\x02") == {"i": 2}
+
+
+def test_a_message_must_be_named_if_there_are_several() -> None:
+    """G-17."""
+    with pytest.raises(SchemaError, match=r"must be named, as in #Message; there are: a\.b\.Outer, a\.b\.Other"):
+        parse(link="")
+    with pytest.raises(SchemaError, match="there is no message 'Nope'"):
+        parse(link="#Nope")
+
+
+def test_the_only_message_needs_no_name() -> None:
+    """G-17: used, with a warning."""
+    warnings = parse(b'syntax = "proto3"; message A { int32 x = 1; }', "").warnings
+    assert [(finding.rule, finding.severity) for finding in warnings] == [("link", "warning")]
+    assert parse().warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "rule"),
+    [
+        (b"", "", "empty"),
+        (b"\xff", "", "text"),
+        (b"message", "line 1, column 8", "protoc"),
+        (b'syntax = "proto3";\nmessage A { strin y = 3; }', "line 2, column 13", "protoc"),
+        (b'syntax = "proto3"; message A { int32 a = 1; int32 b = 1; }', "line 1, column 55", "protoc"),
+        (b'syntax = "proto2"; message A {}', "", "syntax"),
+        (b'syntax = "proto3"; import "../../etc/passwd"; message A {}', "", "import"),
+        (b'syntax = "proto3"; import "/etc/passwd.proto"; message A {}', "", "import"),
+        (b"x" * 2_000_000, "", "size"),
+    ],
+)
+def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+    """G-19."""
+    findings = FORMAT.check(document, "Protobuf/3")
+    assert [(finding.path, finding.rule, finding.severity) for finding in findings] == [(path, rule, "error")]
+    with pytest.raises(SchemaError):
+        FORMAT.parse(document, "Protobuf/3")
+
+
+def test_documents_that_import_others_are_not_judged_alone() -> None:
+    findings = FORMAT.check(b'syntax = "proto3"; import "other.proto"; message A {}', "Protobuf/3")
+    assert [(finding.rule, finding.severity) for finding in findings] == [("import", "warning")]
+
+
+def test_columns() -> None:
+    shape = parse().shape()
+    assert isinstance(shape, Struct)
+    columns = {field.name: field.shape for field in shape.fields}
+    assert columns["maybe"] == Scalar(kind="bool", nullable=True)
+    assert columns["right"] == Scalar(kind="uint64", nullable=True)
+    assert columns["at"] == Scalar(kind="string", nullable=True)
+    assert columns["wrapped"] == Scalar(kind="int32", nullable=True)
+    assert columns["free"] == columns["self"] == Anything(nullable=True)
+    assert isinstance(columns["inners"], ListOf)
+    assert columns["numbered"] == MapOf(value=Scalar(kind="bool"))
+
+
+def test_documents_do_not_see_each_other() -> None:
+    """The same names may mean other things in another document."""
+    one = parse(b'syntax = "proto3"; message A { int32 x = 1; }', "A")
+    two = parse(b'syntax = "proto3"; message A { string y = 1; }', "A")
+    assert (one.decode(b"\x08\x02"), two.decode(b"\x0a\x01z")) == ({"x": 2}, {"y": "z"})
+    assert one.fingerprint != two.fingerprint
