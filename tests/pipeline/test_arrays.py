@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
@@ -110,8 +111,10 @@ def test_payloads_without_schema() -> None:
 def test_text_maps_and_timestamps() -> None:
     assert text_map([None, [("a", "b")]]).to_pylist() == [None, [("a", "b")]]
     assert text_map([None, None]).to_pylist() == [None, None]
-    assert timestamps(["2026-01-02T12:00:00.000005Z", None, "2026-01-02t12:00:00.000005z"]).to_pylist() == [
-        NOON,
-        None,
-        NOON,
-    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-02T12:00:00.000005Z", "2026-01-02t12:00:00.000005z", "2026-01-02T12:00:00.000005999Z"]
+)
+def test_timestamps_of_every_spelling(text: str) -> None:
+    assert timestamps(pa.array([text, None])).to_pylist() == [NOON, None]

@@ -24,11 +24,10 @@ def batch(id: str = "b1") -> Batch:
 def test_an_entry_reads_back(tmp_path: Path, id: str) -> None:
     journal = Journal.open(tmp_path / "out")
     assert journal.find(id) is None
-    journal.write(batch(id))
-    assert journal.unfinished() == [batch(id)]
-    done = journal.commit(batch(id))
-    assert journal.find(id) == done
-    assert journal.unfinished() == []
+    journal.prepare(batch(id))
+    assert (journal.unfinished(), journal.find(id)) == ([batch(id)], None)
+    journal.commit(batch(id))
+    assert (journal.unfinished(), journal.find(id)) == ([], batch(id))
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["batches"]
 
 

@@ -105,6 +105,12 @@ def _age(versionid: str, version: JSONObject) -> tuple[str, int, str]:
     return str(version.get("createdat") or ""), int(versionid) if versionid.isdecimal() else 0, versionid
 
 
+def groups_of(document: JSONObject) -> set[str]:
+    """The xids of all Groups."""
+    kinds = {kind: groups for kind, groups in document.items() if kind not in _NO_GROUPS and isinstance(groups, dict)}
+    return {f"/{kind}/{name}" for kind, groups in kinds.items() for name in groups}
+
+
 def reach(document: JSONObject, groups: Sequence[str]) -> set[str]:
     """The xids of ``groups``, and of every message group an endpoint among them refers to (domain.md K-10)."""
     found = set(groups)

@@ -15,6 +15,7 @@ import numpy as np
 from signalbook.messages.cloudevents import CORE
 from signalbook.pipeline import columns
 from signalbook.pipeline.sources.base import Frame
+from signalbook.values import MAX_DEPTH, JSONError, parse_json
 
 # Attributes that have columns of their own, and those that every event has.
 ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in columns.ENVELOPE.names[:-1])
@@ -26,6 +27,8 @@ _MOST_EXTENSIONS: Final = 64
 # After a block that had to be decoded line by line, so many more go the same way at once.
 _CAUTION: Final = 8
 _OPENING, _CLOSING = b"{}"
+# What tells a brace from the bracket of the same side.
+_CASE: Final = np.uint8(ord("{") ^ ord("["))
 
 
 class Envelopes:
@@ -38,8 +41,9 @@ class Envelopes:
 
     def decode(self, frame: Frame) -> tuple[list[Any], list[int] | None, list[int]]:
         """The frame's events, the index of each (``None``: all of them, in order), and those that are not taken."""
-        events = self._all_lines(frame)
-        return self._one_by_one(frame) if events is None else (events, None, [])
+        deep = _too_deep(frame)
+        events = None if deep else self._all_lines(frame)
+        return self._one_by_one(frame, deep) if events is None else (events, None, [])
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
         """Take note of the extension attributes of an event that came the thorough way."""
@@ -66,16 +70,37 @@ class Envelopes:
             return None
         return events if len(events) == len(frame) else None
 
-    def _one_by_one(self, frame: Frame) -> tuple[list[Any], list[int], list[int]]:
+    def _one_by_one(self, frame: Frame, deep: set[int]) -> tuple[list[Any], list[int], list[int]]:
         decode = self._decoder.decode
-        events, indices, refused = [], [], []
+        events, indices, refused = [], [], list(deep)
         for index, (start, end) in enumerate(zip(frame.starts.tolist(), frame.ends.tolist(), strict=True)):
+            if index in deep:
+                continue
             try:
                 events.append(decode(frame.block[start:end]))
                 indices.append(index)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 refused.append(index)
         return events, indices, refused
+
+
+def _too_deep(frame: Frame) -> set[int]:
+    """The indices of messages nested deeper than JSON may be; the decoder does not look into data.
+
+    An event may be one level deeper than its data. Most have too few brackets to be too deep.
+    """
+    text = np.frombuffer(frame.block, np.uint8)
+    brackets = np.flatnonzero((text | _CASE) == _OPENING)
+    counts = np.searchsorted(brackets, frame.ends) - np.searchsorted(brackets, frame.starts)
+    return {index for index in np.flatnonzero(counts > MAX_DEPTH).tolist() if not _is_shallow(frame.raw(index))}
+
+
+def _is_shallow(raw: bytes) -> bool:
+    try:
+        parse_json(raw, max_depth=MAX_DEPTH + 1)
+    except JSONError:
+        return False
+    return True
 
 
 def _braced(frame: Frame) -> bool:

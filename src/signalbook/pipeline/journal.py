@@ -77,7 +77,7 @@ class Journal:
         try:
             for folder in (output / PREPARED, output / BATCHES, output / TABLES):
                 folder.mkdir(parents=True, exist_ok=True)
-            (output / _LOCK).touch()
+            (output / _LOCK).open("ab").close()
         except OSError as error:
             raise disk_failure(error, output) from error
         return cls(output)
@@ -85,7 +85,7 @@ class Journal:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other runs out of this output folder. Raises ``PipelineError`` if one is at work."""
-        with (self.output / _LOCK).open("wb") as lock:
+        with (self.output / _LOCK).open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -52,10 +52,15 @@ class Snapshot:
         messages: dict[str, JSONObject] = {}
         schemas: dict[str, JSONObject] = {}
         parents: set[str] = set()
+        there: set[str] = set()
         for name, document in documents:
             _merge(messages, dict(catalogue.messages_of(document)), name)
             _merge(schemas, {xid: _slim(schema) for xid, schema in catalogue.schemas_of(document)}, name)
             parents |= catalogue.reach(document, groups)
+            there |= catalogue.groups_of(document)
+        for group in groups:
+            if group not in there:
+                raise PipelineError(f"there is no message group or endpoint {group} among the definitions")
         wanted = sorted(xid for xid in messages if not groups or _group(xid) in parents)
         return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
 

@@ -23,6 +23,8 @@ from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
 from signalbook.pipeline.tables.base import move_in
 
 CATALOG: Final = "catalog.db"
+# The name that pyiceberg takes where none is given.
+NAME: Final = "default"
 BATCH_KEY: Final = "signalbook.batch"
 FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
@@ -39,9 +41,7 @@ class IcebergTables:
     @cached_property
     def catalog(self) -> SqlCatalog:
         """The catalog, made when first used."""
-        return SqlCatalog(
-            "signalbook", uri=f"sqlite:///{self.output / CATALOG}", warehouse=f"file://{self.output}/{TABLES}"
-        )
+        return SqlCatalog(NAME, uri=f"sqlite:///{self.output / CATALOG}", warehouse=f"file://{self.output}/{TABLES}")
 
     def commit(self, table: TableName, files: Sequence[DataFile]) -> None:
         """Add the files to the table in one snapshot, widening its schema where they have more columns."""

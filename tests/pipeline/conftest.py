@@ -1,0 +1,93 @@
+"""A catalogue of parcels, events that fit it, and one Spark session for all tests of this room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline import spark
+from signalbook.values import JSONObject
+
+SCHEMA: JSONObject = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "required": ["id", "weight"],
+    "properties": {
+        "id": {"type": "string", "description": "Number on the label"},
+        "weight": {"type": "number", "minimum": 0},
+        "size": {
+            "type": "object",
+            "required": ["l"],
+            "properties": {"l": {"type": "integer"}, "w": {"type": "integer"}},
+        },
+        "stops": {"type": "array", "items": {"type": "string"}},
+        "at": {"type": "string", "format": "date-time"},
+        "extra": {},
+    },
+}
+
+
+class Parcels:
+    """Builds documents and traffic; tests get it as the fixture ``parcels``."""
+
+    def message(self, type: str, **more: Any) -> JSONObject:
+        """A CloudEvents message definition."""
+        metadata = {"type": {"value": type}, "source": {"type": "uritemplate", "value": "/depots/{depot}"}}
+        return {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **more}
+
+    def catalogue(self) -> JSONObject:
+        """Three messages: two with a schema, one without."""
+        typed = {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": "/schemagroups/parcels/schemas/parcel"}
+        messages = {
+            "parcel.accepted": self.message("parcel.accepted", **typed),
+            "parcel.delivered": self.message("parcel.delivered", **typed),
+            "parcel.noted": self.message("parcel.noted"),
+        }
+        schemas = {"parcel": {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": SCHEMA}}}}
+        return {
+            "messagegroups": {"parcels": {"messages": messages}},
+            "schemagroups": {"parcels": {"schemas": schemas}},
+        }
+
+    def event(self, number: int = 0, **more: Any) -> JSONObject:
+        """An event that conforms to ``parcel.accepted``, but for ``more``."""
+        return {
+            "specversion": "1.0",
+            "id": f"e-{number}",
+            "source": "/depots/7",
+            "type": "parcel.accepted",
+            "time": "2026-01-02T03:04:05Z",
+            "data": {"id": f"P{number}", "weight": 1.5, "size": {"l": number}},
+            **more,
+        }
+
+    def lines(self, *events: JSONObject | str) -> bytes:
+        """JSON lines; texts as they are."""
+        texts = [text if isinstance(text, str) else json.dumps(text) for text in events]
+        return "".join(text + "\n" for text in texts).encode("utf-8", "surrogatepass")
+
+
+@pytest.fixture(scope="session")
+def parcels() -> Parcels:
+    """The builder."""
+    return Parcels()
+
+
+@pytest.fixture
+def definitions(tmp_path: Path, parcels: Parcels) -> Path:
+    """The catalogue as a document."""
+    path = tmp_path / "parcels.xreg.json"
+    path.write_text(json.dumps(parcels.catalogue()))
+    return path
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[SparkSession]:
+    """The session that runs of this process work in."""
+    with spark.session("local[2]") as session:
+        yield session

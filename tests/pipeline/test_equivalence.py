@@ -1,0 +1,159 @@
+"""The fast path says of every event what going message by message says (design.md 3.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signalbook.messages import Contract, Message, Policy
+from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.processing import Processing
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.rows import Mark
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources.base import Frame, Split
+from signalbook.pipeline.sources.cloudevents import JSONL, structured
+
+
+@pytest.fixture(scope="module")
+def contract(parcels: Any) -> Contract:
+    """The catalogue of parcels, compiled."""
+    return Snapshot.of_documents([("parcels", parcels.catalogue())]).compile(Policy())
+
+
+class Thorough:
+    """The same lines, none of them fit for the fast path."""
+
+    name = "thorough"
+    divisible = True
+    cloudevents_json = False
+
+    def frames(self, split: Split) -> Iterator[Frame]:
+        return JSONL.frames(split)
+
+    def message(self, frame: Frame, index: int) -> Message:
+        return structured(frame, index)
+
+
+def outcome(contract: Contract, source: Any, text: bytes) -> tuple[Tally, dict[str, list[dict[str, Any]]]]:
+    """Counts, and the rows of each table by position."""
+    with TemporaryDirectory() as name:
+        folder, path = Path(name), Path(name) / "in.jsonl"
+        path.write_bytes(text)
+        landing = Landing(folder, staged="s", prefix="p")
+        processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b"))
+        for frame in source.frames(Split(path=str(path), start=0, end=len(text))):
+            processing.take(frame)
+        processing.finish()
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for file in landing.finish():
+            rows = pq.read_table(folder / file.name).to_pylist()
+            tables.setdefault(str(file.table), []).extend(_plain(row) for row in rows)
+        for rows in tables.values():
+            rows.sort(key=lambda row: int(row.get("_position", row.get("position", 0))))
+        return processing.tally, tables
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("sidelined_at", "_source", "source")}
+
+
+def check(contract: Contract, text: bytes) -> Tally:
+    quick, slow = outcome(contract, JSONL, text), outcome(contract, Thorough(), text)
+    assert quick == slow
+    assert quick[0].read == sum(map(len, quick[1].values())) + quick[0].dropped
+    return quick[0]
+
+
+TIMES = (
+    *("2026-01-02T03:04:05.123456789Z", "2026-01-02t03:04:05z", "2026-01-02T03:04:05+02:00", "2026-01-02T03:04:60Z"),
+    *("2026-02-30T03:04:05Z", "0000-01-01T00:00:00Z", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05", "", None),
+)
+ATTRIBUTES = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.sampled_from(["é", "", "a\u0001", 1, None]),
+        "source": st.sampled_from(["/depots/9", "/depots/a b", "/depots/", "/elsewhere", "", "/depots/%41", None]),
+        "type": st.sampled_from(["parcel.delivered", "parcel.noted", "parcel.lost", "", None]),
+        "time": st.sampled_from(TIMES),
+        "subject": st.sampled_from(["s", "", "ü", "\u0000", None]),
+        "datacontenttype": st.sampled_from(
+            ["application/json", "application/xml", "text/json; charset=utf-8", "x", None]
+        ),
+        "dataschema": st.sampled_from(
+            ["https://x/schemagroups/parcels/schemas/parcel/versions/1", "https://x/else", "relative", None]
+        ),
+        "specversion": st.sampled_from(["0.3", None]),
+        "partition": st.sampled_from(["p", 1, True, 2**40, 1.0, None, [1], "\u0001"]),
+        "flag": st.sampled_from([True, 1, 0, "true"]),
+        "Bad": st.just("x"),
+        "data_base64": st.sampled_from(["AAAA", None]),
+    },
+)
+DATA: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        {"id": "P", "weight": 1},
+        {"id": "P", "weight": 1.0, "size": {"l": 1.0, "w": 2}, "stops": [], "extra": [None, {"a": 1}]},
+        {"id": "P", "weight": -1},
+        {"id": "P", "weight": 1, "size": {"l": 2**63}},
+        {"id": "P", "weight": 1, "extra": None, "at": "2026-01-02T03:04:05.1+01:00"},
+        {"id": "P", "weight": 1, "at": "soon"},
+        {"id": 1},
+        {"id": "ü\u0000", "weight": 1e300, "stops": ["a", ""], "unknown": {"x": [1]}},
+        [],
+        None,
+        "text",
+    ]
+)
+EVENTS = st.builds(lambda more, data: {**more, "data": data}, ATTRIBUTES, DATA)
+BROKEN = st.sampled_from(["", "  ", "{", "[]", "1", "{}{}", '{"id":1}\r', "\ufeff{}", "null", '{\n"id":1}'])
+
+
+@given(st.lists(st.one_of(EVENTS, st.just({}), BROKEN), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_both_ways_come_to_the_same(contract: Contract, parcels: Any, events: list[Any]) -> None:
+    built = [more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)]
+    check(contract, parcels.lines(*built))
+
+
+def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processing, "_thoroughly", None)
+    text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
+    assert outcome(contract, JSONL, text)[0].landed.total() == 51
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"specversion":"1.0","id":"\xff","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"x":"\xff"}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"\\ud800","weight":1}}',
+        b'{"specversion":"1.0","id":"1","id":"2","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":1,"data":{"id":"P","weight":1}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1e999}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":'
+        + b"[" * 500 + b"]" * 500 + b"}}",
+        b"[" * 100_000,
+        b"\x00",
+        b"\xef\xbb\xbf{}",
+    ],
+)  # fmt: skip
+def test_hostile_lines(contract: Contract, parcels: Any, line: bytes) -> None:
+    sound = parcels.lines(parcels.event(1))
+    check(contract, line + b"\n" + sound)
+    check(contract, sound + line)
+
+
+def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> None:
+    text = parcels.lines(*(parcels.event(n, partitionkey=f"k{n}", attempt=n) for n in range(30)))
+    tally, tables = outcome(contract, JSONL, text)
+    assert tally.landed.total() == 30
+    assert tables["parcels.parcel.accepted"][3]["ce_extensions"] == [("partitionkey", "k3"), ("attempt", "3")]
+    check(contract, text)

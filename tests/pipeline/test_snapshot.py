@@ -1,0 +1,144 @@
+"""Definitions are read from wherever they are, frozen, and told apart by their fingerprint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Policy
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.snapshot import Snapshot
+
+PARCEL = "/schemagroups/parcels/schemas/parcel"
+
+
+def snapshot(*documents: Any, groups: tuple[str, ...] = ()) -> Snapshot:
+    return Snapshot.of_documents([(f"document {n}", document) for n, document in enumerate(documents)], groups)
+
+
+@pytest.fixture
+def registry(parcels: Any) -> Iterator[str]:
+    """A server that answers to /export."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(parcels.catalogue()).encode()
+            self.send_response(200 if self.path.startswith("/export") else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_registry_and_its_document_are_the_same(registry: str, definitions: Path) -> None:
+    assert Snapshot.load(registry).fingerprint == Snapshot.load(str(definitions)).fingerprint
+
+
+def test_it_survives_shipping(definitions: Path) -> None:
+    loaded = Snapshot.load(str(definitions))
+    shipped = Snapshot.from_json(loaded.to_json())
+    assert (shipped, shipped.fingerprint) == (loaded, loaded.fingerprint)
+    assert shipped.compile(Policy()).definitions.keys() == set(loaded.selected)
+
+
+def test_another_word_is_another_fingerprint(parcels: Any) -> None:
+    document = parcels.catalogue()
+    before = snapshot(document).fingerprint
+    document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"]["required"] = []
+    assert snapshot(document).fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        (PARCEL, True),
+        (f"{PARCEL}/versions/1", True),
+        (f"#{PARCEL}", True),
+        (f"https://registry.example/base{PARCEL}/versions/1", True),
+        (f"{PARCEL}/versions/2", False),
+        ("https://elsewhere.example/schema.json", False),
+    ],
+)
+def test_schemas_are_found_by_reference(parcels: Any, reference: str, found: bool) -> None:
+    """K-39: by xid, fragment or URL; nothing is fetched."""
+    document = snapshot(parcels.catalogue()).schema(reference)
+    assert (document is not None) == found
+    assert document is None or document.xid == f"{PARCEL}/versions/1"
+
+
+@pytest.mark.parametrize(
+    ("resource", "chosen"),
+    [
+        ({"description": "flat"}, ("1", "flat")),
+        ({"versionid": "7", "description": "flat"}, ("7", "flat")),
+        ({"versions": {"a": {"description": "one"}}}, ("a", "one")),
+        ({"versions": {"2": {"description": "two"}, "10": {"description": "ten"}}}, ("10", "ten")),
+        ({"versions": {"1": {"description": "named"}, "2": {}}, "meta": {"defaultversionid": "1"}}, ("1", "named")),
+        (
+            {
+                "versions": {
+                    "1": {"createdat": "2026-02-01T00:00:00Z", "description": "new"},
+                    "2": {"createdat": "2026-01-01"},
+                }
+            },
+            ("1", "new"),
+        ),
+        ({"meta": {"xref": "/messagegroups/g/messages/target"}}, ("1", "there")),
+    ],
+)
+def test_the_default_version_counts(resource: Any, chosen: tuple[str, str]) -> None:
+    messages = {"m": resource, "target": {"description": "there"}}
+    found = snapshot({"messagegroups": {"g": {"messages": messages}}}).messages["/messagegroups/g/messages/m"]
+    assert (found["versionid"], found["description"]) == chosen
+
+
+def test_bases_outside_the_groups_are_followed(parcels: Any) -> None:
+    base = {"bases": {"messages": {"b": parcels.message("parcel.base")}}}
+    derived = {"derived": {"messages": {"d": {"basemessageuri": "/messagegroups/bases/messages/b"}}}}
+    taken = snapshot({"messagegroups": {**base, **derived}}, groups=("/messagegroups/derived",))
+    compiled = taken.compile(Policy()).definitions
+    assert compiled.keys() == {"/messagegroups/derived/messages/d"}
+    assert compiled["/messagegroups/derived/messages/d"].is_event
+
+
+def test_an_endpoint_selects_its_messages_and_its_groups(parcels: Any) -> None:
+    """K-10."""
+    endpoint = {"messages": {"own": parcels.message("own")}, "messagegroups": ["#/messagegroups/parcels"]}
+    document = {**parcels.catalogue(), "endpoints": {"e": endpoint}}
+    document["messagegroups"]["others"] = {"messages": {"x": parcels.message("x")}}
+    selected = snapshot(document, groups=("/endpoints/e",)).selected
+    assert {xid.split("/")[2] for xid in selected} == {"e", "parcels"}
+
+
+def test_documents_that_disagree(parcels: Any) -> None:
+    other = {"messagegroups": {"parcels": {"messages": {"parcel.noted": parcels.message("else")}}}}
+    with pytest.raises(PipelineError, match=r"document 1 says something else of .*parcel\.noted"):
+        snapshot(parcels.catalogue(), other)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", ""])
+def test_ids_with_slashes_are_refused(name: str) -> None:
+    with pytest.raises(PipelineError, match="is no id"):
+        snapshot({"messagegroups": {"g": {"messages": {name: {}}}}})
+
+
+def test_documents_without_messages(tmp_path: Path) -> None:
+    (tmp_path / "d.json").write_text('{"messagegroups": {}}')
+    with pytest.raises(PipelineError, match=r"no message definitions in .*d\.json"):
+        Snapshot.load(str(tmp_path / "d.json"))
