@@ -6,7 +6,7 @@ The library says so of single values; of records it names the innermost one only
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from fastavro.validation import validate
 
@@ -31,7 +31,7 @@ def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: P
         yield _finding(path, "type", f"{value!r} is no {node if isinstance(node, str) else node['type']}")
 
 
-_CONTAINERS: Final[dict[str, type]] = {"record": dict, "map": dict, "array": list}
+_CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
 
 
 def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
