@@ -36,13 +36,9 @@ def job(tmp_path: Path, definitions: Path, parcels: Any) -> Callable[..., Job]:
     )
 
     def made(**options: Any) -> Job:
-        defaults: dict[str, Any] = {
-            "registry": str(definitions),
-            "inputs": (str(path),),
-            "output": tmp_path / "out",
-            "batch_id": "b1",
-        }
-        return Job(**{**defaults, "table_format": "parquet", **options})
+        values: dict[str, Any] = {"registry": str(definitions), "inputs": (str(path),), "output": tmp_path / "out"}
+        values.update({"batch_id": "b1", "table_format": "parquet"}, **options)
+        return Job(**values)
 
     return made
 

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyiceberg.catalog.sql import SqlCatalog
 
+from signalbook.pipeline.tables.iceberg import CATALOG, NAME
+
 _COLUMNS = ("source", "position", "reason")
 
 
@@ -36,4 +38,4 @@ class Lake:
         return ds.dataset(self.folder / "tables" / group / message, format="parquet").head(count)
 
     def _catalog(self) -> SqlCatalog:
-        return SqlCatalog("signalbook", uri=f"sqlite:///{self.folder.absolute() / 'catalog.db'}")
+        return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG}")
