@@ -30,7 +30,7 @@ TABLE_FORMATS: tuple[TableFormat, ...] = ("parquet", "iceberg")
 def job(tmp_path: Path, definitions: Path, parcels: Any) -> Callable[..., Job]:
     """Makes jobs over one file of 30 events, of which each tenth is wrong."""
     path = tmp_path / "events.jsonl"
-    wrong = [{}, {"data": {"id": 1}}, {"type": "parcel.lost"}]
+    wrong: list[dict[str, Any]] = [{}, {"data": {"id": 1}}, {"type": "parcel.lost"}]
     path.write_bytes(
         parcels.lines(*(parcels.event(n, **(wrong[n % 30 // 10] if n % 10 == 9 else {})) for n in range(30)))
     )
