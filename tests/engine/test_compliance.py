@@ -51,6 +51,22 @@ def test_refused(registry: Registry, source: JSONObject, path: str) -> None:
     assert registry.everything() == before
 
 
+def test_what_is_shown_complies_too(registry: Registry) -> None:
+    """R110: the target keeps no such rule, the Group that refers to it does."""
+    kind: JSONObject = {"attributes": {"kind": {"type": "string"}}}
+    views: JSONObject = {"singular": "view", "ximportresources": ["/dirs/files"]}
+    source: JSONObject = {"groups": {**model(**kind)["groups"], "views": views}}
+    registry.configure("modelsource", source)
+    registry.put(F1, {"kind": "a"})
+    registry.put("/views/v1/files/f1", {"meta": {"xref": F1}})
+    views["constraints"] = {"files.kind": {"enum": ["b"]}}
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", source)
+    assert [fault.path for fault in caught.value.faults] == ["/views/v1/files/f1#kind"]
+    views["constraints"] = {"files.kind": {"enum": ["a"]}}
+    registry.configure("modelsource", source)
+
+
 def test_specific_errors(registry: Registry) -> None:
     """R94, R96."""
     registry.put(F1, {"file": 1, "meta": {"defaultversionsticky": True}})

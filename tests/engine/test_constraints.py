@@ -70,6 +70,26 @@ def test_new_constraints_meet_old_resources(make: Make) -> None:
     assert error.code == "constraint_failure"
 
 
+def test_constraints_meet_what_is_shown_already(make: Make) -> None:
+    """R109, R110: a change of the Group is held against the references in it."""
+    registry = make(**OPEN)
+    registry.put("/dirs/d2/files/target", {"kind": "b"})
+    registry.put(F1, {"meta": {"xref": "/dirs/d2/files/target"}})
+    error = registry.refused("PATCH", D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
+    assert (error.code, error.subject) == ("constraint_failure", F1)
+    registry.patch(D1, {"constraints": {"files.kind": {"enum": ["b"]}}})
+
+
+def test_what_comes_to_be_shown_is_constrained(make: Make) -> None:
+    """R110: a reference to nothing, whose target is made later."""
+    registry = make(**OPEN)
+    registry.put(D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
+    registry.put(F1, {"meta": {"xref": "/dirs/d2/files/target"}})
+    error = registry.refused("PUT", "/dirs/d2/files/target", {"kind": "b"})
+    assert (error.code, error.subject) == ("constraint_failure", F1)
+    registry.put("/dirs/d2/files/target", {"kind": "a"})
+
+
 def test_references_are_constrained_too(make: Make) -> None:
     """R110: when the reference is made, and when its target changes."""
     registry = make(**OPEN)

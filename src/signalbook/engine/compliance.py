@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -10,9 +10,9 @@ from signalbook.engine.constraints import Limits
 from signalbook.engine.lineage import ORDERED
 from signalbook.engine.versions import VALIDATION
 from signalbook.errors import RegistryError
-from signalbook.model import AttributeSet, GroupType, Model, ResourceType
+from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row
-from signalbook.values import Finding
+from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid
 
 _BATCH: Final = 500
@@ -55,6 +55,20 @@ def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Find
         for row in known:
             group = model.groups[row.xid.group_type]
             yield from _resource(row, versions[row.key], group, owners[row.parent])
+        yield from _references(reader, [row for row in known if row.xref is not None], owners, model)
+
+
+def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], model: Model) -> Iterator[Finding]:
+    """What is shown through ``xref`` keeps the constraints of the Group that shows it (R110)."""
+    targets = reader.get_many({row.xref for row in sources if row.xref is not None})
+    shown: dict[int, list[JSONObject]] = {row.key: [] for row in targets.values()}
+    for version in reader.children(shown) if shown else ():
+        shown[version.parent].append(version.attributes)
+    for row in sources:
+        target = targets.get(row.xref) if row.xref is not None else None
+        if target is not None:
+            constraints, _ = model.groups[row.xid.group_type].narrowed(owners[row.parent].attributes.get("constraints"))
+            yield from _constrained(row, shown[target.key], constraints, owners[row.parent])
 
 
 def _resource(row: Row, versions: list[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
@@ -72,8 +86,12 @@ def _resource(row: Row, versions: list[Row], group: GroupType, owner: Row) -> It
     constraints, faults = group.narrowed(owner.attributes.get("constraints"))
     for fault in faults:
         yield _finding(owner.xid, fault.code, fault.message, fault.path)
+    yield from _constrained(row, attributes, constraints, owner)
+
+
+def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints, owner: Row) -> Iterator[Finding]:
     try:
-        Limits(constraints=constraints, group=owner.attributes).check(row.xid, attributes)
+        Limits(constraints=constraints, group=owner.attributes).check(row.xid, versions)
     except RegistryError as error:
         yield _finding(row.xid, error.code, error.title, error.arguments["path"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from signalbook.engine.drafts import OwnerDraft, ResourceDraft
@@ -46,13 +46,14 @@ def in_force(draft: OwnerDraft, type: GroupType) -> Limits:
     return Limits(constraints=constraints, group=draft.attributes)
 
 
-def check_references(reader: Reader, tree: Tree, model: Model) -> None:
+def check_references(reader: Reader, tree: Tree, model: Model, stored: Mapping[Xid, Xid]) -> None:
     """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110).
 
-    Looks at references made in ``tree`` and at stored ones to Resources that changed in it; three queries at most.
+    Looks at references made in ``tree``, at ``stored`` ones (xid to target) of Groups that changed in it, and at stored
+    ones to Resources that changed, or came to be where a reference led to nothing; three queries at most.
     """
-    targets = {xid: draft.xref for xid, draft in tree.resources.items() if draft.xref is not None}
-    changed = [xid for xid, draft in tree.resources.items() if draft.before is not None and draft.xref is None]
+    targets = {**stored, **{xid: draft.xref for xid, draft in tree.resources.items() if draft.xref is not None}}
+    changed = [xid for xid, draft in tree.resources.items() if draft.xref is None]
     for row in reader.referrers(changed):
         if row.xref is not None and row.xid not in tree.resources:
             targets[row.xid] = row.xref

@@ -58,6 +58,7 @@ class Writing:
         self._reader = reader
         self._command = command
         self._context = context
+        self._references: dict[Xid, Xid] = {}
         self.tree: Tree
 
     def add(self, intent: Intent) -> Result:
@@ -70,7 +71,7 @@ class Writing:
         skipped = {xid for group in intent.groups for xid in self._group(group)}
         self._context.problems.raise_any()
         check_siblings(self.tree)
-        check_references(self._reader, self.tree, self._context.model)
+        check_references(self._reader, self.tree, self._context.model, self._references)
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
         return self._result(intent, processed)
 
@@ -118,6 +119,7 @@ class Writing:
         if not limits:
             return
         others = [row for row in self._reader.children([group]) if row.xid not in self.tree.resources]
+        self._references |= {row.xid: row.xref for row in others if row.xref is not None}
         drafts = {row.xid: ResourceDraft.of(row) for row in others}
         load_versions(self._reader, drafts.values())
         for xid, draft in drafts.items():
