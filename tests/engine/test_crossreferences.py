@@ -107,6 +107,22 @@ def test_versions_are_written_at_the_target(registry: Registry, method: str, pat
     assert registry.refused(method, path, {"v1": {}} if path.endswith("versions") else {}).code == "bad_request"
 
 
+@pytest.mark.parametrize("path", [f"{SOURCE}/versions", f"{SOURCE}/versions/v1"])
+def test_versions_are_deleted_at_the_target(registry: Registry, path: str) -> None:
+    """R266: neither passed over nor called missing, for a read shows them."""
+    registry.put(f"{TARGET}/versions/v1", {})
+    registry.put(SOURCE, XREF)
+    assert registry.refused("DELETE", path).code == "bad_request"
+    assert "v1" in registry.versions(TARGET)
+
+
+def test_default_version_is_chosen_at_the_target(registry: Registry) -> None:
+    """R208, R263."""
+    registry.put(f"{TARGET}/versions/v1", {})
+    registry.put(SOURCE, XREF)
+    assert registry.refused("PATCH", f"{SOURCE}/meta", {}, setdefaultversionid="v1").code == "bad_flag"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

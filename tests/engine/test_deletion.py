@@ -111,6 +111,15 @@ def test_promised_to_stay(tree: Registry, path: str) -> None:
     tree.delete(path)
 
 
+@pytest.mark.parametrize("path", ["/dirs", "/dirs/d1", f"{F1}/versions"])
+def test_promised_to_stay_however_it_would_go(tree: Registry, path: str) -> None:
+    """R46, R172, R173: with what is above it, and with its last Version."""
+    tree.patch(f"{F1}/meta", {"deprecated": {"removal": "9999-01-01T00:00:00Z"}})
+    error = tree.refused("DELETE", path)
+    assert (error.code, error.subject) == ("bad_request", F1)
+    assert tree.find(F1) is not None
+
+
 def test_owners_change_once(tree: Registry) -> None:
     """R37."""
     before = tree.row("/dirs/d1").epoch

@@ -27,8 +27,10 @@ def wanted(resource: ResourceDraft, intent: ResourceIntent, context: Context) ->
 def refer(resource: ResourceDraft, intent: ResourceIntent, target: Xid, context: Context) -> None:
     """Make (or leave) ``resource`` a reference to ``target``.
 
-    Raises ``extra_xref_attribute`` (R263), ``bad_request`` (R266).
+    Raises ``extra_xref_attribute`` (R263), ``bad_request`` (R266), ``bad_flag`` for the choice of a default Version.
     """
+    if context.flags.setdefaultversionid is not None:
+        raise RegistryError("bad_flag", subject=str(resource.xid), flag="setdefaultversionid")
     _check_bare(resource, intent)
     if resource.before is not None and resource.xref is None and intent.meta is not None:
         check_epoch(intent.meta.get("epoch"), resource.before.epoch, resource.xid / "meta")
@@ -47,6 +49,12 @@ def dissolve(resource: ResourceDraft, target_epoch: int) -> None:
     resource.xref = None
     resource.floor = max(own, target_epoch)
     resource.touched = True
+
+
+def elsewhere(xid: Xid) -> RegistryError:
+    """The error for a write to the Versions of a reference (R266)."""
+    detail = f'"{xid}" is a cross reference; its Versions are written at its target'
+    return RegistryError("bad_request", subject=str(xid), error_detail=detail)
 
 
 def _target(value: JSON, resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Xid:
@@ -73,8 +81,7 @@ def _malformed(value: JSON, resource: ResourceDraft, detail: str) -> RegistryErr
 
 def _check_bare(resource: ResourceDraft, intent: ResourceIntent) -> None:
     if intent.attributes is None and (intent.versions or intent.remove):  # R266
-        detail = f'"{resource.xid}" is a cross reference; its Versions are written at its target'
-        raise RegistryError("bad_request", subject=str(resource.xid), error_detail=detail)
+        raise elsewhere(resource.xid)
     singular = intent.type.singular
     allowed = _DERIVED | {f"{singular}id"}
     was_normal = resource.before is not None and resource.xref is None

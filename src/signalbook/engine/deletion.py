@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from signalbook.engine.attributes import check_epoch, check_id
 from signalbook.engine.commands import Command
 from signalbook.engine.context import Context
+from signalbook.engine.crossreferences import elsewhere
 from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
 from signalbook.engine.intents import require_object
 from signalbook.engine.tree import Tree, load_entities
@@ -27,7 +28,7 @@ class Doomed:
 
 
 def load(reader: Reader, command: Command) -> tuple[Tree, Doomed]:
-    """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171)."""
+    """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171), ``bad_request`` (R266)."""
     collection = command.target if command.target.is_collection else command.target.parent
     owner = collection.owner
     groups = {Xid(owner.parts[:2])} if owner.parts else set()
@@ -37,6 +38,8 @@ def load(reader: Reader, command: Command) -> tuple[Tree, Doomed]:
     if found is None:
         raise RegistryError("not_found", subject=str(command.target))
     parent = _owner(tree, owner)
+    if isinstance(parent, ResourceDraft) and parent.xref is not None:
+        raise elsewhere(owner)
     rows = tuple(_rows(reader, parent, command))
     if not command.target.is_collection and not rows:
         raise RegistryError("not_found", subject=str(command.target))
@@ -44,29 +47,34 @@ def load(reader: Reader, command: Command) -> tuple[Tree, Doomed]:
 
 
 def check(doomed: Doomed, singular: str, context: Context) -> tuple[Row, ...]:
-    """The rows that may go. Raises mismatched_id, mismatched_epoch, misplaced_epoch, readonly, bad_request (GAP 28)."""
+    """The rows that the request speaks rightly of. Raises mismatched_id, mismatched_epoch, misplaced_epoch."""
     rows = []
     for row in doomed.rows:
         with context.problems:
             entry = doomed.entries.get(row.xid.id, {})
             check_id(entry, singular, row.xid.id, row.xid)
             _check_epoch(entry, row, context)
-            _check_removal(row, context)
             rows.append(row)
     context.problems.raise_any()
     return tuple(rows)
 
 
 def remove(reader: Reader, tree: Tree, rows: tuple[Row, ...], context: Context) -> None:
-    """Take Groups or Resources out of ``tree``, with all beneath them listed, and touch their owner (R37, R172)."""
+    """Take Groups or Resources out of ``tree``, with all beneath them listed, and touch their owner (R37, R172).
+
+    Reports ``bad_request`` for each that was promised to stay, wherever the delete began (R46, GAP 28).
+    """
     if not rows:
         return
     owner = _owner(tree, rows[0].xid.owner)
     if isinstance(owner, OwnerDraft):
         owner.membership_changed(rows[0].xid.parts[-2], context.now)
-    for row in rows:
-        tree.deleted.append(ResourceDraft.of(row) if row.xid.kind is Kind.RESOURCE else OwnerDraft.of(row))
-    tree.deleted += descendants(reader, rows)
+    gone: list[Draft] = [ResourceDraft.of(row) if row.xid.kind is Kind.RESOURCE else OwnerDraft.of(row) for row in rows]
+    gone += descendants(reader, rows)
+    for draft in gone:
+        with context.problems:
+            _check_removal(draft, context)
+    tree.deleted += gone
 
 
 def descendants(reader: Reader, rows: tuple[Row, ...]) -> Iterator[Draft]:
@@ -127,14 +135,16 @@ def _check_epoch(entry: JSONObject, row: Row, context: Context) -> None:
     check_epoch(given, row.epoch, row.xid)
 
 
-def _check_removal(row: Row, context: Context) -> None:
+def _check_removal(draft: Draft, context: Context) -> None:
     """An announced removal date has come (R46)."""
-    removal = row.attributes.get("deprecated", {}).get("removal")
-    if row.xid.kind is Kind.VERSION or removal is None or parse_timestamp(removal) <= context.now:
+    if draft.xid.kind is Kind.VERSION:
+        return
+    removal = draft.attributes.get("deprecated", {}).get("removal")
+    if removal is None or parse_timestamp(removal) <= context.now:
         return
     until = format_timestamp(parse_timestamp(removal))
-    detail = f'"{row.xid}" is promised to stay until {until} (deprecated.removal)'
-    raise RegistryError("bad_request", subject=str(row.xid), error_detail=detail)
+    detail = f'"{draft.xid}" is promised to stay until {until} (deprecated.removal)'
+    raise RegistryError("bad_request", subject=str(draft.xid), error_detail=detail)
 
 
 def check_readonly(reader: Reader, rows: tuple[Row, ...], context: Context, *, explicit: bool) -> tuple[Row, ...]:
