@@ -19,7 +19,7 @@ from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
-HELD_BYTES: Final = 192 * 1024 * 1024
+HELD_BYTES: Final = 128 * 1024 * 1024
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
 _COMPRESSION: Final = "zstd"

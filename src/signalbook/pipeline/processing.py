@@ -14,25 +14,23 @@ from signalbook.pipeline.landing import Landing
 from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Tally
-from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Place, Target
+from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Place, Row, Target
 from signalbook.pipeline.sources.base import Frame, Source, Unreadable
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
 WINDOW: Final = 64 * 1024 * 1024
-_SLICE: Final = 2 * 1024 * 1024
+_SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Accepted messages of one definition, with the place and the bytes of each."""
+    """Accepted messages of one definition."""
 
     target: Target
-    accepted: list[Accepted] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    originals: list[bytes] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     bytes: int = 0
 
 
@@ -123,32 +121,28 @@ class Processing:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
         if self._lanes is not None and accepted.event is not None:
             self._lanes.envelopes.learn(accepted.event.attributes)
-        waiting.accepted.append(accepted)
-        waiting.places.append(place)
-        waiting.originals.append(original)
+        waiting.rows.append(waiting.target.row(accepted, original, place))
         waiting.bytes += len(original)
         if waiting.bytes >= _SLICE:
             self._settle(waiting)
 
     def _settle(self, waiting: _Waiting) -> None:
-        """Turn a definition's waiting messages into rows."""
-        if waiting.accepted:
-            self._rows(waiting.target, waiting.accepted, waiting.places, waiting.originals)
-            waiting.accepted, waiting.places, waiting.originals, waiting.bytes = [], [], [], 0
+        """Turn a definition's waiting messages into rows of its table."""
+        if waiting.rows:
+            self._rows(waiting.target, waiting.rows)
+            waiting.rows, waiting.bytes = [], 0
 
-    def _rows(
-        self, target: Target, accepted: Sequence[Accepted], places: Sequence[Place], originals: Sequence[bytes]
-    ) -> None:
-        """Rows of all, or if one has a value that does not fit its column, of each half, down to that one."""
+    def _rows(self, target: Target, rows: Sequence[Row]) -> None:
+        """Land all, or if one has a value that does not fit its column, each half, down to that one."""
         try:
-            self._land(target, target.rows(accepted, places))
+            self._land(target, target.rows(rows))
         except MISFITS as error:
-            if len(accepted) == 1:
-                self._reject(_misfit(accepted[0], originals[0], places[0], error))
+            if len(rows) == 1:
+                self._reject(_misfit(target, rows[0], error))
                 return
-            half = len(accepted) // 2
-            for part in (slice(None, half), slice(half, None)):
-                self._rows(target, accepted[part], places[part], originals[part])
+            half = len(rows) // 2
+            self._rows(target, rows[:half])
+            self._rows(target, rows[half:])
 
     def _reject(self, letter: DeadLetter) -> None:
         self.tally.reject(letter.reason, letter.candidates)
@@ -174,13 +168,13 @@ def _letter(rejected: Rejected, original: bytes, place: Place, element: int | No
     )
 
 
-def _misfit(accepted: Accepted, original: bytes, place: Place, error: Exception) -> DeadLetter:
+def _misfit(target: Target, row: Row, error: Exception) -> DeadLetter:
     text = f"a conforming value does not fit its column: {error}"
     return DeadLetter(
         reason=Reason.MAPPING_ERROR,
         violations=(Finding(path="", rule="column", message=text[:_LONGEST]),),
-        candidates=(accepted.definition.xid,),
-        original=original,
-        place=place,
-        message=accepted.message,
+        candidates=(target.xid,),
+        original=row.original,
+        place=row.place,
+        message=row.message,
     )

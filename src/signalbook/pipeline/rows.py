@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
+from msgspec import UNSET, structs
 
-from signalbook.formats import Schema
-from signalbook.messages import Accepted, CloudEvent, Message, attribute_text
-from signalbook.messages.cloudevents import CORE
+from signalbook.formats import Schema, Typed
+from signalbook.messages import Accepted, Message, attribute_text
+from signalbook.messages.cloudevents import CORE, Attribute
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
-from signalbook.values import Finding, now
+from signalbook.values import JSON, Finding, now
 
 _TIME: Final = ATTRIBUTES.index("time")
 
@@ -41,6 +41,23 @@ class Mark:
     batch: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An accepted message on its way to its table, with no more of it than that takes.
+
+    ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
+    takes several times the room.
+    """
+
+    attributes: Mapping[str, Attribute]
+    context: Mapping[str, str]
+    message: Message
+    payload: bytes | None
+    data: JSON
+    place: Place
+    original: bytes
+
+
 class Target:
     """The table of one definition: accepted messages in, rows out.
 
@@ -51,18 +68,33 @@ class Target:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = schema
+        self._builders: dict[Form, Payloads] = {}
         self._columns = columns.landed(None if schema is None else schema.shape())
         self._bookkeeping = [pa.scalar(text, pa.string()) for text in (xid, version, mark.fingerprint, mark.batch)]
 
-    def rows(self, accepted: Sequence[Accepted], places: Sequence[Place]) -> pa.RecordBatch:
-        """One row per message. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
-        messages = [outcome.message for outcome in accepted]
+    def row(self, accepted: Accepted, original: bytes, place: Place) -> Row:
+        """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
+        message, event = accepted.message, accepted.event
+        payload = accepted.payload()
+        decodes = payload is not None and self._decodes(accepted)
+        return Row(
+            attributes=event.attributes if event is not None else {},
+            context=accepted.context,
+            message=structs.replace(message, body=None),
+            payload=payload if decodes or self._schema is None else None,
+            data=UNSET if decodes else accepted.data,
+            place=place,
+            original=original,
+        )
+
+    def rows(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
         return self._batch(
             [
-                *_envelope([outcome.event for outcome in accepted]),
-                *self._payloads(accepted),
-                text_map([outcome.context.items() or None for outcome in accepted]),
-                *_transport(messages, places),
+                *_envelope([row.attributes for row in rows]),
+                *self._payloads(rows),
+                text_map([row.context.items() or None for row in rows]),
+                *_transport(rows),
             ]
         )
 
@@ -73,49 +105,59 @@ class Target:
 
         ``envelope`` and ``transport`` are the arrays of ``columns.ENVELOPE``, and of ``CONTEXT`` and ``TRANSPORT``.
         """
-        return self._batch([*envelope, *self._typed(payloads), *transport])
+        return self._batch([*envelope, *self._build(Form.TYPED)(payloads), *transport])
 
     def _batch(self, arrays: list[pa.Array]) -> pa.RecordBatch:
         count = len(arrays[0])
         constants = [pa.repeat(value, count) for value in self._bookkeeping]
         return pa.RecordBatch.from_arrays([*arrays, *constants], schema=self._columns)
 
-    def _payloads(self, accepted: Sequence[Accepted]) -> list[pa.Array]:
+    def _decodes(self, accepted: Accepted) -> bool:
+        """Whether the payload can be decoded once more, to typed objects: JSON by the table's own schema."""
+        tagged = any(finding.severity == "error" for finding in accepted.warnings)
+        return self._typed is not None and accepted.schema is self._schema and not tagged
+
+    def _payloads(self, rows: Sequence[Row]) -> list[pa.Array]:
         if self._schema is None:
-            return self._decoded([outcome.payload() for outcome in accepted])
-        unset = msgspec.UNSET
-        return self._decoded([None if outcome.data is unset else outcome.data for outcome in accepted])
+            return opaque_arrays([row.payload for row in rows])
+        if self._typed is None or any(row.payload is None for row in rows):
+            return self._build(Form.DECODED)([self._data(row) for row in rows])
+        decode = self._typed.decode
+        return self._build(Form.TYPED)([decode(row.payload) for row in rows])
+
+    def _data(self, row: Row) -> JSON:
+        """The decoded payload; of those that share a batch with others that come decoded too."""
+        if row.payload is not None and self._schema is not None:
+            return self._schema.decode(row.payload)
+        return None if row.data is UNSET else row.data
 
     @cached_property
-    def _typed(self) -> Payloads:
-        return self._builder(Form.TYPED)
+    def _typed(self) -> Typed | None:
+        return None if self._schema is None else self._schema.typed()
 
-    @cached_property
-    def _decoded(self) -> Payloads:
-        return self._builder(Form.DECODED)
-
-    def _builder(self, form: Form) -> Payloads:
-        return opaque_arrays if self._schema is None else payload_builder(self._schema.shape(), form)
+    def _build(self, form: Form) -> Payloads:
+        if form not in self._builders and self._schema is not None:
+            self._builders[form] = payload_builder(self._schema.shape(), form)
+        return self._builders[form]
 
 
-def _envelope(events: Sequence[CloudEvent | None]) -> list[pa.Array]:
-    none: dict[str, Any] = {}
-    attributes = [none if event is None else event.attributes for event in events]
+def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
     texts = [[_text(values.get(name)) for values in attributes] for name in ATTRIBUTES]
     arrays = [pa.array(column, pa.string()) for column in texts]
     arrays[_TIME] = timestamps(arrays[_TIME])
     return [*arrays, text_map([_extensions(values) for values in attributes])]
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Attribute | None) -> str | None:
     return None if value is None else attribute_text(value)
 
 
-def _extensions(attributes: Any) -> list[tuple[str, str]] | None:
+def _extensions(attributes: Mapping[str, Attribute]) -> list[tuple[str, str]] | None:
     return [(name, attribute_text(value)) for name, value in attributes.items() if name not in CORE] or None
 
 
-def _transport(messages: Sequence[Message], places: Sequence[Place]) -> list[pa.Array]:
+def _transport(rows: Sequence[Row]) -> list[pa.Array]:
+    messages, places = [row.message for row in rows], [row.place for row in rows]
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
