@@ -41,7 +41,9 @@ def test_pages_are_linked_until_the_end(client: Any) -> None:
     assert found == whole
 
 
-@pytest.mark.parametrize("query", ["after=x", "after=-1", "limit=1e3", "limit=10001", "after=99999999999999999999"])
+@pytest.mark.parametrize(
+    "query", ["after=x", "after=-1", "limit=1e3", "limit=10001", "after=99999999999999999999", f"after={'9' * 5000}"]
+)
 def test_a_bad_position_or_limit_is_named(client: Any, query: str) -> None:
     answer = client.get(f"/events?{query}")
     assert answer.status_code == 400

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from signalbook.api import reads
+from signalbook.api.answers import Answer, json_answer
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Engine
 from signalbook.storage.base import StorageError
@@ -18,14 +19,14 @@ def routes(engine: Engine, workers: Workers) -> list[Route]:
         with engine.reading():
             pass
 
-    async def live(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+    async def live(_: Request) -> Answer:
+        return json_answer({"status": "ok"})
 
-    async def ready(_: Request) -> Response:
+    async def ready(_: Request) -> Answer:
         try:
             await workers.read(read)
         except StorageError as error:
-            return JSONResponse({"status": "unavailable", "reason": str(error)}, status_code=503)
-        return JSONResponse({"status": "ok"})
+            return json_answer({"status": "unavailable", "reason": str(error)}, status=503)
+        return json_answer({"status": "ok"})
 
-    return [Route("/health/live", live), Route("/health/ready", ready)]
+    return [*reads.routes("/health/live", live), *reads.routes("/health/ready", ready)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from signalbook.api import reads
+from signalbook.api.answers import Answer, json_answer
 from signalbook.api.urls import base_url
 from signalbook.settings import Settings
 
@@ -13,7 +14,7 @@ from signalbook.settings import Settings
 def routes(settings: Settings) -> list[Route]:
     """``/.well-known/xregistry`` at the root of the host: which registries are here."""
 
-    async def registries(request: Request) -> Response:
-        return JSONResponse({"registries": [f"{base_url(request.scope, settings)}/"]})
+    async def registries(request: Request) -> Answer:
+        return json_answer({"registries": [f"{base_url(request.scope, settings)}/"]})
 
-    return [Route("/.well-known/xregistry", registries)]
+    return reads.routes("/.well-known/xregistry", registries)
