@@ -13,7 +13,7 @@ import pytest
 from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.settings import Settings
+from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Reader, Store, Writer
 from signalbook.values import JSONObject, parse_json
 from signalbook.xid import ROOT, Xid
@@ -37,6 +37,15 @@ def engine(store: Store) -> Engine:
     engine = Engine(store, settings=EMPTY)
     do(engine, ConfigCommand(name="modelsource", method=Method.PUT, body=FILES))
     return engine
+
+
+@pytest.mark.parametrize("registryid", ["", "a b", "-a", "a/b", "a" * 129])
+def test_a_registry_has_an_id_like_all_others(store: Store, registryid: str) -> None:
+    """R25; nothing is written."""
+    with pytest.raises(SettingError, match="registry_id"):
+        Engine(store, settings=Settings(model="empty", registry_id=registryid))
+    with store.read() as reader:
+        assert reader.get(ROOT) is None
 
 
 class Counting:

@@ -24,7 +24,7 @@ from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DuplicateId, Record, Row, Store, Writer
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, XidError, check_id
 
 _METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
 
@@ -33,7 +33,7 @@ class Engine:
     """One registry in one store. Synchronous, and safe to use from several threads.
 
     A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
-    Raises ``SettingError`` or ``RegistryError`` when that model cannot be used.
+    Raises ``SettingError`` or ``RegistryError`` when that id or that model cannot be used.
     """
 
     def __init__(self, store: Store, *, settings: Settings) -> None:
@@ -72,6 +72,10 @@ class Engine:
             return reader.outbox(after, limit)
 
     def _found(self, settings: Settings) -> None:
+        try:
+            check_id(settings.registry_id)
+        except XidError as error:
+            raise SettingError(f"registry_id {settings.registry_id!r}: {error}") from None
         source = _model_source(settings.model)
         compile_model(source)
         with self._store.write() as writer:
