@@ -91,6 +91,7 @@ def test_rejects(source: JSONObject, path: str) -> None:
         ({"dirs": {"singular": "boxes"}, "boxes": {"singular": "box"}}, "groups.boxes"),
         ({"export": {"singular": "e"}}, "groups.export"),
         ({"health": {"singular": "h"}}, "groups.health"),
+        ({"subscriptions": {"singular": "subscription"}}, "groups.subscriptions"),
         ({"labels": {"singular": "label"}}, "groups"),  # R17
         ({"dirs": {"singular": "dir"}, "dirsurl": {"singular": "u"}}, "groups"),
         ({"dirs": {"singular": "x"}}, "groups.dirs"),

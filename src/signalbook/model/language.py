@@ -17,8 +17,10 @@ from signalbook.model.types import CHARSET_RULES, STRICT_NAME, EntityTypes, desc
 from signalbook.values import JSON, JSONObject
 
 VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
-# Paths of the API itself: a Group type of such a name could not be reached.
-_RESERVED_GROUPS: Final = frozenset({"capabilitiesoffered", "events", "export", "health"})
+# Paths of the API itself and of doors to come: a Group type of such a name could not be reached.
+_RESERVED_GROUPS: Final = frozenset(
+    {"capabilitiesoffered", "compat", "events", "export", "health", "metrics", "subscriptions", "ui"}
+)
 _MAX_SHORT_NAME: Final = 57
 _MAX_NAME: Final = 63
 _ROOT_TEXTS: Final = {"description": "string", "documentation": "url"}
