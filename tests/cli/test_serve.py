@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,14 @@ from signalbook import settings
 from .conftest import Cli, Server
 
 Serve = Callable[..., Server]
+
+
+@pytest.fixture(autouse=True)
+def _a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever listens at the default port must not decide these tests."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("SIGNALBOOK_PORT", str(probe.getsockname()[1]))
 
 
 def test_every_setting_is_an_option(cli: Cli) -> None:
@@ -57,7 +67,7 @@ def test_a_server_stops_when_told(serve: Serve, tmp_path: Path) -> None:
         (("--config", "gone.toml"), "cannot read config file gone.toml"),
         (("--workers", "0"), "workers is at least 1"),
         (("--port", "0"), "port is 1 to 65535"),
-        (("--host", "192.0.2.1"), "cannot listen at 192.0.2.1:8080"),
+        (("--host", "192.0.2.1"), "cannot listen at 192.0.2.1:"),
     ],
 )
 def test_what_keeps_a_server_from_starting(cli: Cli, options: tuple[str, ...], message: str) -> None:
@@ -79,6 +89,6 @@ def test_settings_from_environment_and_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "signalbook", "serve"]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (ran.returncode, "gone.json" in ran.stderr) == (1, True)
-    environment = {"SIGNALBOOK_MODEL": "away.json"}
+    environment = {"SIGNALBOOK_MODEL": "away.json", "SIGNALBOOK_PORT": os.environ["SIGNALBOOK_PORT"]}
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert (ran.returncode, "away.json" in ran.stderr) == (1, True)
