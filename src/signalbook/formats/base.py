@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, Protocol
 
+import msgspec
+
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding
@@ -17,6 +19,8 @@ from signalbook.values import JSON, Finding
 Resolve = Callable[[str], bytes | None]
 Reason = Literal["decode_error", "schema_violation", "unsupported_format"]
 
+# What ``Typed.quick`` raises.
+REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 MAX_FINDINGS: Final = 100
 MAX_MESSAGE: Final = 300
@@ -55,6 +59,9 @@ class Typed(Protocol):
     """
 
     engine: str
+    # As ``decode`` for text known to be UTF-8, without its last word: raises one of ``REFUSALS`` for what it is not
+    # sure of, and ``decode`` has to be asked.
+    quick: Callable[[Any], Any]
 
     def decode(self, payload: Any) -> Any:
         """The typed object. Takes ``bytes`` or ``msgspec.Raw``; raises ``PayloadError`` as ``Schema.decode`` does."""

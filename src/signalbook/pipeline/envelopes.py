@@ -41,9 +41,9 @@ class Envelopes:
 
     def decode(self, frame: Frame) -> tuple[list[Any], list[int] | None, list[int]]:
         """The frame's events, the index of each (``None``: all of them, in order), and those that are not taken."""
-        deep = _too_deep(frame)
-        events = None if deep else self._all_lines(frame)
-        return self._one_by_one(frame, deep) if events is None else (events, None, [])
+        strange = _too_deep(frame) | _no_text(frame)
+        events = None if strange else self._all_lines(frame)
+        return self._one_by_one(frame, strange) if events is None else (events, None, [])
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
         """Take note of the extension attributes of an event that came the thorough way."""
@@ -70,11 +70,11 @@ class Envelopes:
             return None
         return events if len(events) == len(frame) else None
 
-    def _one_by_one(self, frame: Frame, deep: set[int]) -> tuple[list[Any], list[int], list[int]]:
+    def _one_by_one(self, frame: Frame, strange: set[int]) -> tuple[list[Any], list[int], list[int]]:
         decode = self._decoder.decode
-        events, indices, refused = [], [], list(deep)
+        events, indices, refused = [], [], list(strange)
         for index, (start, end) in enumerate(zip(frame.starts.tolist(), frame.ends.tolist(), strict=True)):
-            if index in deep:
+            if index in strange:
                 continue
             try:
                 events.append(decode(frame.block[start:end]))
@@ -93,6 +93,21 @@ def _too_deep(frame: Frame) -> set[int]:
     brackets = np.flatnonzero((text | _CASE) == _OPENING)
     counts = np.searchsorted(brackets, frame.ends) - np.searchsorted(brackets, frame.starts)
     return {index for index in np.flatnonzero(counts > MAX_DEPTH).tolist() if not _is_shallow(frame.raw(index))}
+
+
+def _no_text(frame: Frame) -> set[int]:
+    """The indices of messages that are no UTF-8; the decoder does not look into data."""
+    if frame.block.isascii() or _is_text(frame.block):
+        return set()
+    return {index for index in range(len(frame)) if not _is_text(frame.raw(index))}
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_shallow(raw: bytes) -> bool:

@@ -20,6 +20,8 @@ from signalbook.pipeline.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 HELD_BYTES: Final = 128 * 1024 * 1024
+# Rows may be slices of larger arrays and keep those in memory; so many of them are copied together.
+_FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
 _COMPRESSION: Final = "zstd"
@@ -54,10 +56,11 @@ class Landing:
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
-        size = rows.get_total_buffer_size()
         table.held.append(rows)
-        table.held_bytes += size
-        self._held += size
+        table.held_bytes += rows.nbytes
+        self._held += rows.nbytes
+        if len(table.held) >= _FRAGMENTS:
+            table.held = pa.Table.from_batches(table.held).combine_chunks().to_batches()
         if table.held_bytes >= ROW_GROUP_BYTES:
             self._write(table)
         elif self._held >= HELD_BYTES:

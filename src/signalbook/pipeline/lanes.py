@@ -7,7 +7,7 @@ say. Whatever a lane does not take goes the thorough way, message by message, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import PayloadError, Typed
+from signalbook.formats.base import REFUSALS
 from signalbook.messages import CompiledDefinition, Contract, Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS, timestamps
+from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
-from signalbook.pipeline.envelopes import ATTRIBUTES, Envelopes
+from signalbook.pipeline.envelopes import Envelopes
 from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.vetting import Vetting
@@ -30,9 +31,7 @@ from signalbook.pipeline.window import Block, Window
 LEAST_WINDOW: Final = 8 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
-# Payloads decoded before they become columns: what fits a processor's cache.
-_SLICE_BYTES: Final = 512 * 1024
-_SLICE_EVENTS: Final = 1024
+_ENVELOPE: Final = len(columns.ENVELOPE)
 
 Land = Callable[[Target, pa.RecordBatch], None]
 # Messages that no lane takes: their frame and indices.
@@ -75,21 +74,48 @@ class Lanes:
 
     def _settle(self, window: Window) -> None:
         left = self._vetting.faulty(window)
-        groups: dict[Contexts, list[tuple[_Lane, Offsets]]] = {}
+        lanes: list[tuple[_Lane, Offsets]] = []
         for name, events in window.of_type().items():
             lane = self._lane(name)
             if lane is None:
                 left[events] = True
             else:
-                groups.setdefault(lane.contexts, []).append((lane, events[~left[events]]))
-        for contexts, members in groups.items():
-            numbers = np.full(len(window), STRANGER, np.int64)
-            events = np.concatenate([events for _, events in members])
-            numbers[events] = contexts.numbers(window, events)
-            for lane, events in members:
-                left[lane.land(window, events, numbers, self._land)] = True
+                lanes.append((lane, events[~left[events]]))
+        for events in self._land_all(window, lanes):
+            left[events] = True
         for frame, indices in window.messages(np.flatnonzero(left)):
             self._aside(frame, indices)
+
+    def _land_all(self, window: Window, lanes: list[tuple[_Lane, Offsets]]) -> Iterator[Offsets]:
+        """Land the events of each lane, and tell which could not be."""
+        groups: dict[Contexts, list[tuple[_Lane, Offsets]]] = {}
+        for lane, events in lanes:
+            groups.setdefault(lane.contexts, []).append((lane, events))
+        for contexts, members in groups.items():
+            numbers = np.full(len(window), STRANGER, np.int64)
+            asked = np.concatenate([events for _, events in members])
+            numbers[asked] = contexts.numbers(window, asked)
+            fit = [(lane, events[(numbers[events] != STRANGER) & lane.own(window, events)]) for lane, events in members]
+            order = np.concatenate([events for _, events in fit])
+            yield np.setdiff1d(asked, order, assume_unique=True)
+            yield from self._land_fit(window, fit, order, contexts.maps(numbers[order]))
+
+    def _land_fit(
+        self, window: Window, lanes: list[tuple[_Lane, Offsets]], order: Offsets, contexts: pa.Array
+    ) -> Iterator[Offsets]:
+        """Bring the columns of all lanes in order at once; each lane then has its slice of them."""
+        try:
+            envelope, transport = window.envelope(order), window.transport(order)
+        except MISFITS:
+            yield order
+            return
+        first = 0
+        for lane, events in lanes:
+            for start in range(0, len(events), window.step):
+                part = events[start : start + window.step]
+                arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
+                first += len(part)
+                yield lane.land([window.data[number] for number in part.tolist()], part, arrays, self._land)
 
     def _lane(self, name: str) -> _Lane | None:
         definition = self._definitions.get(name)
@@ -140,25 +166,18 @@ class _Lane:
         self.contexts = contexts
         self._definition = definition
         self._target = target
-        self._decode = typed.decode
+        self._typed = typed
 
-    def land(self, window: Window, events: Offsets, numbers: Offsets, land: Land) -> Offsets:
-        """Land events of this type; ``numbers`` are those of all contexts. Returns the events that cannot."""
-        sound = (numbers[events] != STRANGER) & self._own(window, events)
-        left = [events[~sound]]
-        events = events[sound]
-        step = int(min(max(_SLICE_BYTES // window.weight, 1), _SLICE_EVENTS))
-        for first in range(0, len(events), step):
-            left.append(self._slice(window, events[first : first + step], numbers, land))
-        return np.concatenate(left)
-
-    def _slice(self, window: Window, events: Offsets, numbers: Offsets, land: Land) -> Offsets:
-        payloads, refused = self._payloads([window.data[number] for number in events.tolist()])
-        kept = np.delete(events, refused)
+    def land(self, data: list[msgspec.Raw], events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
+        """Land events with this data and the arrays of their other columns, and tell which could not be."""
+        payloads, refused = self._payloads(data)
         if not payloads:
             return events
+        if refused:
+            kept = pa.array(np.delete(np.arange(len(events)), refused))
+            arrays = [array.take(kept) for array in arrays]
         try:
-            rows = self._target.typed_rows(_envelope(window, kept), payloads, self._rest(window, kept, numbers))
+            rows = self._target.typed_rows(arrays[:_ENVELOPE], payloads, arrays[_ENVELOPE:])
         except MISFITS:
             return events
         land(self._target, rows)
@@ -166,22 +185,20 @@ class _Lane:
 
     def _payloads(self, data: list[msgspec.Raw]) -> tuple[list[Any], list[int]]:
         """The payloads the schema accepts, and the numbers of the others."""
-        decode = self._decode
+        quick, decode = self._typed.quick, self._typed.decode
         payloads: list[Any] = []
         refused: list[int] = []
         for number, raw in enumerate(data):
             try:
-                payloads.append(decode(raw))
-            except PayloadError:
-                refused.append(number)
+                payloads.append(quick(raw))
+            except REFUSALS:
+                try:
+                    payloads.append(decode(raw))
+                except PayloadError:
+                    refused.append(number)
         return payloads, refused
 
-    def _rest(self, window: Window, events: Offsets, numbers: Offsets) -> list[pa.Array]:
-        """The arrays of ``columns.CONTEXT`` and ``TRANSPORT``: a file says no more than where in it an event is."""
-        nothing = [pa.nulls(len(events), field.type) for field in list(columns.TRANSPORT)[:-2]]
-        return [self.contexts.maps(numbers[events]), *nothing, *window.places(events)]
-
-    def _own(self, window: Window, events: Offsets) -> npt.NDArray[np.bool_]:
+    def own(self, window: Window, events: Offsets) -> npt.NDArray[np.bool_]:
         """Whether events are written with the definition's own schema, as far as they say (domain.md K-39)."""
         array = window.attributes["dataschema"]
         if array.null_count == len(array):
@@ -191,10 +208,3 @@ class _Lane:
         own = np.array([name is None or schema_for(name) is use for name in names], np.bool_)
         found: npt.NDArray[np.bool_] = own[codes[events]]
         return found
-
-
-def _envelope(window: Window, events: Offsets) -> list[pa.Array]:
-    taken = pa.array(events)
-    arrays = {name: window.attributes[name].take(taken) for name in ATTRIBUTES}
-    arrays["time"] = timestamps(arrays["time"])
-    return [*arrays.values(), window.extension_maps.take(taken)]

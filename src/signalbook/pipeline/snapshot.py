@@ -8,15 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from signalbook.client import Client
 from signalbook.documents import aim, files_of, read_document
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.pipeline import catalogue
 from signalbook.pipeline.failures import PipelineError
-from signalbook.values import JSONObject, canonical_json, digest, parse_json
+from signalbook.values import JSONObject, canonical_json, digest
 
 _URL: Final = ("http://", "https://")
-_MAX_DEPTH: Final = 200
 _SHOWN: Final = 20
 _SCHEMA_GROUPS: Final = ("/schemagroups/",)
 _MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
@@ -76,7 +77,7 @@ class Snapshot:
     @classmethod
     def from_json(cls, text: bytes) -> Snapshot:
         """What ``to_json`` wrote."""
-        value = parse_json(text, max_depth=_MAX_DEPTH)
+        value = msgspec.json.decode(text)
         return cls(messages=value["messages"], schemas=value["schemas"], selected=tuple(value["selected"]))
 
     def message(self, reference: str) -> JSONObject | None:

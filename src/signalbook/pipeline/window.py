@@ -15,12 +15,17 @@ import pyarrow as pa
 
 from signalbook.messages.cloudevents import attribute_text
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import text_map
+from signalbook.pipeline.arrays import text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.sources.base import Frame, Offsets
 
 _attributes: Final = attrgetter(*ATTRIBUTES)
 _data: Final = attrgetter("data")
+
+
+_SLICE_BYTES: Final = 512 * 1024
+_SLICE_EVENTS: Final = 1024
+_MAP: Final = columns.TEXT_MAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,10 @@ class Window:
         return len(self.data)
 
     @property
-    def weight(self) -> int:
-        """Bytes of input per event, on average."""
-        return sum(len(block.frame.block) for block in self._blocks) // len(self.data) or 1
+    def step(self) -> int:
+        """How many payloads to decode before they become columns: what fits a processor's cache."""
+        weight = sum(len(block.frame.block) for block in self._blocks) // len(self.data)
+        return min(max(_SLICE_BYTES // max(weight, 1), 1), _SLICE_EVENTS)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
@@ -76,10 +82,7 @@ class Window:
         return {name: [v for b in self._blocks for v in b.extensions.get(name, [None] * len(b.data))] for name in names}
 
     @cached_property
-    def extension_maps(self) -> pa.Array:
-        """The extension attributes of each event as text."""
-        if not self.extensions:
-            return pa.nulls(len(self), columns.TEXT_MAP)
+    def _extension_maps(self) -> pa.Array:
         texts: list[list[tuple[str, str]]] = [[] for _ in self.data]
         for name, column in self.extensions.items():
             for entries, value in zip(texts, column, strict=True):
@@ -107,10 +110,18 @@ class Window:
         extensions = {name: column[number] for name, column in self.extensions.items()}
         return {name: value for name, value in (core | extensions).items() if value is not None}
 
-    def places(self, numbers: Offsets) -> list[pa.Array]:
-        """Where events were read: the arrays of the last two of ``columns.TRANSPORT``."""
+    def envelope(self, numbers: Offsets) -> list[pa.Array]:
+        """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
+        taken = pa.array(numbers)
+        arrays = {name: array.take(taken) for name, array in self.attributes.items()}
+        arrays["time"] = timestamps(arrays["time"])
+        return [*arrays.values(), self._extension_maps.take(taken) if self.extensions else _nulls(numbers, _MAP)]
+
+    def transport(self, numbers: Offsets) -> list[pa.Array]:
+        """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
         paths = pa.array([block.frame.path for block in self._blocks], pa.string())
-        return [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
+        places = [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
+        return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
 
     def messages(self, numbers: Offsets) -> list[tuple[Frame, list[int]]]:
         """The frames and indices of events."""
@@ -128,3 +139,7 @@ class Window:
     @cached_property
     def _positions(self) -> npt.NDArray[np.int64]:
         return np.concatenate([block.frame.positions[block.indices] for block in self._blocks])
+
+
+def _nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:
+    return pa.nulls(len(numbers), type)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, Union
 
 import msgspec
 
-from signalbook.formats.base import PayloadError, Schema
+from signalbook.formats.base import REFUSALS, PayloadError, Schema
 from signalbook.formats.jsonschema.columns import shape_of
 from signalbook.formats.jsonschema.document import UNUSABLE, Document
 from signalbook.formats.jsonschema.normal import BOTH, Arrays, Node, Numbers, Objects, Strings
@@ -29,9 +29,8 @@ from signalbook.values import JSON, Finding, dump_json, parse_json
 
 _INT64: Final = 2**63
 _EXACT_FLOAT: Final = 2**53
-_REFUSED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
-# Takes a decoded member and gives back what to keep; raises one of _REFUSED.
+# Takes a decoded member and gives back what to keep; raises one of REFUSALS.
 Check = Callable[[Any], Any]
 
 
@@ -47,11 +46,11 @@ class TypedDecoder:
         self._schema = schema
         self._loose: Callable[[bytes], Any] = msgspec.json.Decoder(types.loose(node)).decode
         try:
-            self._fast: Callable[[Any], Any] = msgspec.json.Decoder(types.exact(node)).decode
+            self.quick: Callable[[Any], Any] = msgspec.json.Decoder(types.exact(node)).decode
             self.engine = "mixed" if types.guarded else "typed"
             self._utf8 = types.skipping
         except _Inexpressible:
-            self._fast = _checked(document.validator(*node.uris), self._loose)
+            self.quick = _checked(document.validator(*node.uris), self._loose)
             self.engine = "checked"
             self._utf8 = False
 
@@ -60,15 +59,15 @@ class TypedDecoder:
         try:
             if self._utf8:
                 str(payload, "utf-8")  # msgspec does not look into text it skips or leaves raw
-            return self._fast(payload)
-        except _REFUSED:
+            return self.quick(payload)
+        except REFUSALS:
             return self._last_word(bytes(payload))
 
     def _last_word(self, payload: bytes) -> Any:
         value = self._schema.decode(payload)
         try:
             return self._loose(dump_json(_integral(value)))
-        except _REFUSED as error:
+        except REFUSALS as error:
             text = f"a number beyond what its column holds: {error}"
             raise PayloadError("decode_error", [Finding(path="", rule="range", message=text)]) from None
 
