@@ -14,7 +14,7 @@ import numpy as np
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.base import Frame, Split
 
-# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-pipeline.md).
+# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-one-pass-on-arrow.md).
 BLOCK: Final = 1 << 20
 MAX_LINE: Final = 256 * 1024 * 1024
 Bytes = gzip.GzipFile | FileIO
