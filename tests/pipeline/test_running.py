@@ -113,6 +113,13 @@ def test_a_batch_id_stands_for_one_input(job: Callable[..., Job], tmp_path: Path
         run(job(inputs=(str(tmp_path),)))
 
 
+def test_an_output_keeps_to_one_table_format(job: Callable[..., Job]) -> None:
+    run(job(table_format="parquet"))
+    for batch in ("b1", "b2"):
+        with pytest.raises(PipelineError, match="are parquet: choose that format, or another output for iceberg"):
+            run(job(table_format="iceberg", batch_id=batch))
+
+
 def test_a_table_takes_new_columns(job: Callable[..., Job], tmp_path: Path, definitions: Path) -> None:
     run(job(table_format="iceberg"))
     document = json.loads(definitions.read_text())

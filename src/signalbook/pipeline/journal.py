@@ -99,6 +99,11 @@ class Journal:
         path = self._path(BATCHES, batch)
         return _read(path) if path.exists() else None
 
+    def table_format(self) -> TableFormat | None:
+        """The format of the tables here; None while there are none."""
+        first = next(iter((self.output / BATCHES).glob("*.json")), None)
+        return None if first is None else _read(first).table_format
+
     def unfinished(self) -> list[Batch]:
         """Entries of batches that are prepared; some may be committed, all but this entry."""
         return [_read(path) for path in sorted((self.output / PREPARED).glob("*.json"))]

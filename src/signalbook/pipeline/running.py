@@ -53,6 +53,7 @@ def run(job: Job, show: Show) -> Report:
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     with journal.alone(), _disk(job.output):
         completed = {batch.id: _commit(journal, batch, show) for batch in journal.unfinished()}
+        _one_format(journal, job)
         done = completed.get(batch_id) or journal.find(batch_id)
         if done is not None:
             _same(done, origin)
@@ -86,6 +87,15 @@ def _same(done: Batch, origin: str) -> None:
     if done.origin != origin:
         raise PipelineError(
             f"batch {done.id!r} was committed for other input: a batch id stands for one input; give this one its own"
+        )
+
+
+def _one_format(journal: Journal, job: Job) -> None:
+    """Two formats would lay their files into the same folders, and neither's readers could read them."""
+    there = journal.table_format()
+    if there not in (None, job.table_format):
+        raise PipelineError(
+            f"the tables in {job.output} are {there}: choose that format, or another output for {job.table_format}"
         )
 
 
@@ -168,11 +178,11 @@ def _collect(frame: DataFrame, output: Path) -> list[work.Manifest]:
     try:
         return [work.read_manifest(row["manifest"]) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(_explain(str(error), output)) from error
+        raise PipelineError(explain(str(error), output)) from error
 
 
-def _explain(text: str, output: Path) -> str:
-    """What a failed Spark job comes to: a worker's own words if it had some."""
+def explain(text: str, output: Path) -> str:
+    """What the text of a failed Spark job comes to, in one line: a worker's own words if it had some."""
     own = _OWN_WORDS.search(text)
     if own:
         return own[1]
