@@ -307,3 +307,10 @@ def test_a_definition_that_does_not_compile_is_named(job: Callable[..., Job], de
     definitions.write_text(json.dumps(document))
     with pytest.raises(PipelineError, match=r"(?s)cannot be used.*parcel\.noted: .*lost"):
         run(job())
+
+
+def test_a_failed_run_leaves_nothing(job: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz"):
+        run(job(inputs=(str(tmp_path / "*.jsonl*"),)))
+    assert [path.name for path in job().output.rglob("*") if path.is_file()] == [".lock"]

@@ -63,11 +63,11 @@ def run(job: Job, show: Show) -> Report:
         snapshot = Snapshot.load(job.registry, job.groups)
         snapshot.check(job.policy)
         show(Progress(stage="spark"))
-        with spark.session(job.master) as session:
+        with _swept(journal), spark.session(job.master) as session:
             tasks = plan(source, files, session.sparkContext.defaultParallelism)
             attempt = _Attempt(journal=journal, batch_id=batch_id, snapshot=snapshot, job=job, tasks=tasks)
             batch = replace(attempt.process(session, show), origin=origin)
-        batch.check()
+            batch.check()
         journal.prepare(batch)
         show(Progress(stage="prepared"))
         return _commit(journal, batch, show).report()
@@ -97,6 +97,16 @@ def _one_format(journal: Journal, job: Job) -> None:
         raise PipelineError(
             f"the tables in {job.output} are {there}: choose that format, or another output for {job.table_format}"
         )
+
+
+@contextmanager
+def _swept(journal: Journal) -> Iterator[None]:
+    """Leave nothing behind of an attempt that fails."""
+    try:
+        yield
+    except BaseException:
+        journal.sweep()
+        raise
 
 
 @contextmanager

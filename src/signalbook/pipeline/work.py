@@ -72,11 +72,13 @@ def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
     # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
     gc.disable()
-    for batch in batches:
-        manifests = [
-            msgspec.json.encode(_run(staging, plan, number)).decode() for number in batch.column(0).to_pylist()
-        ]
-        yield pa.RecordBatch.from_pydict({"manifest": pa.array(manifests, pa.string())})
+    try:
+        for batch in batches:
+            found = [_run(staging, plan, number) for number in batch.column(0).to_pylist()]
+            texts = [msgspec.json.encode(manifest).decode() for manifest in found]
+            yield pa.RecordBatch.from_pydict({"manifest": pa.array(texts, pa.string())})
+    finally:
+        gc.enable()
 
 
 def read_manifest(text: str) -> Manifest:

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import TABLES, Batch, DataFile
 from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
 from signalbook.pipeline.tables.base import move_in
+from signalbook.values import digest
 
 CATALOG: Final = "catalog.db"
 # The name that pyiceberg takes where none is given.
@@ -28,6 +29,7 @@ NAME: Final = "default"
 BATCH_KEY: Final = "signalbook.batch"
 FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
+COLUMNS_KEY: Final = "signalbook.columns"
 
 
 class IcebergTables:
@@ -44,19 +46,17 @@ class IcebergTables:
         return SqlCatalog(NAME, uri=f"sqlite:///{self.output / CATALOG}", warehouse=f"file://{self.output}/{TABLES}")
 
     def commit(self, table: TableName, files: Sequence[DataFile]) -> None:
-        """Add the files to the table in one snapshot, widening its schema where they have more columns."""
+        """Add the files to the table in one snapshot, making it or widening its schema where need be."""
         places = [str(place) for place in move_in(self.output, self._location(table) / "data", files)]
         schema = pq.read_schema(places[0])
-        found = self._table(table, schema)
-        if any(
-            snapshot.summary and snapshot.summary.get(BATCH_KEY) == self._batch.id for snapshot in found.snapshots()
-        ):
+        found = self._find(table)
+        if found is not None and _has(found, self._batch.id):
             return
-        summary = {BATCH_KEY: self._batch.id, FINGERPRINT_KEY: self._batch.fingerprint}
         try:
-            with found.transaction() as transaction:
-                with transaction.update_schema() as update:
-                    update.union_by_name(schema)
+            with self._create(table, schema) if found is None else found.transaction() as transaction:
+                if found is not None and found.properties.get(COLUMNS_KEY) != _columns(schema):
+                    self._widen(transaction, schema)
+                summary = {BATCH_KEY: self._batch.id, FINGERPRINT_KEY: self._batch.fingerprint}
                 transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
         except (ValueError, TypeError) as error:
             raise PipelineError(
@@ -67,14 +67,37 @@ class IcebergTables:
     def _location(self, table: TableName) -> Path:
         return self.output / TABLES / table.path
 
-    def _table(self, table: TableName, schema: pa.Schema) -> Table:
-        identifier = (table.group, table.message)
-        with suppress(NoSuchTableError):
-            return self.catalog.load_table(identifier)
+    def _find(self, table: TableName) -> Table | None:
+        try:
+            return self.catalog.load_table((table.group, table.message))
+        except NoSuchTableError:
+            return None
+
+    def _create(self, table: TableName, schema: pa.Schema) -> Transaction:
+        """A table that comes to be with its first files: one commit instead of three."""
         if table.group not in self._namespaces:
             with suppress(NamespaceAlreadyExistsError):
                 self.catalog.create_namespace((table.group,))
             self._namespaces.add(table.group)
-        properties = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
-        location = f"file://{self._location(table)}"
-        return self.catalog.create_table(identifier, schema=schema, location=location, properties=properties)
+        definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
+        return self.catalog.create_table_transaction(
+            (table.group, table.message),
+            schema=schema,
+            location=f"file://{self._location(table)}",
+            properties={COLUMNS_KEY: _columns(schema), **definition},
+        )
+
+    def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
+        with transaction.update_schema() as update:
+            update.union_by_name(schema)
+        transaction.set_properties({COLUMNS_KEY: _columns(schema)})
+
+
+def _has(table: Table, batch: str) -> bool:
+    summaries = (snapshot.summary for snapshot in table.snapshots())
+    return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)
+
+
+def _columns(schema: pa.Schema) -> str:
+    """Equal for equal columns: comparing the schemas themselves takes longer than everything else."""
+    return digest(schema.remove_metadata().serialize().to_pybytes())

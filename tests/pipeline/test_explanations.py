@@ -1,0 +1,52 @@
+"""What people read when a run fails."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline.failures import disk_failure
+from signalbook.pipeline.running import explain
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "Py4J: x\n  signalbook.pipeline.failures.PipelineError: cannot read a.gz: CRC\n\tat java",
+            "cannot read a.gz: CRC",
+        ),
+        ("OSError: [Errno 28] No space left on device\n\tat java.x", "no space left on device while writing to lake"),
+        ("An error\nTraceback\n  File x\nKeyError: 'a'\n\n\tat java", "nothing was committed: KeyError: 'a'"),
+        ("", "Spark did not say why"),
+    ],
+)
+def test_a_failed_job_in_one_line(text: str, words: str) -> None:
+    assert words in explain(text, Path("lake"))
+    assert "\n" not in explain(text, Path("lake"))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.ENOSPC, "no space left on device while writing to lake; nothing of this batch was committed"),
+        (errno.EACCES, "cannot write to lake: Permission denied"),
+    ],
+)
+def test_a_disk_that_fails(code: int, words: str) -> None:
+    assert words in str(disk_failure(OSError(code, "Permission denied"), "lake"))
+
+
+def test_without_java_one_line_says_so(tmp_path: Path) -> None:
+    script = (
+        "from signalbook.pipeline import PipelineError, spark\n"
+        "try:\n    spark.session('local[1]').__enter__()\n"
+        "except PipelineError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, check=True)
+    assert b"Spark needs Java 17 or later" in done.stdout
+    assert done.stdout.count(b"\n") == 1

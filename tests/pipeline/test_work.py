@@ -1,0 +1,80 @@
+"""One task by itself: files, a manifest, and its own words when it fails."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from signalbook.messages import Policy
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.work import PLAN, PROGRESS, SNAPSHOT, Plan, read_manifest, work
+
+
+@pytest.fixture
+def staging(tmp_path: Path, parcels: Any, definitions: Path) -> Path:
+    """A staging folder with a plan of one task of 2,000 events."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(parcels.lines(*(parcels.event(n, data={"id": "x" * n, "weight": 1}) for n in range(2000))))
+    folder = tmp_path / "out" / ".staging" / "attempt"
+    (folder / PROGRESS).mkdir(parents=True)
+    snapshot = Snapshot.load(str(definitions))
+    task = (Split(path=str(path), start=0, end=path.stat().st_size),)
+    plan = Plan(
+        source="cloudevents-jsonl",
+        tasks=(task,),
+        batch="b1",
+        fingerprint=snapshot.fingerprint,
+        staged=".staging/attempt",
+        policy=Policy(),
+    )
+    (folder / PLAN).write_bytes(msgspec.json.encode(plan))
+    (folder / SNAPSHOT).write_bytes(snapshot.to_json())
+    return folder
+
+
+def numbers() -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"id": [0]})
+
+
+def test_a_task_tells_what_it_did(staging: Path) -> None:
+    (batch,) = work(str(staging), numbers())
+    manifest = read_manifest(batch.column(0)[0].as_py())
+    assert (manifest.tally.read, manifest.tally.landed.total()) == (2000, 2000)
+    assert [(file.rows, (staging.parents[1] / file.staged).is_file()) for file in manifest.files] == [(2000, True)]
+
+
+def test_a_file_that_cannot_grow(staging: Path) -> None:
+    """As on a full disk, the failure names the place; in a child, since limits are the process's own."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        try:
+            list(work(str(staging), numbers()))
+        except PipelineError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(writer)
+    with os.fdopen(reader) as words:
+        assert f"cannot write to {staging.parents[1]}: " in words.read()
+
+
+def test_a_folder_the_worker_does_not_see(staging: Path) -> None:
+    (staging / SNAPSHOT).unlink()
+    plan = msgspec.json.decode((staging / PLAN).read_bytes())
+    (staging / PLAN).write_bytes(msgspec.json.encode({**plan, "fingerprint": "unheard of"}))
+    with pytest.raises(PipelineError, match="a folder all workers share"):
+        list(work(str(staging), numbers()))
