@@ -69,7 +69,7 @@ def jsonschema_udf(spark: SparkSession, events: Path, output: Path, *, cached: b
 
     ``cached``: with the validator kept between calls, else with ``jsonschema.validate`` as its documentation begins.
     """
-    conforms = f.udf(_conforms_kept if cached else _conforms, BooleanType())
+    conforms = f.udf(_conforms_kept if cached else _conforms, BooleanType(), useArrow=False)
     envelope = "id string, source string, type string, time timestamp, subject string, data string"
     parsed = spark.read.text(str(events)).select(f.from_json("value", envelope).alias("e")).select("e.*")
     judged = parsed.withColumn("sound", conforms("data"))
