@@ -33,6 +33,8 @@ class _Table:
     name: TableName
     held: list[pa.RecordBatch] = field(default_factory=list)
     held_bytes: int = 0
+    # to weigh a batch takes longer than to make it, so most are taken to weigh what those before did
+    row_bytes: float = 0.0
     rows: int = 0
     path: Path | None = None
     writer: pq.ParquetWriter | None = None
@@ -56,11 +58,14 @@ class Landing:
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
+        if not table.held:
+            table.row_bytes = rows.nbytes / len(rows)
         table.held.append(rows)
-        table.held_bytes += rows.nbytes
-        self._held += rows.nbytes
+        size = int(table.row_bytes * len(rows))
+        table.held_bytes += size
+        self._held += size
         if len(table.held) >= _FRAGMENTS:
-            table.held = pa.Table.from_batches(table.held).combine_chunks().to_batches()
+            self._compact(table)
         if table.held_bytes >= ROW_GROUP_BYTES:
             self._write(table)
         elif self._held >= HELD_BYTES:
@@ -79,6 +84,13 @@ class Landing:
             if table.writer is not None:
                 with suppress(OSError):
                     table.writer.close()
+
+    def _compact(self, table: _Table) -> None:
+        table.held = pa.Table.from_batches(table.held).combine_chunks().to_batches()
+        size = sum(rows.nbytes for rows in table.held)
+        table.row_bytes = size / sum(len(rows) for rows in table.held)
+        self._held += size - table.held_bytes
+        table.held_bytes = size
 
     def _relieve(self) -> None:
         for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):

@@ -185,15 +185,21 @@ class _Lane:
 
     def _payloads(self, data: list[msgspec.Raw]) -> tuple[list[Any], list[int]]:
         """The payloads the schema accepts, and the numbers of the others."""
-        quick, decode = self._typed.quick, self._typed.decode
+        quick = self._typed.quick
+        try:
+            return [quick(raw) for raw in data], []
+        except REFUSALS:
+            return self._one_by_one(data)
+
+    def _one_by_one(self, data: list[msgspec.Raw]) -> tuple[list[Any], list[int]]:
         payloads: list[Any] = []
         refused: list[int] = []
         for number, raw in enumerate(data):
             try:
-                payloads.append(quick(raw))
+                payloads.append(self._typed.quick(raw))
             except REFUSALS:
                 try:
-                    payloads.append(decode(raw))
+                    payloads.append(self._typed.decode(raw))
                 except PayloadError:
                     refused.append(number)
         return payloads, refused
