@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,22 +17,13 @@ SCHEMAS = "/schemagroups/github/schemas/webhooks"
 MESSAGES = "/messagegroups/github/messages/"
 
 
-def member(archive: Path, name: str) -> Any:
-    with tarfile.open(archive) as tar:
-        file = tar.extractfile(name)
-        assert file is not None
-        return parse_json(file.read())
-
-
 @cache
 def load(folder: Path) -> tuple[Contract, list[tuple[str, JSONObject]]]:
     """The contract of all events, and the published examples with their event names."""
-    (schemas,), (examples,) = folder.glob("*webhooks-schemas*.tgz"), folder.glob("*webhooks-examples*.tgz")
-    schema = member(schemas, "package/schema.json")
+    schema, entries = (parse_json((folder / name).read_bytes()) for name in ("schema.json", "examples.json"))
     document = SchemaDocument(content=dump_json(schema), format=FORMAT, xid=f"{SCHEMAS}/versions/1")
     names = [name for name in schema["definitions"] if "$" in name]
     contract = Contract.compile({MESSAGES + name: definition(name) for name in names}, {SCHEMAS: document}.get)
-    entries = member(examples, "package/api.github.com/index.json")
     return contract, [(entry["name"], body) for entry in entries for body in entry["examples"]]
 
 
