@@ -80,12 +80,12 @@ def test_specific_errors(registry: Registry) -> None:
 
 
 def test_accepted(registry: Registry) -> None:
-    """R39, R72: stored values stay, a default fills in with the next write."""
+    """R39, R72: stored values stay, a missing one is filled in."""
     registry.put(F1, {"kind": "a"})
     epoch = registry.row("/").epoch
     kind = {"type": "string", "required": True, "default": "z"}
     registry.configure("modelsource", model(attributes={"kind": kind, "new": kind}))
-    assert registry.versions()["1"].attributes == {"kind": "a"}
+    assert registry.versions()["1"].attributes == {"kind": "a", "new": "z"}
     assert registry.row("/").epoch == epoch + 1
     registry.put(F1, {})
     assert registry.versions()["1"].attributes == {"kind": "z", "new": "z"}

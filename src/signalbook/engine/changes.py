@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
@@ -62,6 +63,28 @@ class Change:
             action=Action(value["action"]),
             changed=tuple(value["changed"]),
         )
+
+
+_STRONGEST: Final = (Action.DELETED, Action.CREATED, Action.UPDATED, Action.DEPRECATION)
+
+
+def coalesce(changes: Iterable[Change]) -> list[Change]:
+    """``changes`` of one interaction, at most one of each kind per subject (R297), in the order they first appear.
+
+    A deletion hides a creation, which hides updates; the names that several updates changed are put together.
+    """
+    found: dict[tuple[str, bool], Change] = {}
+    for change in changes:
+        key = (change.xid, change.action is Action.DEPRECATION)
+        found[key] = _merged(found[key], change) if key in found else change
+    return list(found.values())
+
+
+def _merged(one: Change, other: Change) -> Change:
+    strongest = min(one.action, other.action, key=_STRONGEST.index)
+    told = strongest in (Action.UPDATED, Action.DEPRECATION)
+    names = tuple(dict.fromkeys((*one.changed, *other.changed))) if told else ()
+    return replace(one, action=strongest, changed=names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

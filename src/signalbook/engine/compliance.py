@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Final
 
 from signalbook.engine.constraints import Limits
@@ -49,12 +50,8 @@ def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Find
     for resources in _batches(reader.children(owners)) if owners else ():
         known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
         yield from _unknown(resources, known, "there is no such Resource type")
-        versions: dict[int, list[Row]] = {row.key: [] for row in known}
-        for version in reader.children(versions) if versions else ():
-            versions[version.parent].append(version)
-        for row in known:
-            group = model.groups[row.xid.group_type]
-            yield from _resource(row, versions[row.key], group, owners[row.parent])
+        for row, versions in _with_versions(reader, known):
+            yield from _resource(row, versions, model.groups[row.xid.group_type], owners[row.parent])
         yield from _references(reader, [row for row in known if row.xref is not None], owners, model)
 
 
@@ -71,22 +68,38 @@ def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], m
             yield from _constrained(row, shown[target.key], constraints, owners[row.parent])
 
 
-def _resource(row: Row, versions: list[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
+def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, Iterable[Row]]]:
+    """Each Resource with a stream of its Versions, to be read before the next: one query, and no list of them all."""
+    grouped = groupby(reader.children([row.key for row in resources]), attrgetter("parent")) if resources else iter(())
+    ahead = next(grouped, None)
+    for row in sorted(resources, key=attrgetter("key")):
+        if ahead is not None and ahead[0] == row.key:
+            yield row, ahead[1]
+            ahead = next(grouped, None)
+        else:
+            yield row, ()
+
+
+def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
+    """One Resource; its Versions pass by one at a time, since there may be many."""
     kind = group.resources[row.xid.resource_type]
     _check_sticky(row, kind)
     if row.xref is None:
-        yield from _attributes(row, kind.metaattributes)
-    for version in versions:
-        _check_document(version, kind)
-        yield from _attributes(version, kind.attributes)
-    attributes = [version.attributes for version in versions]
-    for name in kind.mismatched(attributes):
-        yield _finding(row.xid, "mismatched_version_attribute", f"{name} differs between Versions", name)
-    yield from _lineage(row, versions, kind)
+        yield from _attributes(row, kind.metaattributes, {"defaultversionsticky": row.defaultversionsticky})
     constraints, faults = group.narrowed(owner.attributes.get("constraints"))
     for fault in faults:
         yield _finding(owner.xid, fault.code, fault.message, fault.path)
-    yield from _constrained(row, attributes, constraints, owner)
+    count, roots, first, mismatched = 0, 0, None, set[str]()
+    for version in versions:
+        _check_document(version, kind)
+        yield from _attributes(version, kind.attributes)
+        yield from _constrained(row, [version.attributes], constraints, owner)
+        count, roots = count + 1, roots + (version.ancestorid == version.xid.id)
+        first = first or version
+        mismatched.update(kind.mismatched((first.attributes, version.attributes)))
+    for name in sorted(mismatched):
+        yield _finding(row.xid, "mismatched_version_attribute", f"{name} differs between Versions", name)
+    yield from _lineage(row, count, roots, kind)
 
 
 def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints, owner: Row) -> Iterator[Finding]:
@@ -96,19 +109,20 @@ def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints,
         yield _finding(row.xid, error.code, error.title, error.arguments["path"])
 
 
-def _attributes(row: Row, rules: AttributeSet) -> Iterator[Finding]:
+def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None) -> Iterator[Finding]:
+    """``beside`` are values that are attributes to the model and columns to the store."""
     stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
+    stored |= beside or {}
     for fault in rules.check(stored).faults:
         yield _finding(row.xid, fault.code, fault.message, fault.path)
 
 
-def _lineage(row: Row, versions: list[Row], kind: ResourceType) -> Iterator[Finding]:
-    """Roots and numbers of Versions; in an ordered mode the ancestors follow at the next write of the Resource."""
-    roots = sum(version.ancestorid == version.xid.id for version in versions)
+def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
+    """Roots and numbers of Versions; in an ordered mode ``adoption`` puts the ancestors in line."""
     if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
         yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
-    if kind.maxversions and len(versions) > kind.maxversions:
-        yield _finding(row.xid, "maxversions", f"it has {len(versions)} Versions, not {kind.maxversions} at most")
+    if kind.maxversions and count > kind.maxversions:
+        yield _finding(row.xid, "maxversions", f"it has {count} Versions, not {kind.maxversions} at most")
 
 
 def _check_sticky(row: Row, kind: ResourceType) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import values
-from signalbook.engine import capabilities, compliance, intents, tracking, updates
-from signalbook.engine.changes import Action, Change, Entity, Result
-from signalbook.engine.commands import Command, ConfigCommand, Method
+from signalbook.engine import adoption, capabilities, compliance, intents, tracking, updates
+from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
+from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, MODELSOURCE, Configuration, ConfigurationCache
 from signalbook.engine.context import Context, Documents
 from signalbook.engine.tree import Tree, clash, load_entities
@@ -24,7 +24,7 @@ from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DuplicateId, Record, Row, Store, Writer
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import ROOT, XidError, check_id
+from signalbook.xid import ROOT, Xid, XidError, check_id
 
 _METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
 
@@ -112,14 +112,14 @@ class Session:
     def finish(self) -> None:
         """Put the changes into the outbox: last thing before the commit."""
         if self._changes:
-            changes = [change.to_json() for change in self._changes]
+            changes = [change.to_json() for change in coalesce(self._changes)]
             self._writer.append(changes, time=self.now, correlationid=self.correlationid)
 
     def _write(self, command: Command) -> Result:
         check_command(command, self._configuration.model)
         capabilities.require_mutable(self._configuration.capabilities, "entities")
         told = self._embedded(command)
-        context = self._context(command)
+        context = self._context(command.flags, command.target)
         writing = Writing(self._writer, command, context)
         if command.method is Method.DELETE:
             result = writing.delete()
@@ -127,12 +127,12 @@ class Session:
             result = writing.add(intents.read(command, self._configuration.model))
         return self._store(result, writing.tree, context.documents, told)
 
-    def _context(self, command: Command) -> Context:
+    def _context(self, flags: Flags, target: Xid = ROOT) -> Context:
         return Context(
             model=self._configuration.model,
             capabilities=self._configuration.capabilities,
-            flags=command.flags,
-            target=command.target,
+            flags=flags,
+            target=target,
             now=self.now,
             documents=Documents(self._writer.documents),
         )
@@ -165,6 +165,7 @@ class Session:
         told = self._change(command, self._configuration.capabilities)
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
+        adoption.fill(tree.registry, self._configuration.model.attributes, self.now)
         return self._store(Result(target=ROOT), tree, Documents(self._writer.documents), told)
 
     def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
@@ -191,12 +192,14 @@ class Session:
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
         new = compile_model(source or {})
-        if new.fingerprint != old.fingerprint:
-            compliance.check(self._writer, new)
         self._writer.put_config(MODELSOURCE, new.source)
         self._configuration = replace(self._configuration, model=new)
         told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []
-        return told + (_told(Entity.MODEL, []) if new.fingerprint != old.fingerprint else [])
+        if new.fingerprint == old.fingerprint:
+            return told
+        compliance.check(self._writer, new)
+        self._changes += adoption.adopt(self._writer, old, self._context(Flags()))
+        return told + _told(Entity.MODEL, [])
 
 
 def _told(entity: Entity, changed: list[str]) -> list[Change]:

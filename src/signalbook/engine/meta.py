@@ -41,7 +41,7 @@ def write(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> 
         if resource.defaultversionid is None:  # a new Resource takes the model's defaults
             resource.attributes = _plain(resource, {}, intent)
             return Choice(sticky=default_sticky(intent.type))
-        return _kept(resource, intent.type)
+        return kept(resource, intent.type)
     check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
     update(resource, body, context)
     choice = _choice(resource, body, intent)
@@ -61,6 +61,13 @@ def settle_default(resource: ResourceDraft, type: ResourceType, choice: Choice, 
     if (resource.defaultversionid, resource.sticky) != (wanted, choice.sticky):
         resource.defaultversionid, resource.sticky = wanted, choice.sticky
         resource.touch(context.now)
+
+
+def kept(resource: ResourceDraft, type: ResourceType) -> Choice:
+    """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
+    if resource.sticky and resource.defaultversionid in resource.versions:
+        return Choice(sticky=True, wanted=resource.defaultversionid)
+    return Choice(sticky=resource.sticky and default_sticky(type))
 
 
 def flagged(
@@ -84,13 +91,6 @@ def flagged(
     return chosen
 
 
-def _kept(resource: ResourceDraft, type: ResourceType) -> Choice:
-    """The default as it is; one that was deleted gives way to the newest (R174)."""
-    if resource.sticky and resource.defaultversionid in resource.versions:
-        return Choice(sticky=True, wanted=resource.defaultversionid)
-    return Choice(sticky=resource.sticky and default_sticky(type))
-
-
 def _choice(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent) -> Choice:
     wanted = body.get("defaultversionid")
     if wanted is not None and not isinstance(wanted, str):
@@ -101,7 +101,7 @@ def _choice(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent) -
     if _STICKY not in body:
         if "defaultversionid" in body:  # R227
             return Choice(sticky=wanted is not None, wanted=wanted)
-        return _kept(resource, intent.type)
+        return kept(resource, intent.type)
     if "defaultversionid" not in body and resource.defaultversionid in resource.versions:  # R229, GAP 1: keep it
         wanted = resource.defaultversionid
     return Choice(sticky=_sticky(body, intent.type), wanted=wanted)

@@ -41,6 +41,13 @@ def write(
     _settle(resource, intent, frozenset(resource.versions) - before, limits, context)
 
 
+def resettle(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+    """Steps 3 and 5 for a Resource that no request names: the model has changed (R242)."""
+    _settle_lineage(resource, type)
+    meta.settle_default(resource, type, meta.kept(resource, type), context)
+    _touch_moved(resource, context)
+
+
 def _write_versions(resource: ResourceDraft, intent: ResourceIntent, limits: Limits, context: Context) -> None:
     """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
     before = frozenset(resource.versions)

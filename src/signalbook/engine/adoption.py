@@ -1,0 +1,81 @@
+"""What stored entities become when another model comes into force: new defaults, another order of Versions.
+
+Runs behind ``compliance.check`` and in the same transaction: whatever it meets does comply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from signalbook.engine import resources, tracking, updates
+from signalbook.engine.changes import Change
+from signalbook.engine.context import Context
+from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft
+from signalbook.engine.tree import Tree, load_versions
+from signalbook.engine.versions import VALIDATION
+from signalbook.model import AttributeSet, GroupType, Model, ResourceType
+from signalbook.storage.base import Row, Writer
+from signalbook.xid import ROOT
+
+
+def adopt(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
+    """Bring what was written under ``old`` to ``context.model``; yields what changed.
+
+    An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
+    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242). Types whose
+    definition stayed the same are not looked at; of the others one Resource at a time is in memory.
+    """
+    root = writer.get(ROOT)
+    for plural, group in context.model.groups.items() if root else ():
+        before = old.groups.get(plural)
+        if root is not None and before is not None and _differ(before, group):
+            for row in writer.children([root.key], plural):
+                yield from _group(writer, root, row, before, context)
+
+
+def fill(draft: Draft, rules: AttributeSet, now: datetime) -> None:
+    """Give ``draft`` the defaults it lacks; that counts as an update (R34)."""
+    stored = {name: value for name, value in draft.attributes.items() if name not in VALIDATION}
+    values = {**draft.attributes, **rules.check(stored).values}
+    if values != draft.attributes:
+        draft.attributes = values
+        draft.touch(now)
+
+
+def _differ(before: GroupType, after: GroupType) -> bool:
+    return before.document["attributes"] != after.document["attributes"] or any(_stale(before, after))
+
+
+def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
+    """Resource types that were there before, with another definition."""
+    for plural, kind in after.resources.items():
+        known = before.resources.get(plural)
+        if known is not None and known.document != kind.document:
+            yield kind
+
+
+def _group(writer: Writer, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
+    group = context.model.groups[before.plural]
+    draft = OwnerDraft.of(row)
+    fill(draft, group.attributes, context.now)
+    yield from _store(writer, Tree(registry=OwnerDraft.of(root), groups={row.xid: draft}), context)
+    for kind in _stale(before, group):
+        for resource in writer.children([row.key], kind.plural):
+            if resource.xref is None:
+                tree = Tree(registry=OwnerDraft.of(root), resources={resource.xid: ResourceDraft.of(resource)})
+                _resource(writer, tree.resources[resource.xid], kind, context)
+                yield from _store(writer, tree, context)
+
+
+def _resource(writer: Writer, draft: ResourceDraft, kind: ResourceType, context: Context) -> None:
+    load_versions(writer, [draft])
+    fill(draft, kind.metaattributes, context.now)
+    for version in draft.versions.values():
+        fill(version, kind.attributes, context.now)
+    resources.resettle(draft, kind, context)
+
+
+def _store(writer: Writer, tree: Tree, context: Context) -> tuple[Change, ...]:
+    updates.store(tree, context.documents, writer)
+    return tracking.changes(tree, context.model)
