@@ -39,6 +39,9 @@ class Settings:
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
     registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
     model: str = _setting("default", "Model of a new registry: default, empty, or a model file.")
+    capabilities: str = _setting(
+        "", "Capabilities put in force at start: all, or a JSON file; empty leaves them as they are."
+    )
     workers: int = _setting(1, "Server processes.")
     threads: int = _setting(8, "Threads in a server process that run requests.")
     max_body_bytes: int = _setting(64 * 1024 * 1024, "Largest request body accepted, in bytes.")

@@ -48,6 +48,24 @@ def test_a_registry_has_an_id_like_all_others(store: Store, registryid: str) -> 
         assert reader.get(ROOT) is None
 
 
+def test_the_operator_switches_capabilities(engine: Engine, store: Store, tmp_path: Path) -> None:
+    """R116, R125: also when clients may not any more; what is in force already is no change"""
+    do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
+    with pytest.raises(RegistryError, match="not available"):
+        do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
+    told = len(engine.outbox(0, 100))
+    for expected in (told + 2, told + 2):
+        again = Engine(store, settings=Settings(capabilities="all"))
+        with again.reading() as view:
+            assert view.capabilities["available"]["capabilities"] == {"mutable": True}
+        assert len(again.outbox(0, 100)) == expected
+    file = tmp_path / "capabilities.json"
+    file.write_text('{"flags": ["nope"]}', encoding="utf-8")
+    for name in (str(file), "missing.json"):
+        with pytest.raises((RegistryError, SettingError), match=r"nope|cannot read capabilities file"):
+            Engine(store, settings=Settings(capabilities=name))
+
+
 class Counting:
     """A store that counts the calls to it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -58,15 +58,14 @@ def _findings(error: RegistryError) -> list[Finding]:
     """The faults of one error, each path led by the entity it is in."""
     if not error.faults:
         return [Finding(path=error.subject, rule=error.code, message=error.title)]
-    return [
-        Finding(
-            path=f"{error.subject}#{fault.path}" if fault.path else error.subject,
-            rule=fault.rule,
-            message=fault.message,
-            severity=fault.severity,
-        )
-        for fault in error.faults
-    ]
+    return [replace(fault, path=_located(error.subject, fault.path)) for fault in error.faults]
+
+
+def _located(subject: str, path: str) -> str:
+    """``path`` behind the entity it is in, unless it begins with that already."""
+    if not path or path.startswith(f"{subject}/"):
+        return path or subject
+    return f"{subject}#{path}"
 
 
 class Documents:

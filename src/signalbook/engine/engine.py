@@ -33,7 +33,9 @@ class Engine:
     """One registry in one store. Synchronous, and safe to use from several threads.
 
     A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
-    Raises ``SettingError`` or ``RegistryError`` when that id or that model cannot be used.
+    ``settings.capabilities`` are put in force, whatever those in force allow: the operator's way back from
+    capabilities that are switched off and no longer mutable.
+    Raises ``SettingError`` or ``RegistryError`` when that id, that model or those capabilities cannot be used.
     """
 
     def __init__(self, store: Store, *, settings: Settings) -> None:
@@ -43,6 +45,8 @@ class Engine:
             fresh = reader.get(ROOT) is None
         if fresh:
             self._found(settings)
+        if settings.capabilities:
+            self._switch(settings.capabilities)
 
     @contextmanager
     def reading(self) -> Iterator[View]:
@@ -87,6 +91,11 @@ class Engine:
                 writer.insert([root])
                 writer.put_config(MODELSOURCE, source)
 
+    def _switch(self, name: str) -> None:
+        wanted = None if name == "all" else _document(name, "capabilities")
+        with self.writing() as session:
+            session.switch(wanted)
+
 
 class Session:
     """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction."""
@@ -108,6 +117,14 @@ class Session:
         result = self._configure(command) if isinstance(command, ConfigCommand) else self._write(command)
         self._changes += result.changes
         return result
+
+    def switch(self, wanted: JSONObject | None) -> None:
+        """Put these capabilities in force, None for all there are, whether clients may or not. Raises as ``PUT`` does.
+
+        Nothing happens if they are in force already.
+        """
+        told = self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
+        self._changes += self._configured(told).changes if told else ()
 
     def finish(self) -> None:
         """Put the changes into the outbox: last thing before the commit."""
@@ -162,7 +179,10 @@ class Session:
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
-        told = self._change(command, self._configuration.capabilities)
+        return self._configured(self._change(command, self._configuration.capabilities))
+
+    def _configured(self, told: list[Change]) -> Result:
+        """Count a changed configuration as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
         adoption.fill(tree.registry, self._configuration.model.attributes, self.now)
@@ -210,14 +230,17 @@ def _told(entity: Entity, changed: list[str]) -> list[Change]:
 
 def _model_source(name: str) -> JSONObject:
     """The model document that the setting ``model`` names."""
-    if name in BUILTIN:
-        return builtin(name)
+    return builtin(name) if name in BUILTIN else _document(name, "model")
+
+
+def _document(name: str, what: str) -> JSONObject:
+    """The JSON object in the file that the setting ``what`` names."""
     try:
         source = values.parse_json(Path(name).read_bytes())
     except OSError as error:
-        raise SettingError(f"cannot read model file {name}: {error.strerror}") from None
+        raise SettingError(f"cannot read {what} file {name}: {error.strerror}") from None
     except values.JSONError as error:
-        raise SettingError(f"model file {name} is not JSON: {error}") from None
+        raise SettingError(f"{what} file {name} is not JSON: {error}") from None
     if not isinstance(source, dict):
-        raise SettingError(f"model file {name} needs to hold a JSON object")
+        raise SettingError(f"{what} file {name} needs to hold a JSON object")
     return source
