@@ -14,22 +14,31 @@ JSON_TYPE: Final = "application/json; charset=utf-8"
 
 Header = tuple[str, str]
 
+_BODILESS: Final = (204, 304)
+_OF_THE_UNMODIFIED: Final = ("ETag", "Cache-Control", "Content-Location", "Vary")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Status, headers and body. Header values are ASCII without line breaks."""
+    """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any."""
 
     status: int = 200
     headers: tuple[Header, ...] = ()
     body: bytes = b""
+    etag: str = ""
 
     @cached_property
     def wire_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers as ASGI wants them, with the length of the body."""
         headers = [(_wire_name(name), value.encode("ascii")) for name, value in self.headers]
-        if self.status != 204:
+        if self.status not in _BODILESS:
             headers.append((b"content-length", str(len(self.body)).encode("ascii")))
         return headers
+
+    @cached_property
+    def unmodified(self) -> Answer:
+        """What a client gets that has this answer already (RFC9110 15.4.5)."""
+        return Answer(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
 
 
 def json_answer(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Answer:

@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from signalbook.api import reads
 from signalbook.api.answers import Answer, json_answer
+from signalbook.api.errors import NOT_KEPT
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Engine
 from signalbook.storage.base import StorageError
@@ -20,13 +21,13 @@ def routes(engine: Engine, workers: Workers) -> list[Route]:
             pass
 
     async def live(_: Request) -> Answer:
-        return json_answer({"status": "ok"})
+        return json_answer({"status": "ok"}, headers=(NOT_KEPT,))
 
     async def ready(_: Request) -> Answer:
         try:
             await workers.read(read)
         except StorageError as error:
-            return json_answer({"status": "unavailable", "reason": str(error)}, status=503)
-        return json_answer({"status": "ok"})
+            return json_answer({"status": "unavailable", "reason": str(error)}, status=503, headers=(NOT_KEPT,))
+        return json_answer({"status": "ok"}, headers=(NOT_KEPT,))
 
     return [*reads.routes("/health/live", live), *reads.routes("/health/ready", ready)]

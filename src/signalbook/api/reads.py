@@ -10,6 +10,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from signalbook.api.answers import Answer, send_answer
+from signalbook.api.caching import as_asked, tagged
 from signalbook.api.errors import error_answer, failure_answer
 from signalbook.errors import RegistryError
 
@@ -43,7 +44,7 @@ class _ReadOnly:
             error = RegistryError("action_not_supported", subject=self._path, action=request.method)
             return error_answer(error, allow=_METHODS)
         try:
-            return await self._read(request)
+            return as_asked(tagged(await self._read(request)), request.scope["headers"])
         except RegistryError as error:
             return error_answer(error)
         except Exception as error:

@@ -10,7 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.errors import error_answer, failure_answer
+from signalbook.api.caching import as_asked, tagged
+from signalbook.api.errors import PreconditionFailed, condition_answer, error_answer, failure_answer
 from signalbook.api.memory import Memory
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
@@ -45,6 +46,8 @@ class Door:
             return
         except RegistryError as error:
             answer = error_answer(error)
+        except PreconditionFailed as error:
+            answer = condition_answer(error)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -59,9 +62,9 @@ class Door:
         key = (base_url(scope, self._settings), scope["path"], scope.get("raw_path"), scope["query_string"])
         generation, answer = self._memory.recall(key)
         if answer is None:
-            answer = await self._read(scope)
+            answer = tagged(await self._read(scope))
             self._memory.keep(key, generation, answer)
-        return answer
+        return as_asked(answer, scope["headers"])
 
     async def _read(self, scope: Scope) -> Answer:
         request = read_request(scope, b"", self._settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signalbook.api import caching
 from signalbook.api.answers import Answer, json_answer
 from signalbook.api.xregistry import flags, paths, rendering
 from signalbook.api.xregistry.requests import Request
@@ -25,8 +26,20 @@ def write(engine: Engine, request: Request) -> Answer:
     """Execute the command in one transaction, and render the answer before it commits (R22)."""
     with engine.writing() as session:
         check(session.view, request)
+        require(session.view, request)
         result = session.execute(request.command(session.view))
         return rendering.written(session, request, result)
+
+
+def require(view: View, request: Request) -> None:
+    """The conditions of a write hold for what GET of its URL shows. Raises ``PreconditionFailed``."""
+    if not caching.conditional(request.raw_headers):
+        return
+    try:
+        shown = caching.tagged(read(view, request)).etag
+    except RegistryError:
+        shown = ""
+    caching.require(request.raw_headers, shown, request.path.text)
 
 
 def read(view: View, request: Request) -> Answer:

@@ -1,0 +1,186 @@
+"""Tags, conditions and what may be kept: never a stale answer, never one that is sent twice for nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.api.answers import Answer
+from signalbook.api.caching import as_asked, entity_tag, tagged
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+F1 = "/dirs/d1/files/f1"
+SHOWN = (
+    "/",
+    "/dirs",
+    "/dirs/d1",
+    "/dirs/d1/files",
+    F1,
+    f"{F1}$details",
+    f"{F1}/meta",
+    f"{F1}/versions",
+    f"{F1}/versions/1",
+    f"{F1}/versions/1$details",
+    "/model",
+    "/modelsource",
+    "/capabilities",
+    "/capabilitiesoffered",
+    "/export",
+    "/?inline=*",
+    "/.xregistry",
+    "/.well-known/xregistry",
+    "/events",
+)
+
+
+def tag(client: Client, path: str, **sent: Any) -> str:
+    return str(client.get(path, **sent).headers["ETag"])
+
+
+@pytest.mark.parametrize("path", SHOWN)
+def test_what_a_client_has_is_not_sent_again(client: Client, path: str) -> None:
+    """R314: 304 with neither body nor length, to GET and HEAD, first hand and from memory."""
+    client.put_document(F1, b"x", "text/plain")
+    first = client.get(path)
+    for method in ("GET", "HEAD", "GET"):
+        answer = client.send(method, path, headers={"If-None-Match": first.headers["ETag"]})
+        assert (answer.status_code, answer.content) == (304, b"")
+        assert (answer.headers["ETag"], answer.headers["Cache-Control"]) == (first.headers["ETag"], "no-cache")
+        assert not {"Content-Type", "Content-Length"} & set(answer.headers)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert client.send("HEAD", path).headers["ETag"] == first.headers["ETag"]
+    assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("*", 304),
+        (" * ", 304),
+        ("{}", 304),
+        ("W/{}", 304),
+        ('"a", {}, "b"', 304),
+        ('W/"a",W/{}', 304),
+        ('"a"', 200),
+        ("", 200),
+        ("abc", 200),
+        ('"', 200),
+    ],
+)
+def test_lists_of_tags(asked: str, status: int) -> None:
+    """RFC9110 13.1.2: any of them, compared weakly."""
+    answer = tagged(Answer(body=b"x"))
+    headers = [(b"if-none-match", asked.replace("{}", answer.etag).encode())]
+    assert as_asked(answer, headers).status == status
+
+
+def test_a_tag_is_of_body_and_headers() -> None:
+    assert len({entity_tag(b"a"), entity_tag(b"b"), entity_tag(b"a", "x"), entity_tag(b"a", "x", ""), '""'}) == 5
+
+
+CHANGES: dict[str, tuple[str, str, Any]] = {
+    "a nested entity": ("PUT", "/dirs/d1/files/f2$details", {}),
+    "an attribute": ("PATCH", f"{F1}$details", {"name": "N"}),
+    "labels": ("PATCH", f"{F1}$details", {"labels": {"a": "b"}}),
+    "another Version": ("PUT", f"{F1}/versions/v9$details", {}),
+    "the default Version": ("PATCH", f"{F1}/meta", {"defaultversionid": "1"}),
+    "the document": ("PATCH", f"{F1}$details", {"file": "other"}),
+    "the content type": ("PATCH", f"{F1}$details", {"contenttype": "text/css"}),
+}
+SEEN: dict[str, set[str]] = {
+    "a nested entity": {"/dirs", "/dirs/d1", "/dirs/d1/files", "/export", "/?inline=dirs.files"},
+    "an attribute": {F1, f"{F1}$details", f"{F1}/versions", f"{F1}/versions/1", "/export", "/?inline=dirs.files"},
+    "labels": {F1, f"{F1}$details", f"{F1}/versions/1$details"},
+    "another Version": {F1, f"{F1}$details", f"{F1}/versions", f"{F1}/meta", "/dirs/d1/files", "/dirs/d2/files/x"},
+    "the default Version": {f"{F1}/meta", "/dirs/d2/files/x/meta"},
+    "the document": {F1, f"{F1}$details?inline=file", f"{F1}/versions/1", "/export", "/dirs/d2/files/x"},
+    "the content type": {F1, f"{F1}/versions/1", "/dirs/d2/files/x"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_tag_changes_with_what_is_shown(client: Client, change: str) -> None:
+    """R314: nested and inlined entities, counts, the default Version, the target of a cross reference."""
+    client.put_document(F1, b"x", "text/plain")
+    client.put("/dirs/d2/files/x$details", {"meta": {"xref": F1}})
+    before = {path: tag(client, path) for path in SEEN[change]}
+    method, path, body = CHANGES[change]
+    assert client.send(method, path, json=body).status_code < 300
+    assert {path for path in before if tag(client, path) == before[path]} == set()
+
+
+def test_a_tag_changes_with_where_and_how_it_is_shown(client: Client) -> None:
+    """Base URL, flags and form."""
+    client.put_document(F1, b"x")
+    there = tag(client, "/dirs/d1", headers={"Host": "other.example"})
+    flags = [tag(client, f"/dirs/d1{query}") for query in ("", "?inline=files", "?doc", "?collections")]
+    assert len({there, *flags}) == 5
+    assert tag(client, F1) != tag(client, f"{F1}$details")
+
+
+def test_a_tag_is_as_strong_as_it_says(client: Client) -> None:
+    """The same tag, the same bytes: after another write to somewhere else, too."""
+    client.put_document(F1, b"x")
+    first = client.get(F1)
+    client.put("/dirs/d9", {})
+    again = client.get(F1)
+    assert (again.headers["ETag"], again.content) == (first.headers["ETag"], first.content)
+    assert not first.headers["ETag"].startswith("W/")
+
+
+def test_a_document_elsewhere(client: Client) -> None:
+    """R157."""
+    client.put_document(F1, b"", fileurl="http://x/y")
+    first = client.get(F1)
+    assert first.status_code == 303
+    assert client.get(F1, headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/dirs/none", "/nope/nope", "/dirs/d1/files/f1/x", "/dirs?inline=.", "/health/live"])
+def test_what_must_not_be_kept(client: Client, path: str) -> None:
+    """Some errors are kept by caches unless they are told (RFC9111 4.2.2)."""
+    answer = client.get(path, headers={"If-None-Match": "*"})
+    assert answer.status_code != 304
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+def test_a_write_only_if_nobody_changed_it(client: Client, method: str) -> None:
+    """R314, RFC9110 13.1.1: beside the epoch, for those who know only HTTP."""
+    client.put("/dirs/d1", {})
+    known = tag(client, "/dirs/d1")
+    client.put("/dirs/d1/files/f1$details", {})
+    answer = client.send(method, "/dirs/d1", json={}, headers={"If-Match": known})
+    assert (answer.status_code, answer.json()["type"]) == (412, "about:blank")
+    assert "If-Match" in answer.json()["detail"]
+    assert client.send(method, "/dirs/d1", json={}, headers={"If-Match": tag(client, "/dirs/d1")}).status_code < 300
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "there", "status"),
+    [
+        ("If-Match", "*", True, 200),
+        ("If-Match", "*", False, 412),
+        ("If-Match", 'W/"x"', True, 412),
+        ("If-None-Match", "*", True, 412),
+        ("If-None-Match", "*", False, 201),
+        ("If-None-Match", '"x"', True, 200),
+    ],
+)
+def test_conditions_of_a_write(client: Client, header: str, value: str, there: bool, status: int) -> None:
+    """RFC9110 13.1.1, 13.1.2: update only, create only."""
+    if there:
+        client.put("/dirs/d1", {})
+    answer = client.put("/dirs/d1", {"name": "N"}, headers={header: value})
+    assert answer.status_code == status
+    stored = client.get("/dirs/d1")
+    assert (stored.status_code == 200 and stored.json().get("name") == "N") == (status < 300)
+
+
+def test_a_weak_tag_is_not_enough_to_write(client: Client) -> None:
+    client.put("/dirs/d1", {})
+    assert client.put("/dirs/d1", {}, headers={"If-Match": f"W/{tag(client, '/dirs/d1')}"}).status_code == 412
