@@ -106,3 +106,18 @@ def test_now_is_in_utc() -> None:
 
 def test_a_finding_tells_where_and_what() -> None:
     assert str(Finding(path="/a", rule="enum", message="is none of these")) == "/a: is none of these [enum]"
+
+
+@pytest.mark.parametrize(
+    ("finding", "body"),
+    [
+        (Finding(path="a", rule="r", message="m"), {"path": "a", "rule": "r", "message": "m"}),
+        (
+            Finding(path="a", rule="r", message="m", severity="warning", old=1, new={"x": 2}),
+            {"path": "a", "rule": "r", "message": "m", "severity": "warning", "old": 1, "new": {"x": 2}},
+        ),
+    ],
+)
+def test_a_finding_as_json(finding: Finding, body: dict[str, object]) -> None:
+    assert finding.to_json() == body
+    assert Finding.from_json(body) == finding

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from signalbook.values import Finding
+from signalbook.values import Finding, JSONObject
 
 _SPEC: Final = "https://github.com/xregistry/spec/blob/main/core/"
 _PLACEHOLDER: Final = re.compile(r"<([a-z][a-z0-9_]*)>")
@@ -300,6 +300,17 @@ class RegistryError(SignalbookError):
         values = {**self.arguments, "subject": self.subject}
         text = _PLACEHOLDER.sub(lambda m: values[m[1]], self.definition.title)
         return text[:-1] if text.endswith("..") else text
+
+    def to_json(self) -> JSONObject:
+        """The specification's problem document, with every single fault in the extension ``faults`` (R278-R284)."""
+        body: JSONObject = {"type": self.definition.type, "title": self.title}
+        if self.detail:
+            body["detail"] = self.detail
+        if self.subject and self.code != "parsing_data":  # which has no subject
+            body["subject"] = self.subject
+        if self.arguments:
+            body["args"] = self.arguments
+        return body | ({"faults": [fault.to_json() for fault in self.faults]} if self.faults else {})
 
     def __str__(self) -> str:
         lines = [self.title, *([self.detail] if self.detail else []), *(f"  {fault}" for fault in self.faults)]

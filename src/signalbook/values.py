@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -127,13 +127,30 @@ class Finding:
     """One thing found wrong (or doubtful) in a document, payload or definition.
 
     ``path`` is a JSON Pointer or dot path inside what was examined ("" is the whole), ``rule`` a stable machine name
-    (``required``, ``type``, ``enum``, ...), ``message`` is for people.
+    (``required``, ``type``, ``enum``, ...), ``message`` is for people. Where two states were compared, ``old`` and
+    ``new`` are what they have there, None for nothing.
     """
 
     path: str
     rule: str
     message: str
     severity: Literal["error", "warning"] = "error"
+    old: JSON = None
+    new: JSON = None
 
     def __str__(self) -> str:
         return f"{self.path or '/'}: {self.message} [{self.rule}]"
+
+    def to_json(self) -> JSONObject:
+        """The form in which a server tells a finding; ``severity`` only where it is no error."""
+        body: JSONObject = {"path": self.path, "rule": self.rule, "message": self.message}
+        if self.severity != "error":
+            body["severity"] = self.severity
+        return body | {name: value for name, value in (("old", self.old), ("new", self.new)) if value is not None}
+
+    @classmethod
+    def from_json(cls, body: JSONObject) -> Self:
+        """Read back what ``to_json`` wrote, or another server's words that are like it."""
+        path, rule, message = (str(body.get(name, "")) for name in ("path", "rule", "message"))
+        severity: Literal["error", "warning"] = "warning" if body.get("severity") == "warning" else "error"
+        return cls(path=path, rule=rule, message=message, severity=severity, old=body.get("old"), new=body.get("new"))

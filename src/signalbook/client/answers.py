@@ -43,7 +43,7 @@ class Refused(ClientError):
         self.title = str(body.get("title") or f"HTTP {status} {_reason(status)}")
         self.detail = str(body.get("detail", ""))
         self.subject = str(body.get("subject", ""))
-        self.faults = tuple(_fault(item) for item in body.get("faults", ()) if isinstance(item, dict))
+        self.faults = tuple(Finding.from_json(item) for item in body.get("faults", ()) if isinstance(item, dict))
         lines = [self.title, *([self.detail] if self.detail else []), *(f"  {fault}" for fault in self.faults)]
         super().__init__("\n".join(lines))
 
@@ -100,13 +100,6 @@ def json_object(answer: httpx.Response) -> JSONObject:
     if not isinstance(value, dict):
         raise BadAnswer(f"{answer.url}: this is no registry: it answers without a JSON object")
     return value
-
-
-def _fault(item: JSONObject) -> Finding:
-    path, rule, message = (str(item.get(name, "")) for name in ("path", "rule", "message"))
-    return Finding(
-        path=path, rule=rule, message=message, severity="warning" if item.get("severity") == "warning" else "error"
-    )
 
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:
