@@ -6,12 +6,24 @@ import logging
 import uuid
 from typing import Final
 
-from signalbook.api.answers import Answer, json_answer
+from signalbook.api.answers import Answer, Header, json_answer
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.storage.base import StorageBusy
+from signalbook.values import JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
+# By default caches keep some errors, such as 404, for as long as they please (RFC9111 4.2.2).
+NOT_KEPT: Final[Header] = ("Cache-Control", "no-store")
+
+
+class PreconditionFailed(Exception):
+    """The condition in the header ``condition`` of a request about ``subject`` does not hold (RFC9110 13)."""
+
+    def __init__(self, subject: str, condition: str) -> None:
+        super().__init__(f"the condition in {condition} does not hold for {subject}")
+        self.subject = subject
+        self.condition = condition
 
 
 def error_answer(error: RegistryError, *, allow: tuple[str, ...] = (), instance: str = "") -> Answer:
@@ -22,10 +34,24 @@ def error_answer(error: RegistryError, *, allow: tuple[str, ...] = (), instance:
     body = error.to_json()
     if instance:
         body["instance"] = instance
-    headers = (("Allow", ", ".join(allow)),) if error.status == 405 else ()
+    headers: tuple[Header, ...] = (NOT_KEPT,)
+    if error.status == 405:
+        headers = (NOT_KEPT, ("Allow", ", ".join(allow)))
     if error.status == 503:
-        headers = (("Retry-After", _RETRY_AFTER),)
+        headers = (NOT_KEPT, ("Retry-After", _RETRY_AFTER))
     return json_answer(body, status=error.status, headers=headers)
+
+
+def condition_answer(error: PreconditionFailed) -> Answer:
+    """412, which the catalogue has not, so that its type says no more than its status (RFC9457 4.2.1)."""
+    detail = f"{error.condition} does not hold for what is stored now; read it again"
+    body: JSONObject = {
+        "type": "about:blank",
+        "title": "Precondition Failed",
+        "detail": detail,
+        "subject": error.subject,
+    }
+    return json_answer(body, status=412, headers=(NOT_KEPT,))
 
 
 def failure_answer(error: Exception, subject: str) -> Answer:
