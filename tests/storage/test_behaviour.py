@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from signalbook.storage import open_store
 from signalbook.storage.base import DuplicateId, Row, StorageError, Store, Writer
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
@@ -53,7 +58,8 @@ def plant_version(writer: Writer, resource: Row, name: str, content: bytes | Non
         {"attributes": {"text": "é 中 \0 \"'", "n": 2**63 - 1, "f": 0.1, "deep": {"a": [1, None, True]}}},
         {"defaultversionid": "V1", "defaultversionsticky": True, "versioncounter": 2**40},
         {"xref": Xid.parse("/groups/h/things/Other")},
-        {"ancestorid": "v0", "document": digest(b"")},
+        {"ancestorid": "v0", "document": digest(b""), "rank": "1 Z"},
+        {"settled": "by whom"},
         {"createdat": datetime.min.replace(tzinfo=UTC), "modifiedat": datetime.max.replace(tzinfo=UTC)},
     ],
 )
@@ -439,3 +445,21 @@ def test_a_closed_store_says_so(store: Store) -> None:
         assert reader.get(ROOT) is None
     with pytest.raises(StorageError, match="closed"), store.read():
         pass
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from("+-"), st.integers(0, 7), st.integers(0, 7)), max_size=12))
+def test_counts_stay_what_counting_would_find(steps: list[tuple[str, int, int]]) -> None:
+    with closing(open_store("sqlite://")) as store, store.write() as writer:
+        (root,) = plant(writer, None, [ROOT])
+        alive = [root]
+        for number, (step, first, second) in enumerate(steps):
+            some = [alive[place] for place in {first % len(alive), second % len(alive)}]
+            if step == "+":
+                for parent in some:
+                    if len(parent.xid.parts) < 6:
+                        alive += plant(writer, parent, [parent.xid / f"t{number % 2}" / f"{number}"])
+            else:
+                writer.delete([row.key for row in some if row is not root])
+                alive = [row for row in alive if row.xid in writer.get_many([row.xid for row in alive])]
+        keys = [row.key for row in alive]
+        assert writer.counts(keys) == Counter((row.parent, row.xid.parts[-2]) for row in writer.children(keys))

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
@@ -19,6 +21,13 @@ from signalbook.storage.migrate import MIGRATIONS
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.xid import ROOT
 
+OLD_ROWS = """
+INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
+                      versioncounter)
+SELECT k, p, x, t, f, 1, 0, 0, '{}', FALSE, 0
+FROM (SELECT 1 k, 0 p, '/' x, '' t, '' f UNION ALL SELECT 2, 1, '/gs/a', 'gs', 'a' UNION ALL
+      SELECT 3, 1, '/gs/b', 'gs', 'b' UNION ALL SELECT 4, 2, '/gs/a/rs/r', 'rs', 'r') old
+"""
 OPEN = "import sys; from signalbook.storage import open_store; open_store(sys.argv[1]).close(); print('opened')"
 
 
@@ -53,6 +62,27 @@ def test_opening_again_keeps_everything(store_url: str) -> None:
             writer.put_config("modelsource", {})
             assert writer.config_epoch("modelsource") == expected
         store.close()
+
+
+def test_children_stored_before_they_were_counted_are_counted(store_url: str) -> None:
+    at_revision("0001", store_url, OLD_ROWS)
+    store = open_store(store_url)
+    with store.read() as reader:
+        assert reader.counts([0, 1, 2, 3]) == {(0, ""): 1, (1, "gs"): 2, (2, "rs"): 1}
+        assert [(row.rank, row.settled) for row in reader.children([1], "gs")] == [(None, None)] * 2
+    store.close()
+
+
+def at_revision(revision: str, url: str, rows: str) -> None:
+    """Make a database as an older program left it, with these rows in it."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        connection.exec_driver_sql(rows)
+    engine.dispose()
 
 
 @pytest.mark.parametrize("revision", ["9999", "none of ours"])

@@ -39,6 +39,8 @@ ATTRIBUTES = st.dictionaries(
         xref=st.none() | XIDS,
         ancestorid=st.none() | IDS,
         document=st.none() | IDS,
+        settled=st.none() | IDS,
+        rank=st.none() | IDS,
     )
 )
 def test_load_undoes_dump(row: Row) -> None:

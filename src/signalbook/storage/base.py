@@ -30,7 +30,9 @@ class Row:
 
     ``attributes`` are the client-settable ones beyond the columns here. Of a Resource, ``epoch``, ``createdat``,
     ``modifiedat`` and ``attributes`` are its meta's (core R38, R56); the default Version is a pointer, its view is
-    computed. ``key`` and ``parent`` are storage keys; 0 as ``parent`` is the Registry's.
+    computed. ``key`` and ``parent`` are storage keys; 0 as ``parent`` is the Registry's. ``rank`` is a text that puts a
+    Version in its place among its siblings, compared by code point, before their ids do; ``settled`` names the rules by
+    which a Resource's Versions have their ranks and ancestors. Both are the engine's to choose.
     """
 
     key: int
@@ -45,9 +47,11 @@ class Row:
     defaultversionsticky: bool = False
     versioncounter: int = 0
     xref: Xid | None = None
+    settled: str | None = None
     # Version only
     ancestorid: str | None = None
     document: str | None = None
+    rank: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,7 @@ class Reader(Protocol):
         """
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
-        """Number of children per (parent key, type); pairs without children are absent."""
+        """Number of children per (parent key, type); pairs without children are absent. Kept, not counted."""
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``."""

@@ -26,9 +26,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 def load(record: tuple[Any, ...]) -> Row:
     """The row in one record of ``COLUMNS``."""
-    (key, parent, xid, epoch, createdat, modifiedat, attributes, default, sticky, counter, xref, ancestor, document) = (
-        record
-    )
+    key, parent, xid, epoch, createdat, modifiedat, attributes, *rest = record
+    default, sticky, counter, xref, ancestor, document, settled, rank = rest
     return Row(
         key=key,
         parent=parent,
@@ -43,6 +42,8 @@ def load(record: tuple[Any, ...]) -> Row:
         xref=None if xref is None else stored_xid(xref),
         ancestorid=ancestor,
         document=document,
+        settled=settled,
+        rank=rank,
     )
 
 
@@ -65,6 +66,8 @@ def dump(row: Row) -> Parameters:
         "xref": None if row.xref is None else str(row.xref),
         "ancestorid": row.ancestorid,
         "document": row.document,
+        "settled": row.settled,
+        "rank": row.rank,
     }
 
 

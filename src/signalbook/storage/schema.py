@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -48,8 +48,10 @@ ENTITIES: Final = Table(
     Column("defaultversionsticky", Boolean, nullable=False),
     Column("versioncounter", BigInteger, nullable=False),
     Column("xref", _BY_CODE_POINT),
-    Column("ancestorid", Text),
+    Column("ancestorid", _BY_CODE_POINT),
     Column("document", _BY_CODE_POINT),
+    Column("settled", Text),
+    Column("rank", _BY_CODE_POINT),
     UniqueConstraint("parent", "type", "folded"),
 )
 Index(
@@ -63,6 +65,31 @@ Index(
     ENTITIES.c.document,
     sqlite_where=ENTITIES.c.document.is_not(None),
     postgresql_where=ENTITIES.c.document.is_not(None),
+)
+# Of a Resource's Versions the newest ones, the neighbours of one and those derived from one, whatever their number.
+Index(
+    "entities_by_rank",
+    ENTITIES.c.parent,
+    ENTITIES.c.rank,
+    ENTITIES.c.folded,
+    sqlite_where=ENTITIES.c.rank.is_not(None),
+    postgresql_where=ENTITIES.c.rank.is_not(None),
+)
+Index(
+    "entities_by_ancestor",
+    ENTITIES.c.parent,
+    ENTITIES.c.ancestorid,
+    sqlite_where=ENTITIES.c.ancestorid.is_not(None),
+    postgresql_where=ENTITIES.c.ancestorid.is_not(None),
+)
+
+# How many children of a type each entity has: kept with every insert and delete, so that no one counts a million rows.
+MEMBERS: Final = Table(
+    "members",
+    TABLES,
+    Column("parent", BigInteger, primary_key=True, autoincrement=False),
+    Column("type", _BY_CODE_POINT, primary_key=True),
+    Column("count", BigInteger, nullable=False),
 )
 
 DOCUMENTS: Final = Table(

@@ -29,7 +29,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.rows import COLUMNS, IDENTITY, position
-from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, OUTBOX
+from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, OUTBOX
 
 _E: Final = ENTITIES.c
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
@@ -73,11 +73,7 @@ class Statements:
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
-        self.counts = self._text(
-            select(_E.parent, _E.type, func.count())
-            .where(dialect.member(_E.parent, "parents"))
-            .group_by(_E.parent, _E.type)
-        )
+        self._member_statements()
         self._document_statements()
         self._config_statements()
         self._outbox_statements()
@@ -125,6 +121,18 @@ class Statements:
         """Keys of the entities with ``keys`` and of all beneath them."""
         top = select(_E.key).where(self._dialect.member(_E.key, "keys")).cte("trees", recursive=True)
         return top.union_all(select(_E.key).join(top, _E.parent == top.c.key))
+
+    def _member_statements(self) -> None:
+        m = MEMBERS.c
+        of_parents = self._dialect.member(m.parent, "parents")
+        self.counts = self._text(select(m.parent, m.type, m.count).where(of_parents, m.count > literal_column("0")))
+        add = self._insert(MEMBERS)
+        add = add.on_conflict_do_update(index_elements=[m.parent, m.type], set_={"count": m.count + add.excluded.count})
+        self.add_members = self._text(add)
+        trees = select(self._trees())
+        lost = select(_E.parent, _E.type, func.count()).where(_E.key.in_(trees), _E.parent.not_in(trees))
+        self.lost_members = self._text(lost.group_by(_E.parent, _E.type))
+        self.drop_members = self._text(delete(MEMBERS).where(m.parent.in_(trees)))
 
     def _document_statements(self) -> None:
         d = DOCUMENTS.c

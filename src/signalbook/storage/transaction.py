@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from signalbook.storage.base import DuplicateId, Record, Row, StorageError
 from signalbook.storage.dialect import BATCH, Connection, Dialect
-from signalbook.storage.rows import dump, dump_text, fold, instant, load, load_json, microseconds
+from signalbook.storage.rows import dump, dump_text, fold, instant, load, load_json, microseconds, position
 from signalbook.storage.statements import Below, Statements
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
@@ -156,6 +157,7 @@ class SqlWriter(SqlReader):
         """Add rows. After ``DuplicateId`` some of them may be there: the transaction can only be rolled back."""
         if self._many(self._sql.insert, [dump(row) for row in rows]) < len(rows):
             raise self._duplicate(rows)
+        self._add_members(Counter((row.parent, position(row.xid)[0]) for row in rows))
         self._named.update(row.document for row in rows if row.document)
 
     def _duplicate(self, rows: Sequence[Row]) -> DuplicateId:
@@ -184,7 +186,15 @@ class SqlWriter(SqlReader):
         among = {"keys": self._dialect.array(keys)}
         documents = self._all(self._sql.named_by_trees, {**among, "limit": _SUSPECTS + 1})
         self._suspects.update(digest for (digest,) in documents)
+        self._add_members({(parent, plural): -n for parent, plural, n in self._all(self._sql.lost_members, among)})
+        self._run(self._sql.drop_members, among)
         self._run(self._sql.delete_trees, among)
+
+    def _add_members(self, changes: Mapping[tuple[int, str], int]) -> None:
+        self._many(
+            self._sql.add_members,
+            [{"parent": parent, "type": plural, "count": count} for (parent, plural), count in changes.items()],
+        )
 
     def put_documents(self, documents: Mapping[str, bytes]) -> None:
         """Keep documents by digest."""
