@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from signalbook.engine.commands import Command, Method
+from signalbook.errors import RegistryError
 from signalbook.values import JSON
+from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Registry
@@ -119,10 +121,13 @@ def test_children_raise_their_owners_epoch_only(
     assert [registry.row(path).epoch for path in paths] == before
 
 
+def as_admin(registry: Registry, method: str, path: str, body: JSON = None) -> None:
+    with registry.engine.writing(admin=True) as session:
+        session.execute(Command(method=Method(method), target=Xid.parse(path), body=body))
+
+
 def lock(registry: Registry, path: str) -> None:
-    row = registry.row(path)
-    with registry.store.write() as writer:
-        writer.update([replace(row, attributes={**row.attributes, "readonly": True})])
+    as_admin(registry, "PATCH", f"{path}/meta", {"readonly": True})
 
 
 @pytest.mark.parametrize(
@@ -157,6 +162,21 @@ def test_read_only_resources_passed_over(registry: Registry) -> None:
     assert registry.find("/dirs/d1/files/f2") is None
     for method in ("PUT", "DELETE"):
         assert registry.refused(method, F1, {}, ignore=ignore).code == "bad_flag"
+
+
+def test_an_admin_locks_and_unlocks(registry: Registry) -> None:
+    """R261: PATCH leaves it, PUT without it resets it, and what is read-only is not so to an admin."""
+    registry.put(F1, {})
+    lock(registry, F1)
+    as_admin(registry, "PATCH", F1, {"name": "x", "meta": {"labels": {}}})
+    assert registry.row(F1).attributes["readonly"] is True
+    as_admin(registry, "PUT", f"{F1}/meta", {})
+    registry.put(F1, {})
+    lock(registry, F1)
+    with pytest.raises(RegistryError, match="readonly"):
+        as_admin(registry, "PATCH", f"{F1}/meta", {"readonly": "nonsense"})
+    as_admin(registry, "DELETE", F1)
+    assert registry.find(F1) is None
 
 
 def test_clients_cannot_lock(registry: Registry) -> None:

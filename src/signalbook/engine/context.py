@@ -92,7 +92,10 @@ class Documents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One command's surroundings. ``now`` is the one instant all its timestamps share (R42)."""
+    """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
+
+    ``admin`` tells that whoever sent it may set ``readonly`` and write to what is read-only (R261).
+    """
 
     model: Model
     capabilities: JSONObject
@@ -100,6 +103,7 @@ class Context:
     target: Xid
     now: datetime
     documents: Documents
+    admin: bool = False
     problems: Problems = field(default_factory=Problems)
 
     def ignores(self, name: str) -> bool:

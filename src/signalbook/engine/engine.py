@@ -60,13 +60,14 @@ class Engine:
         return self._store.generation()
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self, *, admin: bool = False) -> Iterator[Session]:
         """A session that commits at the end of the block, changes going to the outbox with it, or does nothing.
 
+        ``admin`` as in ``Context``: for who runs the registry, not for clients.
         Raises ``StorageBusy`` when other writers do not give way in time.
         """
         with self._store.write() as writer:
-            session = Session(writer, self._cache.read(writer))
+            session = Session(writer, self._cache.read(writer), admin=admin)
             yield session
             session.finish()
 
@@ -100,8 +101,9 @@ class Engine:
 class Session:
     """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction."""
 
-    def __init__(self, writer: Writer, configuration: Configuration) -> None:
+    def __init__(self, writer: Writer, configuration: Configuration, *, admin: bool = False) -> None:
         self._writer = writer
+        self._admin = admin
         self._configuration = configuration
         self._changes: list[Change] = []
         self.now: datetime = values.now()
@@ -152,6 +154,7 @@ class Session:
             target=target,
             now=self.now,
             documents=Documents(self._writer.documents),
+            admin=self._admin,
         )
 
     def _store(self, result: Result, tree: Tree, documents: Documents, told: list[Change]) -> Result:

@@ -39,13 +39,13 @@ def write(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> 
     body = intent.meta
     if body is None:
         if resource.defaultversionid is None:  # a new Resource takes the model's defaults
-            resource.attributes = _plain(resource, {}, intent)
+            resource.attributes = _plain(resource, {}, intent, context)
             return Choice(sticky=default_sticky(intent.type))
         return kept(resource, intent.type)
     check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
     update(resource, body, context)
     choice = _choice(resource, body, intent)
-    resource.attributes = _plain(resource, {**body, _STICKY: choice.sticky}, intent)
+    resource.attributes = _plain(resource, {**body, _STICKY: choice.sticky}, intent, context)
     return choice
 
 
@@ -113,11 +113,21 @@ def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON
     return (implied or default_sticky(type)) if given is None else given
 
 
-def _plain(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent) -> JSONObject:
-    """Meta's plain attributes, checked; ``readonly`` is not the client's to set and stays (R261)."""
+def _plain(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
+    """Meta's plain attributes, checked."""
     values = combine(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
     result = checked(values, intent.type.metaattributes, resource.xid / "meta")
     result.pop(_STICKY, None)
-    if resource.readonly:
+    if _readonly(resource, body, intent.mode, admin=context.admin):
         result["readonly"] = True
     return result
+
+
+def _readonly(resource: ResourceDraft, body: JSONObject, mode: Mode, *, admin: bool) -> bool:
+    """``readonly`` is an attribute like others to an admin; from anyone else it is ignored, and stays (R261)."""
+    if not admin or (mode is Mode.MERGE and "readonly" not in body):
+        return resource.readonly
+    given = body.get("readonly")
+    if given not in (None, True, False):
+        raise invalid(resource.xid / "meta", "readonly", "it needs to be true or false")
+    return bool(given)

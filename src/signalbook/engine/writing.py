@@ -137,9 +137,9 @@ class Writing:
         return target.epoch if target else 0
 
     def _locked(self, intent: ResourceIntent) -> bool:
-        """Whether to pass over a read-only Resource. Raises ``readonly`` (R261), ``bad_flag`` (R207)."""
+        """Whether to pass over a Resource read-only to this client. Raises ``readonly`` (R261), ``bad_flag`` (R207)."""
         draft = self.tree.resources.get(intent.xid)
-        if draft is None or not draft.readonly:
+        if draft is None or not draft.readonly or self._context.admin:
             return False
         if not self._context.ignores("readonly"):
             raise RegistryError("readonly", subject=str(intent.xid))
