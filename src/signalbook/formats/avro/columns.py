@@ -26,7 +26,7 @@ _LOGICAL: Final[dict[tuple[str, str], Kind]] = {
     ("int", "date"): "date",
     ("int", "time-millis"): "time",
     ("long", "time-micros"): "time",
-    ("string", "uuid-text"): "uuid",
+    ("string", "uuid"): "uuid",
 }
 
 

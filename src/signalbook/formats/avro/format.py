@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any, Final
 import fastavro
 from fastavro import _read_py
 
-from signalbook.formats.avro import columns, names, text
+from signalbook.formats.avro import columns, names, resolution, text
 from signalbook.formats.avro.conformance import violations
 from signalbook.formats.avro.names import Names, Type
 from signalbook.formats.base import (
@@ -28,6 +29,7 @@ from signalbook.formats.base import (
     shorten,
     unsupported,
 )
+from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, JSONError, digest, parse_json
 
@@ -42,6 +44,8 @@ _BROKEN: Final = (
     ValueError,
     struct.error,
 )
+# The release whose enums may have a default for symbols they do not know.
+_ENUM_DEFAULTS: Final = (1, 9)
 _VERSION: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
 
 
@@ -158,10 +162,13 @@ class AvroFormat:
         format: str,
         *,
         link: str = "",
-        resolve: Resolve | None = None,  # noqa: ARG002 - an Avro document refers to no other
+        resolve: Resolve | None = None,
     ) -> AvroSchema:
-        """The schema ``link`` names: ``#Record``, ``:Record`` or the name alone. Raises ``SchemaError``."""
-        known = _read(document)
+        """The schema ``link`` names: ``#Record``, ``:Record`` or the name alone.
+
+        ``resolve`` is asked for types that the document does not define, by full name. Raises ``SchemaError``.
+        """
+        known = _known(document, resolve)
         wanted = link.removeprefix("#").removeprefix(":").removeprefix("/")
         found = known.find(wanted) if wanted else None
         if wanted and found is None:
@@ -173,6 +180,27 @@ class AvroFormat:
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])
         return AvroSchema(format=self.canonical(format) or self.name, names=known, type=start, link=found or "")
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Why schema resolution fails for some datum of ``writer``'s; the top-level types are compared.
+
+        Raises ``SchemaError``.
+        """
+        return resolution.differences(
+            _known(reader.document, reader.resolve),
+            _known(writer.document, writer.resolve),
+            enum_defaults=_release(reader.format) >= _ENUM_DEFAULTS,
+        )
+
+
+def _known(document: bytes, resolve: Resolve | None) -> Names:
+    return names.read(document, resolve) if resolve else _read(document)
+
+
+def _release(format: str) -> tuple[float, ...]:
+    """The release that ``Avro/<release>`` names; without one, a later one than all."""
+    version = format.partition("/")[2].strip()
+    return tuple(map(int, version.split("."))) if _VERSION.fullmatch(version) else (math.inf,)
 
 
 _read = lru_cache(maxsize=64)(names.read)

@@ -9,22 +9,19 @@ from typing import Any, Final
 
 import fastavro
 
-from signalbook.formats.base import SchemaError, pointer, shorten, too_large
+from signalbook.formats.base import Resolve, SchemaError, pointer, shorten, too_large
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest, parse_json
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 MAX_DEPTH: Final = 128
 MAX_WEIGHT: Final = 50_000
+MAX_OTHERS: Final = 100
 # Logical types whose Python value would lose something (nanoseconds) or mean something else (no time zone).
 _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-_REFUSED: Final = (
-    fastavro.schema.SchemaParseException, ArithmeticError, LookupError, RecursionError, TypeError, ValueError,
-)  # fmt: skip
 
 # A type with full names: a primitive or a reference as text, a union as list, all else as object.
 Type = Any
@@ -62,32 +59,39 @@ class Names:
         inner = {key: self._complete(node[key], met) for key in ("items", "values") if key in node}
         if "fields" in node:
             inner["fields"] = [{**part, "type": self._complete(part["type"], met)} for part in node["fields"]]
-        return {**node, **inner}
+        return {**_left_alone(node), **inner}
 
 
-def read(document: bytes) -> Names:
-    """Read a schema document. Raises ``SchemaError`` with every fault found."""
+def read(document: bytes, resolve: Resolve | None = None) -> Names:
+    """Read a schema document; ``resolve`` is asked for types that it names and does not define, by full name.
+
+    Raises ``SchemaError`` with every fault found.
+    """
+    resolver = _Resolver(resolve=resolve)
+    root = _json(document)
+    try:
+        resolved = resolver.type(root, "", ())
+        heavy = not resolver.findings and weight(resolved, resolver.types) > MAX_WEIGHT
+    except RecursionError:
+        heavy = True
+    if resolver.findings:
+        raise SchemaError(resolver.findings)
+    if heavy:
+        message = f"written out in full the schema has more than {MAX_WEIGHT} types"
+        raise SchemaError([Finding(path="", rule="weight", message=message)])
+    known = Names(root=resolved, types=resolver.types, fingerprint=digest(b"\n".join([document, *resolver.others])))
+    _accepted(known)
+    return known
+
+
+def _json(document: bytes) -> JSON:
     findings = too_large(document)
     if findings:
         raise SchemaError(findings)
     try:
-        root = parse_json(document, max_depth=MAX_DEPTH)
+        return parse_json(document, max_depth=MAX_DEPTH)
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
-    resolver = _Resolver()
-    resolved = resolver.type(root, "", ())
-    if resolver.findings:
-        raise SchemaError(resolver.findings)
-    try:
-        heavy = weight(resolved, resolver.types) > MAX_WEIGHT
-    except RecursionError:
-        heavy = True
-    if heavy:
-        message = f"written out in full the schema has more than {MAX_WEIGHT} types"
-        raise SchemaError([Finding(path="", rule="weight", message=message)])
-    known = Names(root=resolved, types=resolver.types, fingerprint=digest(document))
-    _accepted(known)
-    return known
 
 
 def _accepted(known: Names) -> None:
@@ -110,6 +114,8 @@ def _accepted(known: Names) -> None:
 class _Resolver:
     """Walks a document once, giving every name its namespace and noting every fault."""
 
+    resolve: Resolve | None = None
+    others: list[bytes] = field(default_factory=list)
     types: dict[str, JSONObject] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
@@ -130,12 +136,21 @@ class _Resolver:
         if name in PRIMITIVES:
             return name
         full = name if "." in name or not space else f"{space}.{name}"
-        if full in self.types:
+        if full in self.types or (name not in self.types and self.elsewhere(full)):
             return full
         if name not in self.types:
             self.fault(path, "name", f"there is no type {name!r} (defined before it is used)")
             return "null"
         return name
+
+    def elsewhere(self, full: str) -> bool:
+        """Take in the document that defines ``full``, if there is one to be had."""
+        document = self.resolve(full) if self.resolve and len(self.others) < MAX_OTHERS else None
+        if document is None:
+            return False
+        self.others.append(document)
+        self.type(_json(document), "", (full,))
+        return full in self.types
 
     def union(self, node: list[JSON], space: str, path: Path) -> list[Type]:
         if not node:
@@ -168,8 +183,9 @@ class _Resolver:
         full = self.full_name(node, space, path)
         if full in self.types:
             self.fault(path, "name", f"the type {full!r} is defined twice")
-        kept: JSONObject = {key: node[key] for key in ("doc", "aliases") if key in node}
+        kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
         made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
+        made.update(_aliases(node, full.rpartition(".")[0]))
         self.types[full] = made
         if kind == "enum":
             made.update({key: node[key] for key in ("symbols", "default") if key in node})
@@ -209,18 +225,31 @@ class _Resolver:
             elif any(name == other["name"] for other in found):
                 self.fault((*here, "name"), "name", f"the field {name!r} is there twice")
             else:
-                kept = {key: part[key] for key in ("name", "doc", "default", "aliases") if key in part}
+                kept = {key: part[key] for key in ("name", "doc", "default") if key in part} | _aliases(part, "")
                 found.append({**kept, "type": self.type(part.get("type"), space, (*here, "type"))})
         return found
 
 
 def _logical(node: JSONObject) -> JSONObject:
-    kind = node.get("logicalType")
-    if not isinstance(kind, str):
+    if not isinstance(node.get("logicalType"), str):
         return {}
-    if kind in _LEFT_ALONE:
-        return {"logicalType": "uuid-text"} if kind == "uuid" else {}
     return {key: node[key] for key in ("logicalType", "precision", "scale") if key in node}
+
+
+def _left_alone(node: JSONObject) -> JSONObject:
+    """``node`` without a logical type that the library would turn into another value."""
+    if node.get("logicalType") not in _LEFT_ALONE:
+        return node
+    return {key: value for key, value in node.items() if key != "logicalType"}
+
+
+def _aliases(node: JSONObject, space: str) -> JSONObject:
+    """Other names of a field or a named type; those of a type are in its namespace unless they say otherwise."""
+    given = node.get("aliases")
+    names = [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
+    if not names:
+        return {}
+    return {"aliases": [name if "." in name or not space else f"{space}.{name}" for name in names]}
 
 
 def branch_name(node: Type) -> str:

@@ -1,0 +1,259 @@
+"""Avro's schema resolution: why a reader's schema does not read what a writer's schema allows.
+
+The rules are those of the Avro specification, "Schema Resolution" and "Aliases", and no others: what it lets pass is no
+difference, a ``long`` that loses digits as a ``float`` included (docs/decisions/056).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from signalbook.formats.avro.names import PRIMITIVES, Names, Type
+from signalbook.formats.base import MAX_FINDINGS, shorten
+from signalbook.formats.compatibility import Difference
+from signalbook.values import JSONObject
+
+MAX_STEPS: Final = 200_000
+# What a writer's type may be read as, beside itself.
+_PROMOTIONS: Final = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+# The types a logical type may be put on; anywhere else, and any other, the specification has readers ignore.
+_LOGICAL: Final = {
+    "decimal": {"bytes", "fixed"},
+    "big-decimal": {"bytes"},
+    "uuid": {"string", "fixed"},
+    "date": {"int"},
+    "time-millis": {"int"},
+    "duration": {"fixed"},
+    "time-micros": {"long"},
+    **{f"{local}timestamp-{unit}": {"long"} for local in ("", "local-") for unit in ("millis", "micros", "nanos")},
+}
+
+
+def differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Difference]:
+    """Every reason why the top-level type of ``writer`` does not resolve to that of ``reader``.
+
+    ``enum_defaults``: whether an enum's default stands for symbols it does not know, as from release 1.9 on. A path
+    starts with the full name of a record: ``com.example.Order.items[].price``; ``[]`` are the items of an array, ``{}``
+    the values of a map, ``<name>`` an alternative of a union.
+    """
+    if reader.fingerprint == writer.fingerprint:
+        return []
+    resolution = _Resolution(reader, writer, enum_defaults)
+    try:
+        resolution.run()
+    except _TooMuch:
+        message = f"not decided: comparing the schemas takes more than {MAX_STEPS} steps"
+        resolution.report("", "undecided", None, None, message)
+    return resolution.found[:MAX_FINDINGS]
+
+
+class _TooMuch(Exception):
+    """Unions of unions of alike names: there is no end to it."""
+
+
+class _Resolution:
+    """Compares pairs of types; records wait in line, so that the depth of a schema does not matter."""
+
+    def __init__(self, reader: Names, writer: Names, enum_defaults: bool) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.enum_defaults = enum_defaults
+        self.aliases = {name: frozenset(node.get("aliases", ())) for name, node in reader.types.items()}
+        self.found: list[Difference] = []
+        self.waiting: deque[tuple[JSONObject, JSONObject, str]] = deque()
+        self.met: set[tuple[str, str]] = set()
+        self.steps = 0
+
+    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
+        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.found) > MAX_FINDINGS:
+            raise _TooMuch
+
+    def run(self) -> None:
+        self.compare(self.reader.root, self.writer.root, "")
+        while self.waiting:
+            self.record(*self.waiting.popleft())
+
+    def compare(self, reader: Type, writer: Type, path: str) -> None:
+        self.step()
+        reader, writer = _found(reader, self.reader), _found(writer, self.writer)
+        if isinstance(writer, list):
+            for branch in writer:
+                self.alternative(reader, _found(branch, self.writer), path, of=writer)
+        elif isinstance(reader, list):
+            self.alternative(reader, writer, path, of=None)
+        else:
+            self.single(reader, writer, path)
+
+    def alternative(self, reader: Type, writer: Type, path: str, *, of: list[Type] | None) -> None:
+        """One type that may have been written, where the reader or the writer (``of``) has a union."""
+        candidates = [_found(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])]
+        matching = [branch for branch in candidates if self.matches(branch, writer)]
+        if not matching:
+            what = f"{_text(writer)} can be written, but the reader takes only {_text(reader)}"
+            self.report(path, "alternative_missing" if of else "type_changed", _text(of or writer), _text(reader), what)
+            return
+        named = [branch for branch in matching if isinstance(writer, dict) and _name(branch) == _name(writer)]
+        if named and _name(matching[0]) and named[0] is not matching[0]:
+            what = (
+                f"a {_name(writer)} may be read as {_name(matching[0])}, the first alternative of the same short name"
+            )
+            self.report(path, "union_ambiguous", _name(writer), _name(matching[0]), what)
+        several = sum(branch != "null" for branch in candidates) > 1
+        self.single(matching[0], writer, f"{path}<{_label(matching[0])}>" if several and path else path)
+
+    def matches(self, reader: Type, writer: Type) -> bool:
+        """Whether two types match in the specification's sense, which does not look into records."""
+        self.step()
+        reader, writer = _found(reader, self.reader), _found(writer, self.writer)
+        if isinstance(reader, list) or isinstance(writer, list):
+            return True
+        kind = _kind(reader)
+        if kind != _kind(writer):
+            return kind in _PROMOTIONS.get(_kind(writer), ())
+        if kind in ("array", "map"):
+            inner = _INNER[kind][0]
+            return self.matches(reader[inner], writer[inner])
+        return kind in PRIMITIVES or (self.same_name(reader, writer) and reader.get("size") == writer.get("size"))
+
+    def same_name(self, reader: JSONObject, writer: JSONObject) -> bool:
+        """Whether the unqualified names are the same, or one of the reader's aliases is the writer's full name."""
+        old, new = str(writer["name"]), str(reader["name"])
+        return old.rpartition(".")[2] == new.rpartition(".")[2] or old in self.aliases[new]
+
+    def single(self, reader: Type, writer: Type, path: str) -> None:
+        """Compare two types that are no unions."""
+        kind = _kind(reader)
+        if kind != _kind(writer) and kind not in _PROMOTIONS.get(_kind(writer), ()):
+            what = f"{_text(writer)} cannot be read as {_text(reader)}"
+            self.report(path, "type_changed", _text(writer), _text(reader), what)
+            return
+        if _name(reader) and not self.same_name(reader, writer):
+            what = f"{_name(writer)} is not called that any more, and {_name(reader)} has no alias for it"
+            self.report(path, "name_changed", _name(writer), _name(reader), what)
+            return
+        self.logical(reader, writer, path)
+        inside: dict[str, Callable[[Any, Any, str], None]] = {
+            "record": self.line_up, "enum": self.enum, "fixed": self.fixed, "array": self.items, "map": self.items,
+        }  # fmt: skip
+        if kind in inside:
+            inside[kind](reader, writer, path)
+
+    def line_up(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        pair = (reader["name"], writer["name"])
+        if pair not in self.met:
+            self.met.add(pair)
+            self.waiting.append((reader, writer, path or reader["name"]))
+
+    def record(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        """Fields go by name or by an alias of the reader's; what only the writer has is skipped."""
+        written = {part["name"]: part for part in writer["fields"]}
+        claimed: dict[str, str] = {}
+        for part in reader["fields"]:
+            here = f"{path}.{part['name']}"
+            self.step()
+            sources = [name for name in _names(part) if name in written]
+            self.unambiguous(part["name"], sources, claimed, here)
+            if sources:
+                self.compare(part["type"], written[sources[0]]["type"], here)
+            elif "default" not in part:
+                what = "the field is new to the reader and has no default to take where it was not written"
+                self.report(here, "default_missing", None, _text(part["type"]), what)
+
+    def unambiguous(self, name: str, sources: list[str], claimed: dict[str, str], path: str) -> None:
+        """A written field goes to one field of the reader's, which has no other: libraries do not agree otherwise."""
+        if len(sources) > 1:
+            what = f"{' and '.join(sources)} are both written, and both are names of the reader's {name}"
+            self.report(path, "alias_ambiguous", sources, name, what)
+        for source in sources:
+            if claimed.setdefault(source, name) != name:
+                what = f"the written {source} is a name of the reader's {claimed[source]} and of its {name}"
+                self.report(path, "alias_ambiguous", source, name, what)
+
+    def enum(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        known = frozenset(reader["symbols"])
+        if self.enum_defaults and reader.get("default") in known:
+            return
+        for symbol in writer["symbols"]:
+            self.step()
+            if symbol not in known:
+                why = "has no default" if self.enum_defaults else "takes no default before Avro 1.9"
+                what = f"{symbol} can be written, but the reader does not know it and {why}"
+                self.report(path or reader["name"], "symbol_missing", symbol, None, what)
+
+    def fixed(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        if reader["size"] != writer["size"]:
+            what = f"{writer['size']} bytes are written, {reader['size']} read"
+            self.report(path or reader["name"], "size_changed", writer["size"], reader["size"], what)
+
+    def items(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        inner, mark = _INNER[reader["type"]]
+        self.compare(reader[inner], writer[inner], path + mark)
+
+    def logical(self, reader: Type, writer: Type, path: str) -> None:
+        """Two logical types have to be the same; where one side has none, the underlying type counts."""
+        old, new = _meaning(writer), _meaning(reader)
+        if old is None or new is None or old == new:
+            return
+        decimal = old[0] == new[0]
+        rule = "decimal_changed" if decimal else "logical_type_changed"
+        what = "decimals of another precision or scale" if decimal else "the same bytes with another meaning"
+        self.report(path, rule, _logical_text(old), _logical_text(new), f"{what}: {_text(writer)}, {_text(reader)}")
+
+
+_INNER: Final = {"array": ("items", "[]"), "map": ("values", "{}")}
+
+
+def _found(node: Type, names: Names) -> Type:
+    return names.types[node] if isinstance(node, str) and node not in PRIMITIVES else node
+
+
+def _kind(node: Type) -> str:
+    return node if isinstance(node, str) else str(node["type"])
+
+
+def _name(node: Type) -> str:
+    return str(node.get("name", "")) if isinstance(node, dict) else ""
+
+
+def _label(node: Type) -> str:
+    return _name(node) or _kind(node)
+
+
+def _names(part: JSONObject) -> list[str]:
+    """A field's name and aliases."""
+    return list(dict.fromkeys([part["name"], *part.get("aliases", ())]))
+
+
+def _meaning(node: Type) -> tuple[Any, ...] | None:
+    """The logical type with what belongs to it, or None where there is none that counts."""
+    if not isinstance(node, dict) or node["type"] not in _LOGICAL.get(node.get("logicalType", ""), ()):
+        return None
+    name = node["logicalType"]
+    return (name, node.get("precision"), node.get("scale", 0)) if name == "decimal" else (name,)
+
+
+def _logical_text(meaning: tuple[Any, ...]) -> str:
+    return f"decimal({meaning[1]}, {meaning[2]})" if meaning[0] == "decimal" else str(meaning[0])
+
+
+def _text(node: Type, depth: int = 0) -> str:
+    """A type as people write it."""
+    if isinstance(node, list):
+        return "union of " + ", ".join(_text(branch, depth + 1) for branch in node[:10])
+    kind = _kind(node)
+    if kind in _INNER:
+        return f"{kind} of {_text(node[_INNER[kind][0]], depth + 1) if depth < 5 else 'more'}"
+    meaning = _meaning(node)
+    return " ".join(filter(None, (kind, _name(node)))) + (f" ({_logical_text(meaning)})" if meaning else "")
