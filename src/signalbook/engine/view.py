@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
+from signalbook.engine.view_pieces import Pieces
 from signalbook.engine.view_render import Renderer, pointer
 from signalbook.engine.view_tree import Budget, Loader, Node, version_node
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Reader, Row
-from signalbook.values import JSONObject
+from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
 UNLIMITED: Final = 1 << 62
@@ -84,13 +85,27 @@ class View:
     def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """All entities of a collection, by id. Raises ``not_found`` if its owner is missing; else as ``entity``."""
         _check_collections(xid, options)
-        owner = self._owner(xid, options)
-        rows = self._reader.children([(owner.shown or owner.row).key], xid.parts[-1])
-        if xid.kind is Kind.VERSIONS:
-            nodes = [version_node(owner.xid, owner.shown, row) for row in rows]
-        else:
-            nodes = [Node(xid=row.xid, row=row) for row in rows]
-        return self._nested(xid, nodes, options)
+        return self._nested(xid, self._members(xid, options), options)
+
+    def pieces(self, xid: Xid, options: ViewOptions) -> Iterator[bytes]:
+        """The JSON text of ``entity`` or ``collection``, however large, piece by piece in bounded memory.
+
+        Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
+        """
+        _check_collections(xid, options)
+        pieces = Pieces(self._reader, self.model, self._renderer(options), doc=options.doc)
+        if xid.is_collection:
+            return pieces.members(self._members(xid, options), options.inline)
+        if xid.kind in (Kind.META, Kind.VERSION):
+            return iter((dump_json(self.entity(xid, options)),))
+        node = self._find(xid, doc=options.doc)
+        if options.collections:
+            return pieces.collections(node, ALL)
+        return pieces.entity(
+            node,
+            options.inline,
+            lambda shown: self._with_configuration(shown, options.inline) if xid == ROOT else shown,
+        )
 
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
         """Those of ``xids`` that exist, nested as a write to ``target`` sent them (R146)."""
@@ -120,11 +135,17 @@ class View:
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
-        """The whole registry in document view (R274). An ``inline`` that names anything replaces the default one,
-        which leaves out what is not available."""
+        """The whole registry as ``export_options`` says."""
+        return self.entity(ROOT, self.export_options(options))
+
+    def export_options(self, options: ViewOptions) -> ViewOptions:
+        """``options`` that show the Registry as an export: in document view, with everything inlined (R274).
+
+        An ``inline`` that names anything replaces the default one, which leaves out what is not available.
+        """
         offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
         inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
-        return self.entity(ROOT, replace(options, doc=True, inline=inline))
+        return replace(options, doc=True, inline=inline)
 
     def exists(self, xid: Xid) -> bool:
         """Whether there is such an entity or, of a collection, its owner."""
@@ -183,6 +204,14 @@ class View:
             if owner.shown is None:
                 raise RegistryError("not_found", subject=str(collection))
         return owner
+
+    def _members(self, collection: Xid, options: ViewOptions) -> Iterator[Node]:
+        """The entities of a collection; its owner is looked for now, they are fetched one by one."""
+        owner = self._owner(collection, options)
+        rows = self._reader.children([(owner.shown or owner.row).key], collection.parts[-1])
+        if collection.kind is Kind.VERSIONS:
+            return (version_node(owner.xid, owner.shown, row) for row in rows)
+        return (Node(xid=row.xid, row=row) for row in rows)
 
     def _nested(self, target: Xid, nodes: Iterable[Node], options: ViewOptions) -> JSONObject:
         """``nodes`` as maps of maps along the path from ``target`` to each."""

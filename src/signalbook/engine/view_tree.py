@@ -65,8 +65,11 @@ class Loader:
 
     def fill(self, nodes: Sequence[Node], inline: Inline) -> None:
         """Complete ``nodes``, all of one kind and type, with what ``inline`` names."""
+        self._budget.spend(_ENTITY_BYTES * len(nodes))
+        self._fill(nodes, inline)
+
+    def _fill(self, nodes: Sequence[Node], inline: Inline) -> None:
         if nodes:
-            self._budget.spend(_ENTITY_BYTES * len(nodes))
             _FILL[nodes[0].xid.kind](self, nodes, inline)
 
     def resolve(self, nodes: Collection[Node]) -> None:
@@ -99,10 +102,11 @@ class Loader:
             node.collections[plural] = {}
         children = []
         for row in self._reader.children(by_key, plural):
+            self._budget.spend(_ENTITY_BYTES)
             child = Node(xid=row.xid, row=row)
             by_key[row.parent].collections[plural][row.xid.id] = child
             children.append(child)
-        self.fill(children, inline)
+        self._fill(children, inline)
 
     def _resources(self, nodes: Sequence[Node], inline: Inline) -> None:
         kind = self._type(nodes[0].xid)
@@ -127,12 +131,13 @@ class Loader:
         versions = []
         for row in self._reader.children(showing, "versions"):
             for node in showing[row.parent]:
+                self._budget.spend(_ENTITY_BYTES)
                 version = version_node(node.xid, node.shown, row)
                 node.collections["versions"][row.xid.id] = version
                 versions.append(version)
         for node in nodes:
             node.counts["versions"] = len(node.collections["versions"])
-        self.fill(versions, inline)
+        self._fill(versions, inline)
 
     def _count_versions(self, nodes: Sequence[Node]) -> None:
         counts = self._reader.counts({_key(node.shown) for node in nodes})
