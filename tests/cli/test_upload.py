@@ -105,8 +105,8 @@ def test_damage_is_repaired_when_asked(cli: Cli) -> None:  # L-37
     ran = cli("import", "damaged.json", "--lenient")
     assert ran.code == 0
     assert ran.err.splitlines() == [
-        "repaired damaged.json, line 2: took away a comment",
-        "repaired damaged.json, line 3: took away the comma before }",
+        "repaired damaged.json, line 2: took away a comment [L-26]",
+        "repaired damaged.json, line 3: took away the comma before } [L-1]",
         "imported damaged.json: 1 group, 1 resource",
     ]
 

@@ -44,7 +44,7 @@ def test_json_or_yaml_by_media_type(media_type: str, data: bytes) -> None:
     ("name", "data", "message"),
     [
         ("a.json", b'{"a": 1,\n  "b": }', "a.json: line 2, column 8: .*invalid character"),
-        ("a.json", b'{"a": 1', "a.json: .*truncated"),
+        ("a.json", b'{"a": 1,\n"b": [\n\n', "a.json: line 2: the document ends before it is complete"),
         ("a.json", b"\xff", r"a.json: not UTF-8 text \(byte 0\)"),
         ("a.yaml", b"a: [", "a.yaml: line ., column "),
         ("a.json", b"[" * 100 + b"]" * 100, "a.json: nested deeper than 64 levels"),
@@ -61,6 +61,15 @@ def test_repairs_only_when_asked() -> None:
     value, repairs = parse_document(b"[1,]", name="x.json", lenient=True)
     assert value == [1]
     assert [repair.line for repair in repairs] == [1]
+
+
+def test_names_of_old_only_when_asked() -> None:  # I-6
+    data = b'{"definitionGroups": {},}'
+    with pytest.raises(DocumentError):
+        parse_document(data, name="x.cereg")
+    value, repairs = parse_document(data, name="in/x.cereg", lenient=True)
+    assert value == {"messagegroups": {}}
+    assert [repair.rule for repair in repairs] == ["L-1", "I-6"]
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_repairs(text: str, value: object, repairs: list[str]) -> None:
     assert len(told) == len(repairs)
     for repair, expected in zip(told, repairs, strict=True):
         assert str(repair).startswith(f"line {expected}")
+        assert repair.rule.startswith("L-")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from signalbook.documents.reading import (
     read_document,
     read_limited,
 )
-from signalbook.documents.repair import Repair, repair_json
+from signalbook.documents.repair import repair_json
+from signalbook.documents.repairs import Repair
 from signalbook.documents.writing import write_document
 
 __all__ = [

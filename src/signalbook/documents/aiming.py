@@ -33,9 +33,9 @@ def aim(document: JSON) -> Upload:
     """
     if not isinstance(document, dict):
         raise DocumentError("a registry document is a JSON object")
-    if _is_model(document):
+    if is_model(document):
         return Upload(target=ROOT, body={"modelsource": document})
-    target = _target(document)
+    target = target_of(document)
     if target == ROOT and "registryid" in document:
         return Upload(target=ROOT, body=document, ignore=("epoch", "id"))
     return Upload(target=target, body=document)
@@ -57,7 +57,8 @@ def extend_model(upload: Upload, current: JSONObject) -> Upload:
     return replace(upload, body=body if wanted == current else {"modelsource": wanted, **body})
 
 
-def _is_model(document: JSONObject) -> bool:
+def is_model(document: JSONObject) -> bool:
+    """Whether ``document`` is a model source, and no entity."""
     groups = document.get("groups")
     return (
         document.keys() <= _MODEL_KEYS
@@ -66,7 +67,8 @@ def _is_model(document: JSONObject) -> bool:
     )
 
 
-def _target(document: JSONObject) -> Xid:
+def target_of(document: JSONObject) -> Xid:
+    """The entity or collection that ``document`` is, by its own words; the Registry without any."""
     if isinstance(document.get("xid"), str):
         return _parse(document["xid"])
     members = [value.get("xid") if isinstance(value, dict) else None for value in document.values()]

@@ -5,20 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from signalbook.documents.faults import DocumentError
-from signalbook.documents.repair import Repair, repair_json
+from signalbook.documents.faults import DocumentError, line_of
+from signalbook.documents.lenient import modernise
+from signalbook.documents.repair import repair_json
+from signalbook.documents.repairs import Repair
 from signalbook.documents.yaml import parse_yaml
 from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".cereg")
 _YAML: Final = ("yaml", ".yml")
+_TRUNCATED: Final = "the document ends before it is complete (truncated, or a closing bracket is missing)"
 
 
 def parse_document(
     data: bytes, *, name: str, media_type: str = "", lenient: bool = False, max_depth: int = MAX_DEPTH
 ) -> tuple[JSON, tuple[Repair, ...]]:
-    """The value in ``data`` and, if ``lenient``, the repairs it took. ``name`` is a file name or URL.
+    """The value in ``data`` and, if ``lenient``, the repairs it took: to its text, then to names and values of old.
+
+    ``name`` is a file name or URL.
 
     A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
     ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
@@ -26,13 +31,15 @@ def parse_document(
     """
     try:
         text = data.decode("utf-8-sig")
-        if _is_yaml(text, name, media_type):
-            return parse_yaml(text, max_depth=max_depth), ()
-        return _parse_json(text, lenient, max_depth)
+        value, repairs = _parse(text, _is_yaml(text, name, media_type), lenient, max_depth)
     except UnicodeDecodeError as error:
         raise DocumentError(f"{name}: not UTF-8 text (byte {error.start})") from None
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from None
+    if not lenient:
+        return value, ()
+    value, renewed = modernise(value, source=_file_name(name), text=repairs)
+    return value, (*repairs, *renewed)
 
 
 def read_document(
@@ -88,7 +95,14 @@ def _is_yaml(text: str, name: str, media_type: str) -> bool:
     return text.lstrip()[:1] not in ("{", "[", "/")
 
 
-def _parse_json(text: str, lenient: bool, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
+def _file_name(name: str) -> str:
+    """The last part of a path or URL, as far as a label may hold it."""
+    return name.partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+def _parse(text: str, yaml: bool, lenient: bool, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
+    if yaml:
+        return parse_yaml(text, max_depth=max_depth), ()
     try:
         return parse_json(text, max_depth=max_depth), ()
     except JSONError as error:
@@ -101,7 +115,7 @@ def _located(text: str, error: JSONError) -> str:
     """The decoder's words, its byte offset turned into a line. ``msgspec`` ends them with ``(byte N)``."""
     words, _, rest = str(error).rpartition(" (byte ")
     if not words or not rest.rstrip(")").isdigit():
-        return str(error)
+        return f"line {line_of(text, len(text.rstrip()))}: {_TRUNCATED}" if "truncated" in str(error) else str(error)
     before = text.encode()[: int(rest.rstrip(")"))]
     line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
     return f"line {line}, column {column}: {words}"

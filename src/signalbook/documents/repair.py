@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 from signalbook.documents.faults import DocumentError, line_of
+from signalbook.documents.repairs import Repair
 from signalbook.values import JSON
 
 _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
@@ -20,17 +20,6 @@ _COMMENT: Final = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _SCALAR: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """One thing put right: where, from line 1, and what it was."""
-
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.message}"
 
 
 def repair_json(text: str, *, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
@@ -54,7 +43,7 @@ class _Reader:
     def document(self) -> JSON:
         value = self.value()
         while self.peek() in ("}", "]", ","):
-            self.repaired(f"took away a surplus {self.peek()}")
+            self.repaired("L-33", f"took away a surplus {self.peek()}")
             self.at += 1
         if self.peek():
             raise self.fault("the document ends before this")
@@ -76,7 +65,7 @@ class _Reader:
         self.at += 1
         while not self.ended("}"):
             if self.peek() == "{":
-                self.repaired("took an object without a key as members of the object around it")
+                self.repaired("L-16", "took an object without a key as members of the object around it")
                 found.update(self.value())
             elif self.peek() == '"':
                 key = self.string()
@@ -101,7 +90,7 @@ class _Reader:
         if ahead == bracket:
             self.at += 1
         elif ahead == "":
-            self.repaired(f"added the closing {bracket} that the end of the document lacks")
+            self.repaired("L-16", f"added the closing {bracket} that the end of the document lacks")
         elif ahead in ("}", "]"):
             raise self.fault(f"{ahead} stands where {bracket} is expected")
         return ahead in (bracket, "")
@@ -110,7 +99,7 @@ class _Reader:
         if self.peek() == ":":
             self.at += 1
         elif self.peek() in ("{", "["):
-            self.repaired(f"added the colon before {self.peek()}")
+            self.repaired("L-28", f"added the colon before {self.peek()}")
         else:
             raise self.fault("here a colon is expected")
 
@@ -120,9 +109,9 @@ class _Reader:
             comma = self.at
             self.at += 1
             if self.peek() in (bracket, ""):
-                self.repaired(f"took away the comma before {self.peek() or 'the end'}", comma)
+                self.repaired("L-1", f"took away the comma before {self.peek() or 'the end'}", comma)
         elif self.peek() not in (bracket, ""):
-            self.repaired("added a comma between two members", len(self.text[: self.at].rstrip()))
+            self.repaired("L-1", "added a comma between two members", len(self.text[: self.at].rstrip()))
 
     def string(self) -> str:
         match = _STRING.match(self.text, self.at)
@@ -130,7 +119,7 @@ class _Reader:
             raise self.fault("a string that starts here has no end")
         raw = match[0]
         if _CONTROL.search(raw):
-            self.repaired("took a raw line break or control character in a string as it is")
+            self.repaired("L-17", "took a raw line break or control character in a string as it is")
         try:
             value: str = json.loads(raw, strict=False)
         except json.JSONDecodeError as error:
@@ -154,11 +143,12 @@ class _Reader:
             comment = _COMMENT.match(self.text, self.at)
             if comment is None:
                 return self.text[self.at : self.at + 1]
-            self.repaired("took away a comment")
+            self.repaired("L-26", "took away a comment")
             self.at = comment.end()
 
-    def repaired(self, message: str, at: int | None = None) -> None:
-        self.repairs.append(Repair(line=line_of(self.text, self.at if at is None else at), message=message))
+    def repaired(self, rule: str, message: str, at: int | None = None) -> None:
+        line = line_of(self.text, self.at if at is None else at)
+        self.repairs.append(Repair(line=line, message=message, rule=rule))
 
     def fault(self, message: str) -> DocumentError:
         return DocumentError(f"line {line_of(self.text, self.at)}: {message}")

@@ -1,0 +1,30 @@
+"""The Registry entity of other days."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.documents.lenient import modernise
+from signalbook.values import JSON
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "rules"),
+    [
+        ({"specversion": "1.0-rc4"}, {"specversion": "1.0-rc4"}, []),
+        ({"specversion": "0.5-wip"}, {}, ["rc4"]),
+        ({"definitionGroups": {}, "schemaGroups": {}}, {"messagegroups": {}, "schemagroups": {}}, ["I-6", "I-6"]),
+        ({"modifiedat": "2024-04-31T12:00:00Z"}, {}, ["I-5"]),
+        (
+            {"capabilities": {"apis": ["/model"], "flags": ["doc", "noepoch"]}},
+            {"capabilities": {"flags": ["doc"]}},
+            ["rc4", "rc4"],
+        ),
+        ({"capabilities": {"flags": "*"}}, {"capabilities": {"flags": "*"}}, []),
+        ({"modelsource": {"groups": {"a": {"compatiblewith": "x"}}}},
+         {"modelsource": {"groups": {"a": {"modelcompatiblewith": "x"}}}}, ["F-56"]),
+    ],
+)  # fmt: skip
+def test_registries(body: JSON, expected: JSON, rules: list[str]) -> None:
+    found, repairs = modernise(body, source="x.json")
+    assert (found, [repair.rule for repair in repairs]) == (expected, rules)

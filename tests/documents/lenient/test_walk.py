@@ -1,0 +1,108 @@
+"""Which repairs are tried where."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.documents.lenient import modernise
+from signalbook.documents.repairs import Repair
+from signalbook.values import JSON
+
+from .conftest import Mend
+
+MESSAGE = {"format": "CloudEvents/1.0"}
+LABELS = {"import.source": "x.json", "import.repairs": "I-6"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"xid": "/messagegroups/m/messages/one", **MESSAGE},
+        {"xid": "/messagegroups/m/messages/one/versions/1", **MESSAGE},
+    ],
+)
+def test_parts_of_a_registry(document: JSON) -> None:
+    found, _ = modernise(document, source="x.json")
+    assert (found["envelope"], found["labels"]) == ("CloudEvents/1.0", LABELS)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"m": {"xid": "/messagegroups/m", **MESSAGE}},
+        {"one": {"xid": "/messagegroups/m/messages/one", **MESSAGE}},
+        {"1": {"xid": "/messagegroups/m/messages/one/versions/1", **MESSAGE}},
+    ],
+)
+def test_collections(document: JSON) -> None:
+    found, repairs = modernise(document, source="x.json")
+    (entity,) = found.values()
+    assert (entity["envelope"], repairs[0].path) == ("CloudEvents/1.0", f"{entity['xid']}#format")
+
+
+def test_labels_tell_what_was_repaired_and_where_it_came_from() -> None:  # L-38
+    document: JSON = {"endpoints": {"e": {"usage": "consumer", "labels": {"a": "b"}}, "f": {"usage": ["consumer"]}}}
+    found, _ = modernise(document, source="x.json")
+    assert found["endpoints"]["e"]["labels"] == {"a": "b", **LABELS}
+    assert "labels" not in found["endpoints"]["f"]
+    assert document["endpoints"]["e"]["usage"] == "consumer"
+
+
+def test_repaired_text_is_told_by_every_group() -> None:  # L-37, L-38
+    text = (Repair(line=3, message="took away a comment", rule="L-26"),)
+    found, _ = modernise({"schemagroups": {"g": {}}, "dirs": {"d": {}}}, source="x.json", text=text)
+    assert found["schemagroups"]["g"]["labels"] == found["dirs"]["d"]["labels"]
+    assert found["dirs"]["d"]["labels"]["import.repairs"] == "L-26"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "repairs"),
+    [
+        pytest.param({"xid": "/endpoints/e/messages/one"}, {}, ["xid [I-5]"], id="I-5 wrong parent"),
+        pytest.param({"createdat": "2024-04-31T12:00:00Z"}, {}, ["createdat [I-5]"], id="I-5 no such day"),
+        pytest.param({"createdat": "01-01-0000T00:00:00Z"}, {}, ["createdat [I-6]"], id="I-6 no date"),
+        pytest.param({"createdtimeutc": "2024-04-30T12:00:00Z"}, {"createdat": "2024-04-30T12:00:00Z"},
+                     ["createdtimeutc [I-6]"], id="I-6 stamps"),
+        pytest.param({"deprecated": {"removal": "soon"}}, {"deprecated": {}}, ["deprecated.removal [I-5]"], id="I-5"),
+        pytest.param({"docs": "https://h"}, {"documentation": "https://h"}, ["docs [rc2]"], id="rc2 docs"),
+        pytest.param({"createdat": 7}, {"createdat": 7}, [], id="no text at all"),
+    ],
+)  # fmt: skip
+def test_what_every_entity_has(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -> None:
+    assert mend("/messagegroups/m/messages/one", body) == (expected, repairs)
+
+
+def test_ids_that_are_none(mend: Mend) -> None:  # L-4
+    found, repairs = mend("/messagegroups/m", {"messages": {"my message": {}, "a b": {}, "a_b": {}}})
+    assert list(found["messages"]) == ["a b", "a_b", "my_message"]
+    assert repairs == ["messages.my message [L-4]"]
+
+
+def test_other_types_keep_their_names(mend: Mend) -> None:
+    body = {"id": "x", "type": "schema", "format": "CloudEvents/1.0", "usage": "one", "config": {"protocol": "HTTP"}}
+    assert mend("/dirs/d/files/f", body) == (body, [])
+
+
+@pytest.mark.parametrize("document", [None, 1, "x", [], {"xid": "nonsense"}, {"schemagroups": {"g": 1}}])
+def test_what_is_no_document_is_the_reader_s_to_refuse(document: JSON) -> None:
+    assert modernise(document, source="x.json") == (document, ())
+
+
+names = st.sampled_from(
+    ["endpoints", "schemagroups", "messages", "versions", "meta", "xref", "format", "config", "usage", "uri", "id",
+     "labels", "protocoloptions", "query", "envelopemetadata", "attributes", "type", "capabilities", "flags", "groups",
+     "modelsource", "deprecated", "removal", "definitionGroups", "xid", "formats", "schema", "singular", "resources"]
+)  # fmt: skip
+trees = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3) | st.sampled_from(["Kafka", "/schemagroups/g", "Protobuf/3", "}"]),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(names, children, max_size=4),
+    max_leaves=25,
+)
+
+
+@given(trees)
+def test_any_document_is_read_and_repaired_once(document: JSON) -> None:
+    once, _ = modernise(document, source="x.json")
+    assert modernise(once, source="x.json")[0] == once
