@@ -294,6 +294,11 @@ def test_config_and_its_epoch(store: Store) -> None:
         assert writer.config_epoch("capabilities") == 0
 
 
+def test_no_position_before_the_first_change(store: Store) -> None:
+    with store.read() as reader:
+        assert reader.position() == 0
+
+
 def test_outbox_in_commit_order(store: Store) -> None:
     for correlation in ("c1", "c2"):
         with store.write() as writer:
@@ -311,6 +316,7 @@ def test_outbox_in_commit_order(store: Store) -> None:
         assert {r.time for r in records} == {STAMP}
         assert reader.outbox(records[0].position, limit=2) == records[1:3]
         assert reader.outbox(records[-1].position) == []
+        assert reader.position() == records[-1].position
 
 
 def test_reserved_keys_are_never_given_twice(store: Store) -> None:

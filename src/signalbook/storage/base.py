@@ -113,6 +113,9 @@ class Reader(Protocol):
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Committed changes behind position ``after``, in commit order."""
 
+    def position(self) -> int:
+        """The position of the last change, 0 if there is none: any change of what is stored raises it."""
+
 
 class Writer(Reader, Protocol):
     """A read-write transaction: sees its own writes; all or nothing."""

@@ -165,6 +165,7 @@ class Statements:
                 .order_by(o.position)
             )
         )
+        self.position = self._text(select(func.coalesce(func.max(o.position), literal_column("0"))))
         line: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
         self.append = self._text(self._insert(OUTBOX).values(line))
 

@@ -100,6 +100,10 @@ class SqlReader:
             for position, time, correlationid, change in self._all(self._sql.outbox, {"after": after, "limit": limit})
         ]
 
+    def position(self) -> int:
+        """The position of the last change."""
+        return int(self._all(self._sql.position, {})[0][0])
+
     def end(self, reason: str = "this transaction is over; open another one") -> None:
         """Make every later call raise ``StorageError`` with ``reason``, and give up what is still being streamed."""
         self._over = self._over or reason
