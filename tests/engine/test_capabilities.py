@@ -80,6 +80,12 @@ def test_patch_keeps_the_rest(registry: Registry) -> None:
         ({"available": {"model": {"mutable": True}}}, "capability_value", {"field": "available.model.mutable"}),
         ({"available": {"model": 5}}, "capability_value", {"field": "available.model"}),
         ({"compatibilities": {"avro": ["backward"]}}, "capability_error", {}),
+        ({"compatibilities": {"XSD/1.0": ["backward"], "Avro/*": ["full"]}}, "capability_error", {}),
+        ({"compatibilities": {"avro*": ["*", "full"]}}, "capability_wildcard", {"field": "compatibilities.avro*"}),
+        ({"compatibilities": {"avro*": ["sideways"]}}, "capability_value", {"field": "compatibilities.avro*"}),
+        ({"compatibilities": {"avro*": "full"}}, "capability_value", {"field": "compatibilities.avro*"}),
+        ({"compatibilities": {"avro*": ["full"], "AVRO*": ["full"]}}, "capability_error", {}),
+        ({"compatibilities": []}, "capability_value", {"field": "compatibilities"}),
         ([], "capability_error", {}),
     ],
 )
@@ -91,6 +97,39 @@ def test_refused(registry: Registry, given: JSON, code: str, arguments: JSONObje
     assert (caught.value.code, caught.value.subject) == (code, "/capabilities")
     assert arguments.items() <= caught.value.arguments.items()
     assert now(registry) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "format", "rule", "expected"),
+    [
+        ({"avro/1.11": ["FULL"]}, "Avro/1.11", "full", True),
+        ({"avro/1.11": ["full"]}, "avro/1.11", "Full", True),
+        ({"avro/1.11": ["full"]}, "Avro/1.12.0", "full", False),
+        ({"AVRO/1.1*": ["full"]}, "Avro/1.12.0", "full", True),
+        ({"*": ["*"]}, "Avro/1.12.0", "forward_transitive", True),
+        ({"*": ["full"]}, "Avro/1.12.0", "forward", False),
+        ({"*": ["*"]}, "Nope/1", "full", False),
+        ({"*[!x]?": ["*"], "Avro/*": []}, "Avro/1.12.0", "full", None),
+    ],
+)
+def test_compatibilities(registry: Registry, given: JSONObject, format: str, rule: str, expected: bool | None) -> None:
+    """G-25, R118: formats and rules in any case, a wildcard for any part of a name."""
+    if expected is None:
+        with pytest.raises(RegistryError):
+            registry.configure("capabilities", {"compatibilities": given}, "PATCH")
+        return
+    registry.configure("capabilities", {"compatibilities": given}, "PATCH")
+    assert capabilities.compares(now(registry), format, rule) is expected
+
+
+def test_compatibilities_follow_formats(registry: Registry) -> None:
+    """R118, R130: each key is one of the formats in force."""
+    keys = capabilities.offered()["compatibilities"]
+    assert "Avro/*" in keys["enum"]
+    assert "backward_transitive" in keys["item"]["enum"]
+    assert "Avro/*" in now(registry)["compatibilities"]
+    registry.configure("capabilities", {"formats": ["Protobuf/3"]}, "PATCH")
+    assert "Avro/*" not in now(registry)["compatibilities"]
 
 
 def test_within_a_write_to_the_registry(registry: Registry) -> None:

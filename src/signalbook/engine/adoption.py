@@ -1,6 +1,6 @@
-"""What stored entities become when another model comes into force: new defaults, another order of Versions.
+"""What stored entities become when another model comes into force: new defaults, order and validation of Versions.
 
-Runs behind ``compliance.check`` and in the same transaction: whatever it meets does comply.
+Runs behind ``compliance.check`` and in the same transaction: whatever it meets does comply, documents aside.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from signalbook.engine import resources, tracking, updates
+from signalbook.engine import compliance, resources, tracking, updates
 from signalbook.engine.changes import Change
 from signalbook.engine.context import Context
 from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft
@@ -23,7 +23,8 @@ def adopt(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
-    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242). Types whose
+    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242), documents are
+    validated where that is asked for now (R99, R100): ``model_compliance_error`` if any does not hold. Types whose
     definition stayed the same are not looked at; of the others one Resource at a time is in memory.
     """
     root = writer.get(ROOT)
@@ -32,6 +33,8 @@ def adopt(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
         if root is not None and before is not None and _differ(before, group):
             for row in writer.children([root.key], plural):
                 yield from _group(writer, root, row, before, context)
+    if context.problems.errors:
+        raise compliance.refusal(context.problems.faults)
 
 
 def fill(draft: Draft, rules: AttributeSet, now: datetime) -> None:

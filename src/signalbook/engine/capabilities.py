@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final
 
 from signalbook.errors import RegistryError
 from signalbook.formats import registry as formats
+from signalbook.formats.compatibility import RULES, comparing
 from signalbook.model import SPECVERSION
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
@@ -64,12 +67,12 @@ def offered() -> JSONObject:
 
 def replace(given: JSON) -> JSONObject:
     """The capabilities after ``PUT``: those left out return to the specification's default (R125)."""
-    return {name: copy.deepcopy(row.default) for name, row in table().items()} | _checked(given)
+    return _agreeing({name: copy.deepcopy(row.default) for name, row in table().items()} | _checked(given))
 
 
 def merge(current: JSONObject, given: JSON) -> JSONObject:
     """The capabilities after ``PATCH``: each one named is replaced whole, null returns it to its default (R126)."""
-    return current | _checked(given)
+    return _agreeing(current | _checked(given))
 
 
 def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid) -> frozenset[str]:
@@ -115,8 +118,12 @@ def table() -> dict[str, Capability]:
         Capability(
             name="compatibilities",
             default={},
-            everything={},
-            offered={"type": "map", "enum": [], "item": {"type": "array", "item": {"type": "string"}}},
+            everything=_families(),
+            offered={
+                "type": "map",
+                "enum": [*_families(), *_comparable()],
+                "item": {"type": "array", "enum": list(RULES), "item": {"type": "string"}},
+            },
             check=_compatibilities,
         ),
         _list("flags", FLAGS),
@@ -191,12 +198,50 @@ def _available(row: Capability, given: Any) -> JSON:
 
 
 def _compatibilities(row: Capability, given: Any) -> JSON:
+    """Formats, wildcards allowed, with some of the rules each of them is offered with (R118, G-25)."""
     if not isinstance(given, dict):
         raise _value_error(row.name, given, ["{}"])
-    for name in given:
-        detail = f'no compatibility rule is offered for format "{name}"'
-        raise RegistryError("capability_error", subject=_SUBJECT, error_detail=detail)
-    return {}
+    keys = {key.casefold() for key in given}
+    if len(keys) < len(given):
+        raise RegistryError("capability_error", subject=_SUBJECT, error_detail="formats are named twice in other case")
+    for key in given:
+        if not any(_covers(key, name) for name in _comparable()):
+            detail = (
+                f'no compatibility rule is offered for format "{key}"; there are some for {", ".join(_comparable())}'
+            )
+            raise RegistryError("capability_error", subject=_SUBJECT, error_detail=detail)
+    return {
+        key: _choose(dataclasses.replace(row, name=f"{row.name}.{key}"), rules, RULES) for key, rules in given.items()
+    }
+
+
+def compares(capabilities: JSONObject, format: str, rule: str) -> bool:
+    """Whether ``rule`` is in force for documents of ``format``, by its own name or the one it is known by."""
+    reader = formats.find(format)
+    if reader is None or comparing(format) is None:
+        return False
+    names = (format, reader.canonical(format) or format)
+    return any(
+        rule.casefold() in rules and any(_covers(key, name) for name in names)
+        for key, rules in capabilities["compatibilities"].items()
+    )
+
+
+def _covers(pattern: str, name: str) -> bool:
+    """Whether a format is meant by a key in which ``*`` stands for anything."""
+    literal = pattern.casefold().replace("[", "[[]").replace("?", "[?]")
+    return fnmatchcase(name.casefold(), literal)
+
+
+@cache
+def _comparable() -> tuple[str, ...]:
+    """The formats whose schemas can be compared."""
+    return tuple(name for name in formats.supported() if comparing(name) is not None)
+
+
+def _families() -> JSONObject:
+    """Every format that can be compared, all its versions by a wildcard, with every rule."""
+    return {f"{name.partition('/')[0]}/*": list(RULES) for name in _comparable()}
 
 
 def _checked(given: JSON) -> JSONObject:
@@ -210,6 +255,16 @@ def _checked(given: JSON) -> JSONObject:
             raise RegistryError("capability_unknown", subject=_SUBJECT, field=name)
         result[name] = copy.deepcopy(row.default) if value is None else row.check(row, value)
     return result
+
+
+def _agreeing(capabilities: JSONObject) -> JSONObject:
+    """``capabilities`` without compatibility rules for formats that are not in force: each key has to be one (R118)."""
+    kept = {
+        key: rules
+        for key, rules in capabilities["compatibilities"].items()
+        if any(_covers(key, name) for name in capabilities["formats"])
+    }
+    return {**capabilities, "compatibilities": kept}
 
 
 def _value_error(field: str, value: Any, allowed: Iterable[str]) -> RegistryError:

@@ -52,7 +52,8 @@ class Command:
     """One write of entities. ``target`` is an entity, a meta or a collection.
 
     ``body`` is the decoded metadata document, None when none was sent (R148, R169); ``document`` is set instead for a
-    write in document form of a Resource or Version.
+    write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
+    it, so that schemas may refer to others by URL.
     """
 
     method: Method
@@ -60,6 +61,7 @@ class Command:
     body: JSON = None
     document: DocumentBody | None = None
     flags: Flags = field(default_factory=Flags)
+    base_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
@@ -28,8 +28,13 @@ def check(reader: Reader, model: Model) -> None:
     """
     findings = list(islice(_findings(reader, model), _MAX_FINDINGS))
     if findings:
-        listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
-        raise RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
+        raise refusal(findings)
+
+
+def refusal(findings: Collection[Finding]) -> RegistryError:
+    """``model_compliance_error`` for these faults, naming the entities they are in."""
+    listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
+    return RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
 
 
 def _findings(reader: Reader, model: Model) -> Iterator[Finding]:

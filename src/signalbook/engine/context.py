@@ -9,6 +9,7 @@ from typing import Final
 
 from signalbook.engine.commands import Flags
 from signalbook.errors import RegistryError
+from signalbook.formats.base import Resolve
 from signalbook.model import Model
 from signalbook.values import Finding, JSONObject, digest
 from signalbook.xid import Xid
@@ -39,6 +40,11 @@ class Problems:
             self.errors.append(error)
         return True
 
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """The faults of all errors, each with the entity it is in."""
+        return tuple(finding for error in self.errors for finding in _findings(error))
+
     def raise_any(self) -> None:
         """Raise what was found, if anything: the first error, with the faults of all."""
         if len(self.errors) == 1:
@@ -49,7 +55,7 @@ class Problems:
                 first.code,
                 subject=first.subject,
                 detail=first.detail,
-                faults=[finding for error in self.errors for finding in _findings(error)],
+                faults=self.faults,
                 **first.arguments,
             )
 
@@ -90,11 +96,17 @@ class Documents:
         return self.new[name] if name in self.new else self._stored([name])[name]
 
 
+def nothing(_: str) -> None:
+    """Resolves no reference of a schema document to another one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
 
-    ``admin`` tells that whoever sent it may set ``readonly`` and write to what is read-only (R261).
+    ``admin`` tells that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``resolve`` finds
+    the documents that schemas refer to. ``compatibility`` is a rule to be taken for that of every Resource, whatever
+    its own: for questions, never stored.
     """
 
     model: Model
@@ -104,6 +116,8 @@ class Context:
     now: datetime
     documents: Documents
     admin: bool = False
+    resolve: Resolve = nothing
+    compatibility: str | None = None
     problems: Problems = field(default_factory=Problems)
 
     def ignores(self, name: str) -> bool:

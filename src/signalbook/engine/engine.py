@@ -16,6 +16,7 @@ from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, MODELSOURCE, Configuration, ConfigurationCache
 from signalbook.engine.context import Context, Documents
+from signalbook.engine.references import resolver
 from signalbook.engine.tree import Tree, clash, load_entities
 from signalbook.engine.view import View
 from signalbook.engine.writing import Writing, check_command
@@ -147,13 +148,15 @@ class Session:
         return self._store(result, writing.tree, context.documents, told)
 
     def _context(self, flags: Flags, target: Xid = ROOT) -> Context:
+        documents = Documents(self._writer.documents)
         return Context(
             model=self._configuration.model,
             capabilities=self._configuration.capabilities,
             flags=flags,
             target=target,
             now=self.now,
-            documents=Documents(self._writer.documents),
+            documents=documents,
+            resolve=resolver(self._writer, dict, documents, ""),
             admin=self._admin,
         )
 

@@ -21,30 +21,43 @@ def write(
     limits: Limits,
     context: Context,
     target_epoch: Callable[[], int],
-) -> None:
-    """Apply ``intent`` to ``resource``. ``target_epoch`` is the epoch of the Resource its present xref points to.
+) -> bool:
+    """Apply ``intent`` to ``resource``, steps 1 to 8; True if ``finish`` is to follow.
 
-    Raises ``RegistryError`` at the end of the step that found something wrong; single Versions report into
-    ``context.problems`` too, so that all of them are told.
+    ``target_epoch`` is the epoch of the Resource its present xref points to. Raises ``RegistryError`` at the end of the
+    step that found something wrong; single Versions report into ``context.problems`` too, so that all of them are told.
     """
     target = crossreferences.wanted(resource, intent, context)
     if target is not None:
         crossreferences.refer(resource, intent, target, context)
-        return
+        return False
     if resource.xref is not None:
         crossreferences.dissolve(resource, target_epoch())
     found = context.problems.count
     before = frozenset(resource.versions)
     _write_versions(resource, intent, limits, context)
     if context.problems.count > found:
-        return
+        return False
     _settle(resource, intent, frozenset(resource.versions) - before, limits, context)
+    return context.problems.count == found
+
+
+def finish(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
+    validation.check_compatibility(resource, type, context)
+    _prune(resource, type, context)
+    validation.check_roots(resource, type)
+    _touch_moved(resource, context)
 
 
 def resettle(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
-    """Steps 3 and 5 for a Resource that no request names: the model has changed (R242)."""
+    """Steps 3, 5, 6 and 9 for a Resource that no request names: the model has changed (R242, R254).
+
+    Reports into ``context.problems`` what the documents have against it.
+    """
     _settle_lineage(resource, type)
     meta.settle_default(resource, type, meta.kept(resource, type), context)
+    validation.recheck(resource, type, context)
     _touch_moved(resource, context)
 
 
@@ -101,7 +114,7 @@ def _settle(
     limits: Limits,
     context: Context,
 ) -> None:
-    """Steps 3 to 10, once the Versions are what the request says."""
+    """Steps 3 to 8, once the Versions are what the request says."""
     kind = intent.type
     _settle_lineage(resource, kind)
     choice = meta.flagged(meta.write(resource, intent, context), resource, intent, created, context)
@@ -109,10 +122,6 @@ def _settle(
     validation.check_formats(resource, kind, context)
     limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
     validation.check_matching(resource, kind)
-    validation.check_compatibility(resource, kind)
-    _prune(resource, kind, context)
-    validation.check_roots(resource, kind)
-    _touch_moved(resource, context)
 
 
 def _settle_lineage(resource: ResourceDraft, type: ResourceType) -> None:

@@ -6,6 +6,9 @@ core/spec.md "format", "formatvalidated", "compatibility"; core/model.md "valida
 
 from __future__ import annotations
 
+from typing import Final
+
+from signalbook.engine import compatibility
 from signalbook.engine.context import Context
 from signalbook.engine.documents import schema_text
 from signalbook.engine.drafts import ResourceDraft, VersionDraft
@@ -16,6 +19,9 @@ from signalbook.formats import registry as formats
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject
 
+_FORMAT: Final = VALIDATION[:2]
+_COMPATIBILITY: Final = VALIDATION[2:]
+
 
 def check_formats(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
     """Validate the documents this request wrote against their ``format`` (R252-R255).
@@ -23,12 +29,26 @@ def check_formats(resource: ResourceDraft, type: ResourceType, context: Context)
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
     ``format_unknown`` or ``format_external``.
     """
-    if not type.validateformat:
-        return
     for version in resource.versions.values():
-        if version.touched and version.attributes.get("format"):
+        if version.touched:
             with context.problems:
-                version.attributes = {**version.attributes, **_outcome(version, type, context)}
+                _set(version, _FORMAT, _outcome(version, type, context))
+
+
+def recheck(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+    """Hold all Versions of a stored Resource to what the model asks now, documents included.
+
+    For when ``validateformat``, ``validatecompatibility`` or ``strictvalidation`` have changed: outcomes are set that
+    were not, and go where they are no longer asked for (R253, R256). What was found valid is not read again. Reports
+    as ``check_formats`` and ``check_compatibility`` do; the latter says nothing while formats are in question.
+    """
+    found = context.problems.count
+    for version in resource.versions.values():
+        with context.problems:
+            _set(version, _FORMAT, _outcome(version, type, context))
+    if context.problems.count == found:
+        with context.problems:
+            check_compatibility(resource, type, context)
 
 
 def check_matching(resource: ResourceDraft, type: ResourceType) -> None:
@@ -38,18 +58,29 @@ def check_matching(resource: ResourceDraft, type: ResourceType) -> None:
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
 
 
-def check_compatibility(resource: ResourceDraft, type: ResourceType) -> None:
-    """Say of each Version that its compatibility was not checked, and why (R254, R256).
+def check_compatibility(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+    """Compare Versions with their ancestors as ``meta.compatibility`` asks (R256-R258).
 
-    No rule is offered for any format yet: under ``strictvalidation`` asking for one is ``compatibility_unknown``.
+    Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
+    ``strictvalidation``, ``compatibility_unknown`` for what cannot be compared.
     """
-    rule = resource.attributes.get("compatibility")
+    rule = context.compatibility or resource.attributes.get("compatibility")
+    if not rule or not (type.validatecompatibility or context.compatibility):
+        for version in resource.versions.values():
+            _set(version, _COMPATIBILITY, {})
+        return
+    verdict = compatibility.check(resource, str(rule), context)
+    if verdict.broken:
+        raise verdict.error(resource, str(rule))
     for version in resource.versions.values():
-        name = version.attributes.get("format")
-        asked = bool(type.validatecompatibility and rule and name)
-        if asked and type.strictvalidation:
-            raise RegistryError("compatibility_unknown", subject=str(resource.xid), compat=rule, format=name)
-        _set_compatibility(version, f"{rule} is not checked for {name}" if asked else None)
+        if not version.attributes.get("format"):
+            _set(version, _COMPATIBILITY, {})
+        else:
+            # No reason, also where it was found compatible before and nothing has changed.
+            reason = verdict.reasons.get(version.id)
+            if reason is not None and type.strictvalidation:
+                raise _unknown(resource, version, str(rule), reason)
+            _set(version, _COMPATIBILITY, _said("compatibilityvalidated", reason))
 
 
 def check_roots(resource: ResourceDraft, type: ResourceType) -> None:
@@ -59,24 +90,26 @@ def check_roots(resource: ResourceDraft, type: ResourceType) -> None:
 
 
 def _outcome(version: VersionDraft, type: ResourceType, context: Context) -> JSONObject:
+    name = version.attributes.get("format")
+    if not type.validateformat or not name:
+        return {}
     known = _unchanged(version, type)
     if known is not None:
         return known
-    name = version.attributes["format"]
     if version.attributes.get(f"{type.singular}url") is not None:
         if type.strictvalidation:
             raise RegistryError("format_external", subject=str(version.xid))
-        return _unvalidated("the document is stored outside of the registry")
+        return _said("formatvalidated", "the document is stored outside of the registry")
     reader = formats.find(name) if _offered(name, context) else None
     if reader is None:
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
-        return _unvalidated(f'the format "{name}" is not supported')
+        return _said("formatvalidated", f'the format "{name}" is not supported')
     content = schema_text(context.documents.read(version.document))
     faults = [finding for finding in reader.check(content, name) if finding.severity == "error"]
     if faults:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
-    return {"formatvalidated": True}
+    return _said("formatvalidated", None)
 
 
 def _unchanged(version: VersionDraft, type: ResourceType) -> JSONObject | None:
@@ -88,7 +121,7 @@ def _unchanged(version: VersionDraft, type: ResourceType) -> JSONObject | None:
         return None
     if not before.attributes["formatvalidated"]:
         return None  # the format may be offered by now
-    return {name: before.attributes[name] for name in VALIDATION[:2] if name in before.attributes}
+    return {name: before.attributes[name] for name in _FORMAT if name in before.attributes}
 
 
 def _offered(name: str, context: Context) -> bool:
@@ -105,15 +138,18 @@ def _canonical(name: str) -> JSON:
     return canonical.casefold() if canonical else None
 
 
-def _unvalidated(reason: str) -> JSONObject:
-    return {"formatvalidated": False, "formatvalidatedreason": reason}
+def _unknown(resource: ResourceDraft, version: VersionDraft, rule: str, reason: str) -> RegistryError:
+    name = version.attributes["format"]
+    return RegistryError("compatibility_unknown", subject=str(resource.xid), detail=reason, compat=rule, format=name)
 
 
-def _set_compatibility(version: VersionDraft, reason: str | None) -> None:
-    told = version.attributes.get("compatibilityvalidatedreason")
-    if told == reason:
-        return
-    kept = {name: value for name, value in version.attributes.items() if name not in VALIDATION[2:]}
-    if reason is not None:
-        kept |= {"compatibilityvalidated": False, "compatibilityvalidatedreason": reason}
-    version.attributes = kept
+def _said(name: str, reason: str | None) -> JSONObject:
+    """The outcome of a check: it held, or could not be made for this reason."""
+    return {name: True} if reason is None else {name: False, f"{name}reason": reason}
+
+
+def _set(version: VersionDraft, names: tuple[str, ...], outcome: JSONObject) -> None:
+    """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
+    if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
+        kept = {name: value for name, value in version.attributes.items() if name not in names}
+        version.attributes = kept | outcome

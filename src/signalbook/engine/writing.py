@@ -12,9 +12,10 @@ from signalbook.engine.constraints import Limits, check_references, in_force
 from signalbook.engine.context import Context
 from signalbook.engine.drafts import ResourceDraft
 from signalbook.engine.intents import GroupIntent, Intent, Mode, ResourceIntent
+from signalbook.engine.references import resolver
 from signalbook.engine.tree import Tree, check_siblings, load, load_versions
 from signalbook.errors import RegistryError
-from signalbook.model import Constraints, Model
+from signalbook.model import Constraints, Model, ResourceType
 from signalbook.storage.base import Reader, Row
 from signalbook.xid import Kind, Xid
 
@@ -57,8 +58,11 @@ class Writing:
     def __init__(self, reader: Reader, command: Command, context: Context) -> None:
         self._reader = reader
         self._command = command
-        self._context = context
+        self._context = replace(
+            context, resolve=resolver(reader, lambda: self.tree.resources, context.documents, command.base_url)
+        )
         self._references: dict[Xid, Xid] = {}
+        self._unfinished: list[tuple[ResourceDraft, ResourceType]] = []
         self.tree: Tree
 
     def add(self, intent: Intent) -> Result:
@@ -69,6 +73,7 @@ class Writing:
                 registryid = self.tree.registry.attributes["registryid"]
                 owners.write_registry(self.tree.registry, intent.body, intent.mode, registryid, self._context)
         skipped = {xid for group in intent.groups for xid in self._group(group)}
+        self._finish()
         self._context.problems.raise_any()
         check_siblings(self.tree)
         check_references(self._reader, self.tree, self._context.model, self._references)
@@ -86,6 +91,7 @@ class Writing:
         else:
             rows = deletion.check_readonly(self._reader, rows, self._context, explicit=explicit)
             deletion.remove(self._reader, self.tree, rows, self._context)
+        self._finish()
         self._context.problems.raise_any()
         return Result(target=target)
 
@@ -129,7 +135,16 @@ class Writing:
         draft = self.tree.resource(intent.xid, self._context.now)
         if draft.before is None and self._command.target.kind is Kind.VERSIONS and not intent.versions:
             raise RegistryError("missing_versions", subject=str(self._command.target))
-        resources.write(draft, intent, limits, self._context, lambda: self._epoch(draft.before))
+        self._write(draft, intent, limits)
+
+    def _write(self, draft: ResourceDraft, intent: ResourceIntent, limits: Limits) -> None:
+        if resources.write(draft, intent, limits, self._context, lambda: self._epoch(draft.before)):
+            self._unfinished.append((draft, intent.type))
+
+    def _finish(self) -> None:
+        for draft, kind in self._unfinished:
+            with self._context.problems:
+                resources.finish(draft, kind, self._context)
 
     def _epoch(self, referrer: Row | None) -> int:
         """The epoch of the Resource that ``referrer`` points to, 0 if there is none (R269)."""
@@ -165,7 +180,7 @@ class Writing:
             deletion.remove(self._reader, self.tree, (draft.before,), self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
             limits = in_force(self.tree.groups[xid.owner], group)
-            resources.write(draft, intent, limits, self._context, lambda: self._epoch(draft.before))
+            self._write(draft, intent, limits)
 
     def _singular(self, collection: Xid) -> str:
         if collection.kind is Kind.VERSIONS:

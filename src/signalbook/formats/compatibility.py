@@ -6,11 +6,13 @@ core/spec.md "compatibility" names the six rules; what "can read" means is up to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from signalbook.formats.base import Resolve
-from signalbook.formats.registry import find
+from signalbook.formats.registry import family, find
 from signalbook.values import JSON
+
+Direction = Literal["backward", "forward"]
 
 RULES: Final = ("backward", "backward_transitive", "forward", "forward_transitive", "full", "full_transitive")
 
@@ -57,6 +59,18 @@ class Comparing(Protocol):
         ...
 
 
+@runtime_checkable
+class Succeeding(Protocol):
+    """What a ``Comparing`` format has beside if it matters which of two schemas is the newer one."""
+
+    def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
+        """What ``new`` does to ``old`` that no pair of reader and writer shows yet, such as a number set free.
+
+        Raises ``SchemaError`` for a document that cannot be used.
+        """
+        ...
+
+
 def comparing(format: str) -> Comparing | None:
     """The comparison for ``format``, or None where there is none."""
     found = find(format)
@@ -66,3 +80,41 @@ def comparing(format: str) -> Comparing | None:
 def rules(format: str) -> tuple[str, ...]:
     """The rules that can be checked for ``format``: all six or none."""
     return RULES if comparing(format) else ()
+
+
+def directions(rule: str) -> tuple[Direction, ...]:
+    """What a rule of ``RULES``, in any case, asks of two schemas: that new readers read old data, or the reverse."""
+    match rule.casefold().removesuffix("_transitive"):
+        case "backward":
+            return ("backward",)
+        case "forward":
+            return ("forward",)
+        case _:
+            return ("backward", "forward")
+
+
+def is_transitive(rule: str) -> bool:
+    """Whether a rule speaks of all ancestors instead of the nearest one (domain.md G-27)."""
+    return rule.casefold().endswith("_transitive")
+
+
+def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
+    """Why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
+
+    Schemas of different formats are never compatible; how far versions of one format are is the format's to say.
+    Raises ``SchemaError`` for a document that cannot be used, ``LookupError`` for a format without a comparison.
+    """
+    if family(new.format) != family(old.format):
+        text = f"schemas of {new.format} and of {old.format} do not read each other's data"
+        return [(directions(rule)[0], Difference(path="", rule="format", old=old.format, new=new.format, message=text))]
+    compare = comparing(new.format)
+    if compare is None or comparing(old.format) is None:
+        raise LookupError(f"no comparison for schemas of format {new.format!r} and {old.format!r}")
+    found = [
+        (direction, difference)
+        for direction in directions(rule)
+        for difference in (compare.differences(new, old) if direction == "backward" else compare.differences(old, new))
+    ]
+    told = {(difference.path, difference.rule) for _, difference in found}
+    hazards = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
+    return found + [(directions(rule)[0], hazard) for hazard in hazards if (hazard.path, hazard.rule) not in told]

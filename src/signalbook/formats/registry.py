@@ -25,12 +25,17 @@ class FormatClash(SignalbookError):
 
 def find(format: str) -> Format | None:
     """The format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none (G-12)."""
-    name = format.partition("/")[0].strip().lower()
-    offered = _offered().get(ALIASES.get(name, name))
+    offered = _offered().get(family(format))
     if offered is None:
         return None
     found = _load(offered)
     return found if found.canonical(format) is not None else None
+
+
+def family(format: str) -> str:
+    """The name of a format without its version, in lower case, other spellings undone (G-13)."""
+    name = format.partition("/")[0].strip().lower()
+    return ALIASES.get(name, name)
 
 
 def supported() -> tuple[str, ...]:

@@ -1,0 +1,203 @@
+"""Compatibility over the Versions of a Resource: which are to be compared, and what comes of it.
+
+core/spec.md "compatibility", "compatibilityvalidated" (R254-R258). What may follow what is up to each format; the
+ancestors say who follows whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.engine import capabilities
+from signalbook.engine.context import Context
+from signalbook.engine.documents import schema_text
+from signalbook.engine.drafts import ResourceDraft, VersionDraft
+from signalbook.errors import RegistryError
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import SchemaText, is_transitive, violations
+from signalbook.values import Finding
+
+Versions = Mapping[str, VersionDraft]
+
+MAX_FAULTS: Final = 100
+_MAX_KNOWN: Final = 10_000
+# Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
+_known: Final[dict[tuple[str | None, ...], None]] = {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Verdict:
+    """What comes of comparing a Resource's Versions.
+
+    ``reasons`` has every Version looked at: None if it is compatible, else why that could not be found out. ``broken``
+    names the offending Versions, each with the ancestors it does not fit, ``faults`` every difference (at most
+    ``MAX_FAULTS``).
+    """
+
+    reasons: dict[str, str | None] = field(default_factory=dict)
+    broken: dict[str, list[str]] = field(default_factory=dict)
+    faults: list[Finding] = field(default_factory=list)
+
+    def error(self, resource: ResourceDraft, rule: str) -> RegistryError:
+        """``compatibility_violation`` with all that was found."""
+        listed = "; ".join(f"{new} (after {', '.join(old)})" for new, old in self.broken.items())
+        return RegistryError(
+            "compatibility_violation",
+            subject=str(resource.xid),
+            compat=rule,
+            detail=f"Versions that do not fit: {listed}",
+            faults=self.faults,
+        )
+
+
+def check(resource: ResourceDraft, rule: str, context: Context) -> Verdict:
+    """Compare what has to be compared anew under ``rule``; documents are read pair by pair."""
+    verdict = Verdict()
+    for version, ancestors in pending(resource, rule, assumed=context.compatibility is not None):
+        if version.attributes.get("format"):
+            _judge(version, ancestors, rule, context, verdict)
+    return verdict
+
+
+def pending(
+    resource: ResourceDraft, rule: str, *, assumed: bool = False
+) -> Iterator[tuple[VersionDraft, list[VersionDraft]]]:
+    """Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
+
+    A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
+    between them are what they were. A rule that is only ``assumed`` is held against what this request changes.
+    """
+    anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
+    changed = {v.id for v in resource.versions.values() if anew or _changed(v, assumed=assumed)}
+    if is_transitive(rule):
+        stirred = _stirred(resource.versions, changed)
+        found = ((v, _line(v, resource.versions, changed)) for v in resource.versions.values() if v.id in stirred)
+    else:
+        found = ((v, _nearest(v, resource.versions, changed)) for v in resource.versions.values())
+    yield from ((version, ancestors) for version, ancestors in found if ancestors or version.id in changed)
+
+
+def _rule(attributes: Mapping[str, object]) -> str:
+    return str(attributes.get("compatibility") or "").casefold()
+
+
+def _changed(version: VersionDraft, *, assumed: bool) -> bool:
+    """Whether a Version is another schema than the one it was found compatible with."""
+    before = version.before
+    if before is None or before.document != version.document:
+        return True
+    if before.attributes.get("format") != version.attributes.get("format"):
+        return True
+    return not assumed and before.attributes.get("compatibilityvalidated") is not True
+
+
+def _parent(version: VersionDraft, versions: Versions) -> VersionDraft | None:
+    return None if version.ancestorid in (None, version.id) else versions.get(version.ancestorid or "")
+
+
+def _relinked(version: VersionDraft) -> bool:
+    return version.before is None or version.before.ancestorid != version.ancestorid
+
+
+def _nearest(version: VersionDraft, versions: Versions, changed: set[str]) -> list[VersionDraft]:
+    parent = _parent(version, versions)
+    if parent is None or not (version.id in changed or parent.id in changed or _relinked(version)):
+        return []
+    return [parent]
+
+
+def _line(version: VersionDraft, versions: Versions, changed: set[str]) -> list[VersionDraft]:
+    """The ancestors a Version has not been compared with since it, they, or a link between them changed."""
+    found, moved, here = [], version.id in changed, version
+    while (parent := _parent(here, versions)) is not None:
+        moved = moved or _relinked(here)
+        if moved or parent.id in changed:
+            found.append(parent)
+        here = parent
+    return found
+
+
+def _stirred(versions: Versions, changed: set[str]) -> set[str]:
+    """Versions on whose line up to the root anything changed; each link is looked at once."""
+    known: dict[str, bool] = {}
+    for start in versions.values():
+        trail, here = [start], start
+        while here.id not in known and (parent := _parent(here, versions)) is not None:
+            trail.append(here := parent)
+        above = known.get(here.id, False)
+        for version in reversed(trail):
+            above = known.setdefault(version.id, above or version.id in changed or _relinked(version))
+    return {name for name, moved in known.items() if moved}
+
+
+def _judge(version: VersionDraft, ancestors: list[VersionDraft], rule: str, context: Context, verdict: Verdict) -> None:
+    reason = _obstacle(version, rule, context)
+    for ancestor in ancestors if reason is None else ():
+        told = _obstacle(ancestor, rule, context)
+        if told is None:
+            told = _compare(version, ancestor, rule, context, verdict)
+        reason = reason or told
+    verdict.reasons[version.id] = reason
+
+
+def _obstacle(version: VersionDraft, rule: str, context: Context) -> str | None:
+    """Why a Version cannot be compared with any other (R254)."""
+    name, told = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
+    if not name:
+        return f'Version "{version.id}" has no format'
+    if told is not None:
+        return f'Version "{version.id}" was not validated: {told}'
+    if context.compatibility is None and not capabilities.compares(context.capabilities, str(name), rule):
+        return f'{rule} is not supported for the format "{name}"'
+    return None
+
+
+def _compare(
+    version: VersionDraft, ancestor: VersionDraft, rule: str, context: Context, verdict: Verdict
+) -> str | None:
+    """Put what is in the way of ``version`` into ``verdict``; returns why there is no answer, if there is none."""
+    new, old = _names(version), _names(ancestor)
+    pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
+    if pair in _known:
+        return None
+    asked: list[str] = []
+
+    def resolve(uri: str) -> bytes | None:
+        asked.append(uri)
+        return context.resolve(uri)
+
+    texts = [
+        SchemaText(document=schema_text(context.documents.read(digest)), format=name, resolve=resolve)
+        for digest, name in (new, old)
+    ]
+    try:
+        found = violations(rule, *texts)
+    except (SchemaError, LookupError) as error:
+        return f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
+    if found:
+        verdict.broken.setdefault(version.id, []).append(ancestor.id)
+        verdict.faults += [
+            Finding(
+                path=f"{version.xid}#{difference.path}",
+                rule=difference.rule,
+                message=f'{direction} from Version "{ancestor.id}": {difference.message}',
+                old=difference.old,
+                new=difference.new,
+            )
+            for direction, difference in found[: MAX_FAULTS - len(verdict.faults)]
+        ]
+    elif not asked:  # what another document says may change
+        _remember(pair)
+    return None
+
+
+def _names(version: VersionDraft) -> tuple[str | None, str]:
+    return version.document, str(version.attributes["format"])
+
+
+def _remember(pair: tuple[str | None, ...]) -> None:
+    while len(_known) >= _MAX_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    _known[pair] = None

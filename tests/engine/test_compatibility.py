@@ -1,0 +1,292 @@
+"""Which Versions are compared, and what the Resource hears of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.conftest import Registry, model_of
+
+from signalbook.engine import compatibility
+from signalbook.engine.drafts import ResourceDraft, VersionDraft
+from signalbook.engine.engine import Engine
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.base import Row, Store
+from signalbook.values import JSON, JSONObject, now
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make
+
+F1 = "/dirs/d1/files/f1"
+AVRO = "Avro/1.11"
+
+
+def record(*fields: JSON) -> JSONObject:
+    return {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, *fields]}
+
+
+PLAIN = record()
+OPTIONAL = record({"name": "b", "type": "int", "default": 0})
+"""Reads what PLAIN wrote, and the reverse."""
+DEMANDING = record({"name": "c", "type": "string"})
+"""Does not read what PLAIN wrote; its own data PLAIN reads."""
+LONG = {**PLAIN, "fields": [{"name": "a", "type": "long"}]}
+"""Reads what PLAIN wrote; PLAIN does not read what it wrote."""
+
+
+def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> ResourceDraft:
+    """Versions with their ancestors; those in ``stored`` were found compatible before, ``!`` with another document."""
+    stamp = now()
+    xid = Xid.parse(F1)
+    versions = {}
+    for name, ancestor in links.items():
+        attributes: JSONObject = {"format": AVRO}
+        version = VersionDraft(
+            xid=xid / "versions" / name, createdat=stamp, modifiedat=stamp, ancestorid=ancestor, attributes=attributes
+        )
+        if name in stored.replace("!", "").split():
+            version.attributes = {"format": AVRO, "compatibilityvalidated": True}
+            version.before = version.row(1, 1)
+            version.document = "changed" if f"{name}!" in stored.split() else None
+        versions[name] = version
+    before = Row(
+        key=1, parent=0, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"compatibility": rule}
+    )
+    return ResourceDraft(xid=xid, createdat=stamp, modifiedat=stamp, before=before, versions=versions)
+
+
+def pairs(draft: ResourceDraft, rule: str, *, assumed: bool = False) -> dict[str, str]:
+    found = compatibility.pending(draft, rule, assumed=assumed)
+    return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in found}
+
+
+LINE = {"1": "1", "2": "1", "3": "2", "4": "3"}
+
+
+@pytest.mark.parametrize(
+    ("links", "rule", "stored", "expected"),
+    [
+        pytest.param(LINE, "Backward", "", {"1": "", "2": "1", "3": "2", "4": "3"}, id="G-27-backward"),
+        pytest.param(LINE, "forward", "", {"1": "", "2": "1", "3": "2", "4": "3"}, id="G-27-forward"),
+        pytest.param(LINE, "full_transitive", "", {"1": "", "2": "1", "3": "2 1", "4": "3 2 1"}, id="G-27-transitive"),
+        pytest.param({**LINE, "4": "1"}, "full", "", {"1": "", "2": "1", "3": "2", "4": "1"}, id="G-7-branch"),
+        pytest.param(LINE, "backward", "1 2 3 4", {}, id="nothing-changed"),
+        pytest.param(LINE, "backward", "1 2 3", {"4": "3"}, id="a-new-one"),
+        pytest.param(LINE, "full_transitive", "1 2 3", {"4": "3 2 1"}, id="a-new-one-transitive"),
+        pytest.param(LINE, "backward", "1 2! 3 4", {"2": "1", "3": "2"}, id="a-changed-one"),
+        pytest.param(LINE, "forward_transitive", "1 2! 3 4", {"2": "1", "3": "2", "4": "2"}, id="changed-transitive"),
+    ],
+)  # fmt: skip
+def test_what_is_compared(links: dict[str, str], rule: str, stored: str, expected: dict[str, str]) -> None:
+    """G-26, G-27, R257: pairs follow the ancestors; what was found compatible is not compared again."""
+    assert pairs(resource(links, rule=rule.lower(), stored=stored), rule) == expected
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("backward", {"4": "2"}), ("backward_transitive", {"4": "2 1"})])
+def test_new_neighbours(rule: str, expected: dict[str, str]) -> None:
+    """G-31: a Version in the middle is gone."""
+    draft = resource(LINE, rule=rule, stored="1 2 3 4")
+    del draft.versions["3"]
+    draft.versions["4"].ancestorid = "2"
+    assert pairs(draft, rule) == expected
+
+
+def test_another_rule_compares_everything() -> None:
+    """G-28, R258."""
+    draft = resource(LINE, rule="backward", stored="1 2 3 4")
+    assert pairs(draft, "BACKWARD") == {}
+    assert pairs(draft, "forward") == {"1": "", "2": "1", "3": "2", "4": "3"}
+    assert pairs(draft, "forward", assumed=True) == {}
+
+
+def test_a_long_line_is_walked_once() -> None:
+    links = {str(i): str(max(i - 1, 0)) for i in range(20_000)}
+    draft = resource(links, rule="full_transitive", stored=" ".join(links))
+    assert pairs(draft, "full_transitive") == {}
+    newest = draft.versions["19999"]
+    newest.before = replace(newest.before, document="x") if newest.before else None
+    assert len(pairs(draft, "full_transitive")["19999"].split()) == 19_999
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    """Files that are checked, on each database."""
+    found = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    found.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+    return found
+
+
+def versions(registry: Registry, *schemas: JSON, rule: str | None = None, format: str = AVRO) -> None:
+    body = {str(i): {"file": schema, "format": format} for i, schema in enumerate(schemas, 1)}
+    registry.put(F1, {"versions": body, **({"meta": {"compatibility": rule}} if rule else {})})
+
+
+def outcomes(registry: Registry) -> list[JSON]:
+    return [row.attributes.get("compatibilityvalidated") for row in registry.versions().values()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rules"),
+    [
+        (PLAIN, OPTIONAL, "backward forward full"),
+        (PLAIN, DEMANDING, "forward"),
+        (PLAIN, LONG, "backward"),
+        (DEMANDING, LONG, "backward"),
+        (LONG, DEMANDING, "forward"),
+        (PLAIN, {"type": "string"}, ""),
+    ],
+)
+def test_rules(registry: Registry, old: JSON, new: JSON, rules: str) -> None:
+    """G-26, G-27, G-30, R257: backward, forward, full."""
+    for rule in ("backward", "forward", "full"):
+        versions(registry, old, rule=rule)
+        if rule in rules.split():
+            registry.post(F1, {"file": new, "format": AVRO})
+            assert outcomes(registry) == [True, True]
+        else:
+            error = registry.refused("POST", F1, {"file": new, "format": AVRO})
+            assert (error.code, error.subject, error.arguments) == ("compatibility_violation", F1, {"compat": rule})
+        registry.delete(F1)
+
+
+def test_every_difference_is_told(registry: Registry) -> None:
+    """G-28, R258: path, rule, and what is there on both sides; the offending Versions by id."""
+    versions(registry, PLAIN, rule="Backward")
+    body = {**DEMANDING, "fields": [{"name": "a", "type": "string"}, *DEMANDING["fields"][1:]]}
+    error = registry.refused("POST", F1, {"file": body, "format": AVRO})
+    assert error.detail == "Versions that do not fit: 2 (after 1)"
+    assert {fault.path.partition("#")[0] for fault in error.faults} == {f"{F1}/versions/2"}
+    assert len(error.faults) == 2
+    assert all('Version "1"' in fault.message and (fault.old or fault.new) for fault in error.faults)
+
+
+def test_transitive(registry: Registry) -> None:
+    """G-27: each fits the one before, the last does not fit the first."""
+    middle = record({"name": "b", "type": "int", "default": 0})
+    last = record({"name": "b", "type": "int"})
+    versions(registry, PLAIN, middle, rule="backward_transitive")
+    error = registry.refused("POST", F1, {"file": last, "format": AVRO})
+    assert error.detail == "Versions that do not fit: 3 (after 1)"
+    registry.patch(f"{F1}/meta", {"compatibility": "backward"})
+    registry.post(F1, {"file": last, "format": AVRO})
+
+
+def test_setting_a_rule_checks_all(registry: Registry) -> None:
+    """G-28, R258, R216 step 9."""
+    versions(registry, PLAIN, DEMANDING, {**DEMANDING, "doc": "the same"})
+    assert outcomes(registry) == [None, None, None]
+    assert registry.refused("PATCH", f"{F1}/meta", {"compatibility": "backward"}).code == "compatibility_violation"
+    before = {name: row.epoch for name, row in registry.versions().items()}
+    registry.patch(f"{F1}/meta", {"compatibility": "forward"})
+    assert outcomes(registry) == [True, True, True]
+    assert {name: row.epoch for name, row in registry.versions().items()} == before  # G-22
+    registry.patch(f"{F1}/meta", {"compatibility": None})
+    assert outcomes(registry) == [None, None, None]
+
+
+def test_deleting_from_the_middle(registry: Registry) -> None:
+    """G-31, R235: the Version behind it becomes a root, or follows the one before in an ordered mode."""
+    registry.configure(
+        "modelsource", model_of(validateformat=True, validatecompatibility=True, versionmode="createdat",
+                                singleversionroot=True))  # fmt: skip
+    middle, last = record({"name": "b", "type": "int", "default": 0}), record({"name": "b", "type": "int"})
+    for schema in (PLAIN, middle, last):
+        registry.post(F1, {"file": schema, "format": AVRO})
+    registry.patch(f"{F1}/meta", {"compatibility": "backward"})
+    error = registry.refused("DELETE", f"{F1}/versions/2")
+    assert (error.code, error.detail) == ("compatibility_violation", "Versions that do not fit: 3 (after 1)")
+    registry.delete(f"{F1}/versions/3")
+    assert outcomes(registry) == [True, True]
+
+
+def test_another_ancestor(registry: Registry) -> None:
+    """R257: lineage is by ancestorid."""
+    versions(registry, PLAIN, LONG, OPTIONAL)
+    registry.patch(F1, {"versions": {"3": {"ancestorid": "1"}}, "meta": {"compatibility": "backward"}})
+    error = registry.refused("PATCH", f"{F1}/versions/3", {"ancestorid": "2"})
+    assert error.detail == "Versions that do not fit: 3 (after 2)"
+
+
+def test_a_touched_version_keeps_its_outcome(registry: Registry) -> None:
+    """R256."""
+    versions(registry, PLAIN, OPTIONAL, rule="full_transitive")
+    registry.patch(f"{F1}/versions/1", {"name": "n"})
+    assert outcomes(registry) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"fileurl": "https://x.example/s"}, "outside"),
+        ({"format": "Nope/1", "file": {}}, "Nope/1"),
+        ({"format": None}, "has no format"),
+    ],
+)
+def test_what_cannot_be_compared(registry: Registry, change: JSONObject, told: str) -> None:
+    """R254, G-20, G-21: the outcome of the Version behind it is false too, with a reason."""
+    versions(registry, PLAIN, OPTIONAL, rule="backward")
+    registry.patch(f"{F1}/versions/1", change)
+    row = registry.versions()["2"].attributes
+    assert row["compatibilityvalidated"] is False
+    assert told in row["compatibilityvalidatedreason"]
+    registry.patch(f"{F1}/versions/1", {"file": PLAIN, "format": AVRO})
+    assert outcomes(registry) == [True, True]
+
+
+def test_rules_switched_off(registry: Registry) -> None:
+    """G-25, G-29, R118, R257."""
+    registry.configure("capabilities", {"compatibilities": {"avro*": ["Backward"]}}, "PATCH")
+    versions(registry, PLAIN, rule="forward")
+    assert outcomes(registry) == [False]
+    registry.patch(f"{F1}/meta", {"compatibility": "BACKWARD"})
+    assert outcomes(registry) == [True]
+
+
+def test_strict(make: Make) -> None:
+    """G-29, R258: compatibility_unknown."""
+    registry = make(validateformat=True, validatecompatibility=True, strictvalidation=True)
+    registry.configure("capabilities", {"compatibilities": {}}, "PATCH")
+    body = {"file": PLAIN, "format": AVRO, "meta": {"compatibility": "full"}}
+    error = registry.refused("PUT", F1, body)
+    assert (error.code, error.arguments) == ("compatibility_unknown", {"compat": "full", "format": AVRO})
+
+
+@pytest.mark.parametrize(
+    ("turned", "expected"),
+    [({"validateformat": True}, None), ({"validateformat": True, "validatecompatibility": True}, True)],
+)
+def test_a_model_that_asks_for_validation(store: Store, turned: JSONObject, expected: JSON) -> None:
+    """R99, R100, R253, R256: what is stored gets its outcomes, and loses them with the model's demand."""
+    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    registry.configure("modelsource", model_of())
+    versions(registry, PLAIN, OPTIONAL, rule="full")
+    registry.configure("modelsource", model_of(**turned))
+    assert [row.attributes["formatvalidated"] for row in registry.versions().values()] == [True, True]
+    assert outcomes(registry) == [expected, expected]
+    registry.configure("modelsource", model_of())
+    assert not any("validated" in name for row in registry.versions().values() for name in row.attributes)
+
+
+@pytest.mark.parametrize(
+    ("schemas", "rule", "fault"),
+    [
+        ((PLAIN, {"type": "nonsense"}), None, f"{F1}/versions/2#"),
+        ((PLAIN, DEMANDING), "backward", f"{F1}/versions/2#"),
+    ],
+)
+def test_a_model_that_stored_documents_are_against(
+    store: Store, schemas: tuple[JSON, ...], rule: str | None, fault: str
+) -> None:
+    """R70, G-24."""
+    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    registry.configure("modelsource", model_of())
+    versions(registry, *schemas, rule=rule)
+    before = registry.everything()
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+    assert caught.value.code == "model_compliance_error"
+    assert caught.value.faults[0].path.startswith(fault)
+    assert registry.everything() == before
