@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, json_format, message_factory
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
@@ -24,6 +24,9 @@ from signalbook.formats.base import (
     shorten,
     unsupported,
 )
+from signalbook.formats.compatibility import Difference, SchemaText
+from signalbook.formats.protobuf import comparison, succession
+from signalbook.formats.protobuf.comparison import relative, with_nested
 from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
 from signalbook.formats.protobuf.convert import Plans, shape_of
 from signalbook.formats.shape import Shape
@@ -37,6 +40,7 @@ class Descriptors:
     """A compiled document: a pool of its own, so that documents never see each other's types."""
 
     pool: DescriptorPool
+    file: FileDescriptor
     plans: Plans
     messages: Mapping[str, Descriptor]
     syntax: str
@@ -171,14 +175,26 @@ class ProtobufFormat:
 
         ``resolve`` is asked for imports by their path. Raises ``SchemaError``.
         """
-        found = _describe(gather(document, resolve))
-        findings = _syntax(found, self.canonical(format))
-        if findings:
-            raise SchemaError(findings)
+        found = self._compiled(SchemaText(document=document, format=format, resolve=resolve))
         descriptor, warnings = _named(found, link.lstrip("#:/"))
         own = self.canonical(format)
         version = own if own and own != self.name else found.syntax
         return ProtobufSchema(format=version, descriptors=found, descriptor=descriptor, warnings=warnings)
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """What is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
+        return comparison.differences(self._compiled(reader).file, self._compiled(writer).file)
+
+    def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
+        """Numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
+        return succession.hazards(self._compiled(new).file, self._compiled(old).file)
+
+    def _compiled(self, text: SchemaText) -> Descriptors:
+        found = _describe(gather(text.document, text.resolve))
+        findings = _syntax(found, self.canonical(text.format))
+        if findings:
+            raise SchemaError(findings)
+        return found
 
 
 def _syntax(found: Descriptors, wanted: str | None) -> list[Finding]:
@@ -210,25 +226,19 @@ def _describe(sources: Sources) -> Descriptors:
     for file in files.file:
         pool.AddSerializedFile(file.SerializeToString())
     main = next(file for file in files.file if file.name == MAIN)
-    top = pool.FindFileByName(MAIN).message_types_by_name.values()
+    document = pool.FindFileByName(MAIN)
     messages: dict[str, Descriptor] = {}
-    for descriptor in _with_nested(top):
+    for descriptor in with_nested(document.message_types_by_name.values()):
         messages[descriptor.full_name] = descriptor
-        messages[descriptor.full_name.removeprefix(f"{main.package}.")] = descriptor
+        messages[relative(descriptor)] = descriptor
     return Descriptors(
         pool=pool,
+        file=document,
         plans=Plans(pool),
         messages=messages,
         syntax=_SYNTAX.get(main.syntax, "Protobuf"),
         fingerprint=digest(b"\n".join(path.encode() + b"\n" + text for path, text in sources)),
     )
-
-
-def _with_nested(descriptors: Any) -> Iterator[Descriptor]:
-    for descriptor in descriptors:
-        if not descriptor.GetOptions().map_entry:
-            yield descriptor
-            yield from _with_nested(descriptor.nested_types)
 
 
 FORMAT: Final = ProtobufFormat()

@@ -1,0 +1,258 @@
+"""Why messages that were written with one Protobuf document are not safe for readers of another.
+
+The wire decides: fields are their numbers. A change that keeps every value is none; one that only keeps the bytes
+readable, such as ``int64`` to ``int32``, is. Readers are taken to ignore fields and open enum values that they do not
+know, in JSON as well (docs/decisions/056).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, OneofDescriptor
+
+from signalbook.formats.base import MAX_FINDINGS, shorten
+from signalbook.formats.compatibility import Difference
+from signalbook.formats.protobuf.convert import map_value
+from signalbook.formats.protobuf.wire import change, type_name
+
+MAX_STEPS: Final = 500_000
+_GOOGLE: Final = "google.protobuf."
+_MESSAGES: Final = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
+
+
+def differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
+    """Every reason, over all messages of ``writer``; paths are full names: ``shop.Order.total``, ``shop.Color.RED``.
+
+    Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
+    """
+    comparison = _Comparison()
+    try:
+        comparison.files(reader, writer)
+    except _TooMuch:
+        message = f"not decided: comparing the documents takes more than {MAX_STEPS} steps"
+        comparison.report("", "undecided", None, None, message)
+    return comparison.found[:MAX_FINDINGS]
+
+
+def with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
+    """Messages and the messages declared in them, without the entries of maps."""
+    for descriptor in descriptors:
+        if not descriptor.GetOptions().map_entry:
+            yield descriptor
+            yield from with_nested(descriptor.nested_types)
+
+
+def relative(descriptor: Descriptor | EnumDescriptor) -> str:
+    """The name of a type without its package."""
+    full = str(descriptor.full_name)
+    return full.removeprefix(f"{descriptor.file.package}.") if descriptor.file.package else full
+
+
+class _TooMuch(Exception):
+    """Message types that stand for each other in ever new pairs."""
+
+
+class _Comparison:
+    """Compares pairs of messages, which wait in line: types contain themselves and each other."""
+
+    def __init__(self) -> None:
+        self.found: list[Difference] = []
+        self.waiting: deque[tuple[Descriptor, Descriptor, str]] = deque()
+        self.met: set[tuple[str, str]] = set()
+        self.steps = 0
+
+    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
+        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.found) > MAX_FINDINGS:
+            raise _TooMuch
+
+    def files(self, reader: FileDescriptor, writer: FileDescriptor) -> None:
+        if reader.package != writer.package:
+            what = "every message has another full name, so links to it, and Any, lead nowhere"
+            self.report("", "package_changed", writer.package, reader.package, what)
+        known = {relative(message): message for message in with_nested(reader.message_types_by_name.values())}
+        written = {relative(message): message for message in with_nested(writer.message_types_by_name.values())}
+        for name, message in written.items():
+            if name in known:
+                self.line_up(known[name], message, known[name].full_name)
+        self.missing(written, known)
+        while self.waiting:
+            self.messages(*self.waiting.popleft())
+
+    def missing(self, written: Mapping[str, Descriptor], known: Mapping[str, Descriptor]) -> None:
+        """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
+        parts = _reachable(message for name, message in written.items() if name in known)
+        for name, message in written.items():
+            outer = message.containing_type
+            listed = outer is not None and relative(outer) not in known
+            if name not in known and not listed and message.full_name not in parts:
+                self.report(
+                    message.full_name, "message_removed", message.full_name, None, "the reader has no such message"
+                )
+
+    def line_up(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+        pair = (reader.full_name, writer.full_name)
+        if pair not in self.met:
+            self.met.add(pair)
+            self.waiting.append((reader, writer, path))
+
+    def messages(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+        known, written = _fields(reader), _fields(writer)
+        names = {name: field for field in known.values() for name in _json_names(field)}
+        for number, field in written.items():
+            self.step()
+            if number in known:
+                self.field(known[number], field, f"{path}.{_label(known[number])}")
+            else:
+                for other in {names[name].number: names[name] for name in _json_names(field) & names.keys()}.values():
+                    self.renumbered(other, field, f"{path}.{_label(other)}")
+        for number, field in known.items():
+            if field.is_required and not (number in written and written[number].is_required):
+                what = "the reader requires a field that need not be written"
+                self.report(f"{path}.{_label(field)}", "required_added", None, "required", what)
+        for oneof in reader.oneofs:
+            self.gathered(oneof, [written[field.number] for field in oneof.fields if field.number in written], path)
+        for oneof in writer.oneofs:
+            self.scattered(oneof, [known[field.number] for field in oneof.fields if field.number in known], path)
+
+    def renumbered(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+        what = f"the field is written as number {writer.number} and read as {reader.number}, so it gets lost"
+        self.report(path, "field_renumbered", writer.number, reader.number, what)
+
+    def gathered(self, reader: OneofDescriptor, written: list[FieldDescriptor], path: str) -> None:
+        together = {field.containing_oneof.name if field.containing_oneof else f"={field.name}" for field in written}
+        if len(together) > 1:
+            names = ", ".join(field.name for field in written)
+            what = f"{names} can be written together; the reader keeps the last one only"
+            self.report(f"{path}.{reader.name}", "oneof_added", None, reader.name, what)
+
+    def scattered(self, writer: OneofDescriptor, known: list[FieldDescriptor], path: str) -> None:
+        lost = [field.name for field in known if not field.has_presence and not field.is_repeated]
+        if lost and len(writer.fields) > 1:
+            what = f"the reader cannot tell which one was set: {', '.join(lost)} may hold its default"
+            self.report(f"{path}.{writer.name}", "oneof_removed", writer.name, None, what)
+
+    def field(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+        if not _json_names(writer) <= _json_names(reader):
+            what = f"JSON has {_label(writer)} where the reader looks for {_label(reader)}"
+            self.report(path, "json_name_changed", _label(writer), _label(reader), what)
+        known, written = map_value(reader), map_value(writer)
+        if known is not None and written is not None:
+            self.value(_key(known), _key(written), path + "{key}")
+            self.value(known, written, path + "{}")
+        elif known is not None or written is not None or reader.is_repeated != writer.is_repeated:
+            what = f"{_cardinality(writer)} and {_cardinality(reader)} do not hold the same"
+            self.report(path, "cardinality_changed", _cardinality(writer), _cardinality(reader), what)
+        elif self.value(reader, writer, path) and not reader.is_repeated and not writer.is_required:
+            self.default(reader, writer, path)
+
+    def default(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+        if reader.type in _MESSAGES or writer.type in _MESSAGES:
+            return
+        old, new = writer.default_value, reader.default_value
+        if old != new and not (old != old and new != new):
+            what = f"a field that is not written means {old!r} to the writer and {new!r} to the reader"
+            self.report(path, "default_changed", repr(old), repr(new), what)
+
+    def value(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
+        """Compare what single values are; whether they are the same."""
+        if reader.type != writer.type:
+            found = change(writer, reader)
+            if found is not None:
+                rule, what = found
+                self.report(path, rule, type_name(writer), type_name(reader), what)
+            return found is None
+        if reader.message_type is not None and writer.message_type is not None:
+            self.inside(reader.message_type, writer.message_type, path)
+        elif reader.enum_type is not None and writer.enum_type is not None:
+            self.enums(reader.enum_type, writer.enum_type, path)
+        return True
+
+    def inside(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+        old, new = str(writer.full_name), str(reader.full_name)
+        special = old.startswith(_GOOGLE) or new.startswith(_GOOGLE)
+        if old != new and special:
+            self.report(path, "json_type_changed", old, new, f"{old} and {new} do not have the same form in JSON")
+        if old != new or not special:
+            self.line_up(reader, writer, new if old == new or relative(reader) == relative(writer) else path)
+
+    def enums(self, reader: EnumDescriptor, writer: EnumDescriptor, path: str) -> None:
+        pair = (reader.full_name, writer.full_name)
+        if pair in self.met:
+            return
+        self.met.add(pair)
+        path = reader.full_name if relative(reader) == relative(writer) else path
+        if reader.is_closed and not writer.is_closed:
+            what = "any number can be written, but the reader knows no other than those with a name"
+            self.report(path, "enum_closed", "open", "closed", what)
+        old, new = _values(writer), _values(reader)
+        numbers = {name: number for number, names in new.items() for name in names}
+        for number, names in old.items():
+            self.step()
+            for name in sorted(names - new.get(number, set())):
+                self.enum_value(name, number, numbers.get(name), new.get(number), path, closed=reader.is_closed)
+
+    def enum_value(
+        self, name: str, number: int, elsewhere: int | None, others: set[str] | None, path: str, *, closed: bool
+    ) -> None:
+        """A name of the writer's that its number does not have with the reader."""
+        here = f"{path}.{name}"
+        if elsewhere is not None:
+            what = f"{name} is written as {number}, which is not what the reader calls so"
+            self.report(here, "enum_value_renumbered", number, elsewhere, what)
+        elif others is not None:
+            what = f"{number} is written for {name}, but read as {' or '.join(sorted(others))}"
+            self.report(here, "enum_value_renamed", name, sorted(others)[0], what)
+        elif closed:
+            what = f"{name} can be written, but the reader's enum is closed and does not know {number}"
+            self.report(here, "enum_value_removed", number, None, what)
+
+
+def _reachable(messages: Iterable[Descriptor]) -> set[str]:
+    """The full names of ``messages`` and of all message types inside them."""
+    waiting = list(messages)
+    found = {message.full_name for message in waiting}
+    while waiting:
+        inner = {field.message_type for field in waiting.pop().fields if field.message_type is not None}
+        waiting += [message for message in inner if message.full_name not in found]
+        found |= {message.full_name for message in inner}
+    return found
+
+
+def _fields(message: Descriptor) -> dict[int, FieldDescriptor]:
+    """Fields by number, extensions that the document declares among them."""
+    extensions = message.file.pool.FindAllExtensions(message)
+    return {field.number: field for field in (*message.fields, *extensions)}
+
+
+def _key(value: FieldDescriptor) -> FieldDescriptor:
+    """The field of a map's keys, beside that of its values."""
+    entry: Any = value.containing_type
+    found: FieldDescriptor = entry.fields_by_name["key"]
+    return found
+
+
+def _label(field: FieldDescriptor) -> str:
+    return f"[{field.full_name}]" if field.is_extension else str(field.name)
+
+
+def _json_names(field: FieldDescriptor) -> set[str]:
+    """What a field is called in JSON: writers choose, readers take both."""
+    return {_label(field)} if field.is_extension else {field.name, field.json_name}
+
+
+def _cardinality(field: FieldDescriptor) -> str:
+    return "map" if map_value(field) else "repeated" if field.is_repeated else "singular"
+
+
+def _values(enum: EnumDescriptor) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for value in enum.values:
+        found.setdefault(value.number, set()).add(value.name)
+    return found

@@ -1,0 +1,409 @@
+"""Which changes of a Protobuf document keep readers reading (domain.md G-30)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import Difference, SchemaText, comparing
+from signalbook.formats.protobuf import FORMAT, comparison
+
+THREE = 'syntax = "proto3"; '
+TWO = 'syntax = "proto2"; '
+
+
+def text(document: str, others: Mapping[str, str] | None = None) -> SchemaText:
+    known = {name: other.encode() for name, other in (others or {}).items()}
+    return SchemaText(document=document.encode(), format="Protobuf", resolve=known.get)
+
+
+def message(fields: str, more: str = "", syntax: str = THREE) -> str:
+    return f"{syntax}message M {{ {fields} }} {more}"
+
+
+def differences(old: str, new: str) -> list[Difference]:
+    return FORMAT.differences(reader=text(new), writer=text(old))
+
+
+RGB = "enum E { RED = 0; GREEN = 1; BLUE = 2; }"
+A_IN_B = "message A { int32 x = 1; }"
+# old (writer), new (reader), what is in the way; without a syntax the text is that of the fields of a message M
+TABLE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "the same": ("int32 a = 1;", "int32 a = 1;", []),
+    "a field more": ("", "int32 a = 1;", []),
+    "a field less": ("int32 a = 1;", "", []),
+    "int32 to int64": ("int32 a = 1;", "int64 a = 1;", []),
+    "uint32 to int64": ("uint32 a = 1;", "int64 a = 1;", []),
+    "uint32 to uint64": ("uint32 a = 1;", "uint64 a = 1;", []),
+    "sint32 to sint64": ("sint32 a = 1;", "sint64 a = 1;", []),
+    "int64 to int32": ("int64 a = 1;", "int32 a = 1;", [("M.a", "type_narrowed")]),
+    "int32 to uint32": ("int32 a = 1;", "uint32 a = 1;", [("M.a", "type_narrowed")]),
+    "int32 to uint64": ("int32 a = 1;", "uint64 a = 1;", [("M.a", "type_narrowed")]),
+    "uint64 to int64": ("uint64 a = 1;", "int64 a = 1;", [("M.a", "type_narrowed")]),
+    "uint32 to int32": ("uint32 a = 1;", "int32 a = 1;", [("M.a", "type_narrowed")]),
+    "int32 to bool": ("int32 a = 1;", "bool a = 1;", [("M.a", "type_narrowed")]),
+    "bool to int32": ("bool a = 1;", "int32 a = 1;", [("M.a", "json_type_changed")]),
+    "sint64 to sint32": ("sint64 a = 1;", "sint32 a = 1;", [("M.a", "type_narrowed")]),
+    "int32 to sint32": ("int32 a = 1;", "sint32 a = 1;", [("M.a", "type_changed")]),
+    "string to bytes": ("string a = 1;", "bytes a = 1;", [("M.a", "json_type_changed")]),
+    "bytes to string": ("bytes a = 1;", "string a = 1;", [("M.a", "type_narrowed")]),
+    "fixed32 to sfixed32": ("fixed32 a = 1;", "sfixed32 a = 1;", [("M.a", "type_narrowed")]),
+    "sfixed64 to fixed64": ("sfixed64 a = 1;", "fixed64 a = 1;", [("M.a", "type_narrowed")]),
+    "fixed32 to float": ("fixed32 a = 1;", "float a = 1;", [("M.a", "type_changed")]),
+    "double to fixed64": ("double a = 1;", "fixed64 a = 1;", [("M.a", "type_changed")]),
+    "float to double": ("float a = 1;", "double a = 1;", [("M.a", "type_changed")]),
+    "int32 to string": ("int32 a = 1;", "string a = 1;", [("M.a", "type_changed")]),
+    "int32 to an open enum": ("int32 a = 1;", f"E a = 1; {RGB}", []),
+    "uint32 to an enum": ("uint32 a = 1;", f"E a = 1; {RGB}", [("M.a", "type_narrowed")]),
+    "an enum to int32": (f"E a = 1; {RGB}", "int32 a = 1;", [("M.a", "json_type_changed")]),
+    "message to bytes": ("M a = 1;", "bytes a = 1;", [("M.a", "json_type_changed")]),
+    "bytes to message": ("bytes a = 1;", "M a = 1;", [("M.a", "type_narrowed")]),
+    "singular to repeated": ("string a = 1;", "repeated string a = 1;", [("M.a", "cardinality_changed")]),
+    "repeated to singular": ("repeated int32 a = 1;", "int32 a = 1;", [("M.a", "cardinality_changed")]),
+    "packed or not": ("repeated int32 a = 1;", "repeated int32 a = 1 [packed = false];", []),
+    "presence tracked": ("int32 a = 1;", "optional int32 a = 1;", []),
+    "presence not tracked": ("optional int32 a = 1;", "int32 a = 1;", []),
+    "a field renamed": ("int32 a = 1;", "int32 b = 1;", [("M.b", "json_name_changed")]),
+    "a field renamed in JSON": ("int32 a = 1;", 'int32 a = 1 [json_name = "b"];', []),
+    "a field renamed but in JSON": ("int32 a = 1;", 'int32 b = 1 [json_name = "a"];', []),
+    "another JSON name": (
+        'int32 a = 1 [json_name = "x"];', 'int32 a = 1 [json_name = "y"];', [("M.a", "json_name_changed")],
+    ),
+    "a field renumbered": ("int32 a = 1;", "int32 a = 2;", [("M.a", "field_renumbered")]),
+    "two fields swapped": (
+        "int32 a = 1; string b = 2;", "int32 a = 2; string b = 1;",
+        [("M.b", "json_name_changed"), ("M.b", "type_changed"), ("M.a", "json_name_changed"), ("M.a", "type_changed")],
+    ),
+    "one field into a oneof": ("int32 a = 1;", "oneof o { int32 a = 1; string b = 2; }", []),
+    "two fields into a oneof": (
+        "int32 a = 1; string b = 2;", "oneof o { int32 a = 1; string b = 2; }", [("M.o", "oneof_added")],
+    ),
+    "a field into a oneof there is": (
+        "int32 a = 1; oneof o { string b = 2; }", "oneof o { int32 a = 1; string b = 2; }", [("M.o", "oneof_added")],
+    ),
+    "two oneofs into one": (
+        "oneof o { int32 a = 1; } oneof p { int32 b = 2; }", "oneof o { int32 a = 1; int32 b = 2; }",
+        [("M.o", "oneof_added")],
+    ),
+    "a oneof more of fields": (
+        "oneof o { int32 a = 1; int32 b = 2; }", "oneof o { int32 a = 1; int32 b = 2; int32 c = 3; }", [],
+    ),
+    "a oneof dissolved": (
+        "oneof o { int32 a = 1; int32 b = 2; }", "int32 a = 1; int32 b = 2;", [("M.o", "oneof_removed")],
+    ),
+    "a oneof dissolved, presence kept": (
+        "oneof o { int32 a = 1; int32 b = 2; }", "optional int32 a = 1; optional int32 b = 2;", [],
+    ),
+    "a map's values widened": ("map<string, int32> a = 1;", "map<string, int64> a = 1;", []),
+    "a map's values": ("map<string, int32> a = 1;", "map<string, string> a = 1;", [("M.a{}", "type_changed")]),
+    "a map's keys": ("map<int64, int32> a = 1;", "map<int32, int32> a = 1;", [("M.a{key}", "type_narrowed")]),
+    "a map to its entries": (
+        "map<string, int32> a = 1;", "message E { string key = 1; int32 value = 2; } repeated E a = 1;",
+        [("M.a", "cardinality_changed")],
+    ),
+    "a message inside changed": (
+        f"A a = 1; {A_IN_B}", "A a = 1; message A { string x = 1; }", [("M.A.x", "type_changed")],
+    ),
+    "a message of another name, alike": (f"A a = 1; {A_IN_B}", "B a = 1; message B { int32 x = 1; }", []),
+    "a message of another name": (
+        f"A a = 1; {A_IN_B}", "B a = 1; message B { bool x = 1; }", [("M.a.x", "type_narrowed")],
+    ),
+    "a recursive message": ("M a = 1; int32 v = 2;", "M a = 1; bool v = 2;", [("M.v", "type_narrowed")]),
+    "a group to a message": (
+        f"{TWO}message M {{ optional group G = 1 {{}} }}", f"{TWO}message M {{ message G {{}} optional G g = 1; }}",
+        [("M.g", "type_changed")],
+    ),
+    "a timestamp to a message like it": (
+        f'{THREE}import "google/protobuf/timestamp.proto"; message M {{ google.protobuf.Timestamp a = 1; }}',
+        "T a = 1; message T { int64 seconds = 1; int32 nanos = 2; }",
+        [("M.a", "json_type_changed")],
+    ),
+    "a required field more": (
+        f"{TWO}message M {{}}", f"{TWO}message M {{ required int32 a = 1; }}", [("M.a", "required_added")],
+    ),
+    "optional to required": (
+        f"{TWO}message M {{ optional int32 a = 1; }}", f"{TWO}message M {{ required int32 a = 1; }}",
+        [("M.a", "required_added")],
+    ),
+    "a required field less": (f"{TWO}message M {{ required int32 a = 1; }}", f"{TWO}message M {{}}", []),
+    "required to optional": (
+        f"{TWO}message M {{ required int32 a = 1; }}", f"{TWO}message M {{ optional int32 a = 1; }}", [],
+    ),
+    "required in an edition": (
+        'edition = "2023"; message M { int32 a = 1; }',
+        'edition = "2023"; message M { int32 a = 1 [features.field_presence = LEGACY_REQUIRED]; }',
+        [("M.a", "required_added")],
+    ),
+    "another default": (
+        f"{TWO}message M {{ optional int32 a = 1 [default = 3]; }}", f"{TWO}message M {{ optional int32 a = 1; }}",
+        [("M.a", "default_changed")],
+    ),
+    "a default of nan": (
+        f"{TWO}message M {{ optional float a = 1 [default = nan]; }}",
+        f"{TWO}message M {{ optional float a = 1 [default = nan]; }}",
+        [],
+    ),
+    "another default of what is always written": (
+        f"{TWO}message M {{ required int32 a = 1 [default = 3]; }}", f"{TWO}message M {{ optional int32 a = 1; }}", [],
+    ),
+    "an extension": (
+        f"{TWO}message M {{ extensions 5 to 9; }} extend M {{ optional int32 e = 5; }}",
+        f"{TWO}message M {{ extensions 5 to 9; }} extend M {{ optional bool e = 5; }}",
+        [("M.[e]", "type_narrowed")],
+    ),
+    "an enum's value more": (f"E a = 1; {RGB}", "E a = 1; enum E { RED = 0; GREEN = 1; BLUE = 2; MORE = 3; }", []),
+    "an open enum's value less": (f"E a = 1; {RGB}", "E a = 1; enum E { RED = 0; GREEN = 1; }", []),
+    "a closed enum's value less": (
+        f"{TWO}message M {{ optional E a = 1; {RGB} }}",
+        f"{TWO}message M {{ optional E a = 1; enum E {{ RED = 0; GREEN = 1; }} }}",
+        [("M.E.BLUE", "enum_value_removed")],
+    ),
+    "an enum's value renumbered": (
+        f"E a = 1; {RGB}", "E a = 1; enum E { RED = 0; GREEN = 1; BLUE = 3; }",
+        [("M.E.BLUE", "enum_value_renumbered")],
+    ),
+    "an enum's value renamed": (
+        f"E a = 1; {RGB}", "E a = 1; enum E { RED = 0; GREEN = 1; AZURE = 2; }",
+        [("M.E.BLUE", "enum_value_renamed")],
+    ),
+    "an enum's value with another name beside": (
+        f"E a = 1; {RGB}",
+        "E a = 1; enum E { option allow_alias = true; RED = 0; GREEN = 1; BLUE = 2; AZURE = 2; }",
+        [],
+    ),
+    "an open enum closed": (
+        f"E a = 1; {RGB}", f"{TWO}message M {{ optional E a = 1; {RGB} }}", [("M.E", "enum_closed")],
+    ),
+    "a closed enum opened": (f"{TWO}message M {{ optional E a = 1; {RGB} }}", f"E a = 1; {RGB}", []),
+    "int32 to a closed enum": (
+        f"{TWO}message M {{ optional int32 a = 1; }}", f"{TWO}message M {{ optional E a = 1; {RGB} }}",
+        [("M.a", "type_narrowed")],
+    ),
+    "an enum closed in an edition": (
+        f'edition = "2023"; message M {{ E a = 1; {RGB} }}',
+        f'edition = "2023"; message M {{ E a = 1; {RGB.replace("{", "{ option features.enum_type = CLOSED;")} }}',
+        [("M.E", "enum_closed")],
+    ),
+    "the same in an edition": ("int32 a = 1;", 'edition = "2023"; message M { int32 a = 1; }', []),
+    "another package": (
+        f"{THREE}package a; message M {{ int32 x = 1; }}", f"{THREE}package b; message M {{ bool x = 1; }}",
+        [("", "package_changed"), ("b.M.x", "type_narrowed")],
+    ),
+    "a message renamed": (
+        f"{THREE}message A {{}} message B {{}}", f"{THREE}message A {{}} message C {{}}", [("B", "message_removed")],
+    ),
+    "a part that is not used any more": (f"{THREE}message M {{ A a = 1; }} {A_IN_B}", "", []),
+    "a message with those inside it": (
+        f"{THREE}message A {{ message B {{}} }} message C {{}}", f"{THREE}message C {{}}", [("A", "message_removed")],
+    ),
+    "messages that are parts of each other": (
+        f"{THREE}message A {{ B b = 1; }} message B {{ A a = 1; }}", "",
+        [("A", "message_removed"), ("B", "message_removed")],
+    ),
+    "every message is compared": (
+        f"{THREE}message M {{}} message N {{ int32 x = 1; }}", f"{THREE}message M {{}} message N {{ bool x = 1; }}",
+        [("N.x", "type_narrowed")],
+    ),
+    "services": (
+        f"{THREE}message M {{}} service S {{ rpc F (M) returns (M); }}", f"{THREE}message M {{}} service S {{}}", [],
+    ),
+}  # fmt: skip
+
+
+def whole(document: str) -> str:
+    return document if document.startswith(("syntax", "edition")) else message(document)
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
+def test_changes(old: str, new: str, expected: list[tuple[str, str]]) -> None:
+    """G-30: same number, same values."""
+    found = differences(whole(old), whole(new))
+    assert [(difference.path, difference.rule) for difference in found] == expected
+    assert all(difference.message for difference in found)
+
+
+def test_imports_are_compared_too() -> None:
+    document = f'{THREE}import "shop/item.proto"; message M {{ Item item = 1; }}'
+    old, new = (text(document, {"shop/item.proto": f"{THREE}message Item {{ {t} x = 1; }}"}) for t in ("int64", "bool"))
+    (found,) = FORMAT.differences(reader=new, writer=old)
+    assert (found.path, found.rule, found.old, found.new) == ("Item.x", "type_narrowed", "int64", "bool")
+
+
+def test_documents_that_cannot_be_used_say_so() -> None:
+    with pytest.raises(SchemaError):
+        differences(message(""), "message {")
+    with pytest.raises(SchemaError, match="Protobuf/2"):
+        FORMAT.differences(SchemaText(document=message("").encode(), format="Protobuf/2"), text(message("")))
+
+
+def test_protobuf_is_compared() -> None:
+    assert comparing("Protobuf/3") is FORMAT
+
+
+def cycle(size: int) -> str:
+    parts = (f"message N{i} {{ N{(i + 1) % size} next = 1; }}" for i in range(size))
+    return f"{THREE}message M {{ N0 start = 1; }} {' '.join(parts)}"
+
+
+def test_types_that_stand_for_ever_new_ones_are_not_compared_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles of 97 and 101 types make 9,797 pairs."""
+    monkeypatch.setattr(comparison, "MAX_STEPS", 2_000)
+    found = differences(cycle(97), cycle(101))
+    assert [difference.rule for difference in found] == ["undecided"]
+
+
+F = FieldDescriptor
+TYPES = (
+    F.TYPE_INT32, F.TYPE_INT64, F.TYPE_UINT32, F.TYPE_UINT64, F.TYPE_SINT32, F.TYPE_SINT64, F.TYPE_BOOL, F.TYPE_STRING,
+    F.TYPE_BYTES, F.TYPE_FIXED32, F.TYPE_SFIXED32, F.TYPE_FIXED64, F.TYPE_SFIXED64, F.TYPE_FLOAT, F.TYPE_DOUBLE,
+    F.TYPE_ENUM, F.TYPE_MESSAGE,
+)  # fmt: skip
+SMALL = {
+    F.TYPE_INT32: 32,
+    F.TYPE_SINT32: 32,
+    F.TYPE_SFIXED32: 32,
+    F.TYPE_INT64: 64,
+    F.TYPE_SINT64: 64,
+    F.TYPE_SFIXED64: 64,
+}
+UNSIGNED = {F.TYPE_UINT32: 32, F.TYPE_FIXED32: 32, F.TYPE_UINT64: 64, F.TYPE_FIXED64: 64}
+OPTIONAL, REPEATED, REQUIRED = 1, 3, 2
+# number -> (type, label, index of the oneof or None)
+Plan = dict[int, tuple[int, int, int | None]]
+ENUMS = (((0, "A"), (1, "B")), ((0, "A"), (1, "B"), (2, "C")), ((1, "B"), (0, "A")), ((0, "A"), (2, "B")))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    numbers = draw(st.lists(st.integers(1, 4), unique=True, max_size=4))
+    return {number: draw(fields()) for number in numbers}
+
+
+@st.composite
+def fields(draw: st.DrawFn) -> tuple[int, int, int | None]:
+    label = draw(st.sampled_from([OPTIONAL, OPTIONAL, REPEATED, REQUIRED]))
+    return draw(st.sampled_from(TYPES)), label, draw(st.sampled_from([None, None, 0, 1])) if label == OPTIONAL else None
+
+
+@st.composite
+def evolved(draw: st.DrawFn, plan: Plan) -> Plan:
+    """A few changes to a message."""
+    return {number: draw(st.just(field) | fields()) for number, field in plan.items() if draw(st.integers(0, 4))}
+
+
+def compiled(plan: Plan, values: tuple[tuple[int, str], ...], syntax: str) -> Any:
+    """A document with the message M, as protoc would have it, without protoc."""
+    file = descriptor_pb2.FileDescriptorProto(name="d.proto", syntax=syntax)
+    enum = file.enum_type.add(name="E")
+    for number, name in values:
+        enum.value.add(name=name, number=number)
+    made = file.message_type.add(name="M")
+    used = sorted({oneof for _, _, oneof in plan.values() if oneof is not None})
+    for group in used:
+        made.oneof_decl.add(name=f"o{group}")
+    for number, (kind, label, oneof) in sorted(plan.items()):
+        field = made.field.add(name=f"f{number}", number=number, type=kind, label=label, json_name=f"f{number}")
+        if kind in (F.TYPE_ENUM, F.TYPE_MESSAGE):
+            field.type_name = ".E" if kind == F.TYPE_ENUM else ".M"
+        if oneof is not None:
+            field.oneof_index = used.index(oneof)
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool.FindFileByName("d.proto")
+
+
+def single(field: FieldDescriptor, depth: int) -> st.SearchStrategy[Any]:
+    if field.type in SMALL or field.type in UNSIGNED:
+        bits = (SMALL | UNSIGNED)[field.type]
+        low, high = (0, 2**bits - 1) if field.type in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return st.integers(low, high)
+    if field.enum_type is not None:
+        return st.sampled_from([value.number for value in field.enum_type.values])
+    if field.message_type is not None:
+        return written(field.message_type, depth - 1)
+    simple: dict[int, st.SearchStrategy[Any]] = {
+        F.TYPE_BOOL: st.booleans(), F.TYPE_STRING: st.text(max_size=3), F.TYPE_BYTES: st.binary(max_size=3),
+        F.TYPE_FLOAT: st.floats(width=32, allow_nan=False), F.TYPE_DOUBLE: st.floats(allow_nan=False),
+    }  # fmt: skip
+    return simple[field.type]
+
+
+@st.composite
+def written(draw: st.DrawFn, descriptor: Any, depth: int = 2) -> Any:
+    """A message with all that its type requires, and some of the rest."""
+    made = message_factory.GetMessageClass(descriptor)()
+    for field in descriptor.fields:
+        if not field.is_required and (draw(st.booleans()) or (depth == 0 and field.message_type)):
+            continue
+        if field.is_repeated:
+            items = draw(st.lists(single(field, depth), max_size=2))
+            getattr(made, field.name).extend(items)
+        elif field.message_type is not None:
+            getattr(made, field.name).CopyFrom(draw(single(field, depth)))
+        else:
+            setattr(made, field.name, draw(single(field, depth)))
+    return made
+
+
+def told(made: Any, names: set[str]) -> Any:
+    """The values of a message's fields ``names``, enums as numbers, messages likewise."""
+    found: dict[str, Any] = {}
+    for field, value in made.ListFields():
+        if field.name in names:
+            many = list(value) if field.is_repeated else [value]
+            found[field.name] = [told(item, names) if field.message_type else item for item in many]
+    return {name: value for name, value in found.items() if value not in ([0], [""], [b""], [False], [0.0])}
+
+
+def endless(plan: Plan) -> bool:
+    """Whether a message requires another of its own type inside."""
+    return any(kind == F.TYPE_MESSAGE and label == REQUIRED for kind, label, _ in plan.values())
+
+
+def version_3(plan: Plan) -> Plan:
+    """The message where nothing is required."""
+    return {
+        number: (kind, OPTIONAL if label == REQUIRED else label, oneof) for number, (kind, label, oneof) in plan.items()
+    }
+
+
+@st.composite
+def documents(draw: st.DrawFn, plan: Plan) -> Any:
+    if draw(st.booleans()):
+        return compiled(plan, draw(st.sampled_from(ENUMS)), "proto2")
+    return compiled(version_3(plan), draw(st.sampled_from([values for values in ENUMS if values[0][0] == 0])), "proto3")
+
+
+pairs = plans().flatmap(lambda old: st.tuples(st.just(old), evolved(old) | plans()))
+
+
+@given(pair=pairs, data=st.data())
+@settings(max_examples=400, deadline=None)
+def test_what_differs_in_nothing_is_read_as_it_was_written(pair: tuple[Plan, Plan], data: st.DataObject) -> None:
+    """No difference means that every field both know has the written value with the reader."""
+    old, new = pair
+    if endless(old):
+        return
+    writer, reader = data.draw(documents(old)), data.draw(documents(new))
+    if comparison.differences(reader, writer):
+        return
+    sent = data.draw(written(writer.message_types_by_name["M"]))
+    got = message_factory.GetMessageClass(reader.message_types_by_name["M"])()
+    got.ParseFromString(sent.SerializeToString())
+    assert got.IsInitialized()
+    both = {f"f{number}" for number in old.keys() & new.keys()}
+    assert told(got, both) == told(sent, both)
+
+
+@given(plans(), st.sampled_from(ENUMS))
+def test_a_document_reads_itself(plan: Plan, values: Any) -> None:
+    here, there = compiled(plan, values, "proto2"), compiled(plan, values, "proto2")
+    assert comparison.differences(here, there) == []
