@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -48,3 +49,30 @@ def test_a_bad_position_or_limit_is_named(client: Any, query: str) -> None:
     answer = client.get(f"/events?{query}")
     assert answer.status_code == 400
     assert query.split("=")[1] in answer.json()["title"]
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        "subject LIKE '/dirs/d%' AND type = 'io.xregistry.group.created'",
+        '{"exact": {"type": "io.xregistry.group.created"}}',
+        '[{"prefix": {"subject": "/dirs/"}}, {"not": {"suffix": {"type": ".updated"}}}]',
+    ],
+)
+def test_only_what_is_wanted(client: Any, filter: str) -> None:
+    """D-29: the dialects, page by page"""
+    for number in range(5):
+        client.put(f"/dirs/d{number}", {})
+    page, found = f"/events?{urlencode({'filter': filter, 'limit': 2})}", []
+    while page:
+        answer = client.get(page)
+        assert len(answer.json()) <= 2
+        found += [event["subject"] for event in answer.json()]
+        page = answer.links.get("next", {}).get("url", "")
+    assert found == [f"/dirs/d{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("filter", ["subject =", "{", '{"near": {}}', "[" * 100])
+def test_a_filter_that_is_none(client: Any, filter: str) -> None:
+    """D-29: an unknown dialect and bad SQL are refused"""
+    client.refused("GET", f"/events?{urlencode({'filter': filter})}", "bad_filter")

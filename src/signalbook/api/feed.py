@@ -1,59 +1,134 @@
-"""The change feed: every committed change as a CloudEvent, oldest first, page by page."""
+"""The change feed: every committed change as a CloudEvent, oldest first, page by page or as it happens."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from signalbook.api import reads
 from signalbook.api.answers import Answer
+from signalbook.api.live import Head, events, wanted
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
+from signalbook.events import filters
 from signalbook.events.cloudevents import cloudevent
 from signalbook.settings import Settings
-from signalbook.storage.base import Record
-from signalbook.values import dump_json
+from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
 PATH: Final = "/events"
 BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
 _DEFAULT: Final = 1000
 _MOST: Final = 10_000
+_LAST: Final = 2**63 - 1
 _DIGITS: Final = 20
+# A filter that hardly anything passes must not keep a reader waiting: the page ends, and a link leads on.
+_LOOKED_AT: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a reader asks for: events behind the position ``after`` that pass ``filter``, which it said in ``query``."""
+
+    after: int
+    limit: int
+    source: str
+    filter: filters.Filter
+    query: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Events of one page, the position it reaches to, and whether there is more behind it."""
+
+    events: tuple[JSONObject, ...]
+    after: int
+    more: bool
 
 
 def routes(engine: Engine, settings: Settings, workers: Workers) -> list[Route]:
-    """``GET /events?after=POSITION&limit=N``: a JSON batch, with a ``Link`` to the next page while there is more.
+    """``GET /events``: a JSON batch, with a ``Link`` to the next page while there is more, or a stream of all to come.
 
-    A position is the ``id`` of an event; with ``after`` a reader goes on from the last one it has.
+    A position is the ``id`` of an event; with ``after``, or the header ``Last-Event-ID``, a reader goes on from the
+    last one it has. ``filter`` may be repeated. Who accepts ``text/event-stream`` gets the stream.
     """
 
-    async def feed(request: Request) -> Answer:
-        after = _number(request, "after", 0, 2**63 - 1)
-        limit = max(1, _number(request, "limit", _DEFAULT, _MOST))
-        records = await workers.read(partial(engine.outbox, after, limit + 1))
-        return _page(records, limit, base_url(request.scope, settings))
+    async def batch(request: Request) -> Answer:
+        question = _question(request, settings)
+        page = await workers.read(partial(look, engine, question))
+        headers = [("Content-Type", BATCH_TYPE)]
+        if page.more:
+            query = urlencode([*question.query, ("after", page.after), ("limit", question.limit)])
+            headers.append(("Link", f"<{base_url(request.scope, settings)}{PATH}?{query}>;rel=next"))
+        return Answer(headers=tuple(headers), body=dump_json(list(page.events)))
 
-    return reads.routes(PATH, feed)
+    head = Head(partial(workers.read, engine.position))
+
+    async def live(scope: Scope, receive: Receive, send: Send) -> None:
+        question = _question(Request(scope), settings)
+
+        async def after(position: int) -> Page:
+            return await workers.read(partial(look, engine, question, position))
+
+        await events(after, question.after, head, receive, send)
+
+    return reads.routes(PATH, batch, live=reads.Live(wanted=wanted, run=live))
 
 
-def _page(records: list[Record], limit: int, root: str) -> Answer:
-    """Up to ``limit`` events; a record beyond them only tells that there is more."""
-    events = [cloudevent(record, source=f"{root}/") for record in records[:limit]]
-    headers = [("Content-Type", BATCH_TYPE)]
-    if len(records) > limit:
-        query = urlencode({"after": records[limit - 1].position, "limit": limit})
-        headers.append(("Link", f"<{root}{PATH}?{query}>;rel=next"))
-    return Answer(headers=tuple(headers), body=dump_json(events))
+def look(engine: Engine, question: Question, after: int | None = None) -> Page:
+    """One page of what was committed, from the position ``after`` if the question's own is behind already."""
+    found: list[JSONObject] = []
+    at = question.after if after is None else after
+    for _ in range(_LOOKED_AT // _DEFAULT):
+        records = engine.outbox(at, _DEFAULT)
+        for record in records:
+            event = cloudevent(record, source=question.source)
+            if question.filter(event):
+                if len(found) == question.limit:
+                    return Page(events=tuple(found), after=at, more=True)
+                found.append(event)
+            at = record.position
+        if len(records) < _DEFAULT:
+            return Page(events=tuple(found), after=at, more=False)
+    return Page(events=tuple(found), after=at, more=True)
 
 
-def _number(request: Request, name: str, default: int, most: int) -> int:
-    text = request.query_params.get(name, "")
+def _question(request: Request, settings: Settings) -> Question:
+    given = request.query_params
+    texts = given.getlist("filter")
+    after = _number(given, "after", 0, _LAST)
+    resumed = _number({"Last-Event-ID": request.headers.get("last-event-id", "")}, "Last-Event-ID", 0, _LAST)
+    return Question(
+        after=max(after, resumed),
+        limit=max(1, _number(given, "limit", _DEFAULT, _MOST)),
+        source=f"{base_url(request.scope, settings)}/",
+        filter=_every([_filter(text) for text in texts]),
+        query=tuple(("filter", text) for text in texts),
+    )
+
+
+def _filter(text: str) -> filters.Filter:
+    """A filter of the Subscriptions API in JSON, or a CloudEvents SQL expression just as it is."""
+    try:
+        return filters.parse(parse_json(text.encode("utf-8")) if text.startswith(("{", "[")) else {"sql": text})
+    except (filters.FilterError, JSONError) as error:
+        raise RegistryError("bad_filter", subject=PATH, value=text, error_detail=str(error)) from None
+
+
+def _every(parts: list[filters.Filter]) -> Callable[[filters.Event], bool]:
+    return lambda event: all(part(event) for part in parts)
+
+
+def _number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = given.get(name, "")
     if not text:
         return default
     # Python refuses to read numbers of thousands of digits.

@@ -72,6 +72,11 @@ class Engine:
             yield session
             session.finish()
 
+    def position(self) -> int:
+        """The position of the last committed change, 0 if there is none."""
+        with self._store.read() as reader:
+            return reader.position()
+
     def outbox(self, after: int, limit: int) -> list[Record]:
         """Up to ``limit`` committed changes behind position ``after``, in commit order."""
         with self._store.read() as reader:

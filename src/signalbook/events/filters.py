@@ -1,0 +1,111 @@
+"""Which events are wanted: the filter dialects of the CloudEvents Subscriptions API (subscriptions/spec.md 3.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from signalbook.errors import SignalbookError
+from signalbook.events import cesql
+from signalbook.values import JSON
+
+Event = Mapping[str, object]
+Filter = Callable[[Event], bool]
+
+MAX_DEPTH: Final = 16
+MAX_FILTERS: Final = 256
+
+
+class FilterError(SignalbookError):
+    """A filter that cannot be used; the message begins with its place in the document."""
+
+
+def parse(value: JSON) -> Filter:
+    """The filter in a JSON document: one filter expression, or an array of them that all have to hold (D-29).
+
+    An empty array lets everything pass. Raises ``FilterError``.
+    """
+    reading = _Reading()
+    if isinstance(value, list):
+        return _all([reading.one(member, f"/{index}", 1) for index, member in enumerate(value)])
+    return reading.one(value, "", 1)
+
+
+class _Reading:
+    """Counts what it has read: a document may not grow beyond ``MAX_FILTERS`` expressions."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def one(self, value: JSON, path: str, depth: int) -> Filter:
+        self._count += 1
+        if self._count > MAX_FILTERS or depth > MAX_DEPTH:
+            raise FilterError(f"{path}: at most {MAX_FILTERS} filters, {MAX_DEPTH} deep, are accepted")
+        if not isinstance(value, dict) or len(value) != 1:
+            raise _wrong(path, "a filter is an object with one member, its dialect")
+        ((dialect, content),) = value.items()
+        here = f"{path}/{dialect}"
+        if dialect in _COMPARISONS:
+            return _comparing(_COMPARISONS[dialect], content, here)
+        if dialect == "sql":
+            return _sql(content, here)
+        if dialect == "not":
+            inner = self.one(content, here, depth + 1)
+            return lambda event: not inner(event)
+        if dialect in ("all", "any"):
+            members = self._several(content, here, depth)
+            return _all(members) if dialect == "all" else _any(members)
+        raise _wrong(
+            here, f"there is no such dialect; there are {', '.join((*_COMPARISONS, 'all', 'any', 'not', 'sql'))}"
+        )
+
+    def _several(self, content: JSON, path: str, depth: int) -> list[Filter]:
+        if not isinstance(content, list) or not content:
+            raise _wrong(path, "it takes an array of at least one filter")
+        return [self.one(member, f"{path}/{index}", depth + 1) for index, member in enumerate(content)]
+
+
+_COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "exact": str.__eq__,
+    "prefix": str.startswith,
+    "suffix": str.endswith,
+}
+
+
+def _comparing(compare: Callable[[str, str], bool], content: JSON, path: str) -> Filter:
+    if not isinstance(content, dict) or not content:
+        raise _wrong(path, "it takes an object of attribute names and values")
+    for name, wanted in content.items():
+        if not name or not isinstance(wanted, str) or not wanted:
+            raise _wrong(f"{path}/{name}", "names and values are texts, and not empty")
+    return partial(_compare, compare, tuple(content.items()))
+
+
+def _compare(compare: Callable[[str, str], bool], pairs: tuple[tuple[str, str], ...], event: Event) -> bool:
+    for name, wanted in pairs:
+        value = event.get(name)
+        if value is None or not compare(cesql.text(value), wanted):
+            return False
+    return True
+
+
+def _sql(content: JSON, path: str) -> Filter:
+    if not isinstance(content, str):
+        raise _wrong(path, "it takes an expression")
+    try:
+        return cesql.parse(content).matches
+    except cesql.ParseError as error:
+        raise _wrong(path, str(error)) from None
+
+
+def _all(filters: list[Filter]) -> Filter:
+    return lambda event: all(wanted(event) for wanted in filters)
+
+
+def _any(filters: list[Filter]) -> Filter:
+    return lambda event: any(wanted(event) for wanted in filters)
+
+
+def _wrong(path: str, message: Any) -> FilterError:
+    return FilterError(f"{path or '/'}: {message}")
