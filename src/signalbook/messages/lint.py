@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from typing import Final
 
 from signalbook.formats.base import media_type
 from signalbook.messages.bindings.registry import find_binding
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
 from signalbook.messages.contenttypes import same_content_type
-from signalbook.messages.properties import check_type, known_type
+from signalbook.messages.options import lint_options, stated_content_types
+from signalbook.messages.propertylint import Severity, lint_property
 from signalbook.messages.protocols import CLOUDEVENTS, canonical_envelope, canonical_protocol, is_known_protocol
 from signalbook.messages.structure import malformed
 from signalbook.messages.timestamps import NOW
-from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
+from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 
-Severity = Literal["error", "warning"]
-
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
-_ADJACENT: Final = re.compile(r"\}\{")
 _FORMAT: Final = re.compile(r"[^/\s]+/\S+")
 
 
@@ -41,6 +39,44 @@ def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Findi
         if isinstance(stated, str) and (not isinstance(own, str) or canonical(own) != canonical(stated)):
             text = f"the group states {name} {stated!r}, the message {own!r}: they must be the same"
             findings.append(_finding(name, "group", text))
+    return findings
+
+
+def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
+    """Whether a materialised definition fits the endpoint it is in (H-6, H-8).
+
+    Its envelope is at least as precise as the endpoint's; its protocol, if it states one, is the endpoint's.
+    """
+    findings = []
+    stated, own = endpoint.get("envelope"), definition.get("envelope")
+    if isinstance(stated, str) and not (isinstance(own, str) and _refines(own, stated)):
+        text = f"the endpoint states envelope {stated!r}, the message {own!r}: it may say more of it, nothing else"
+        findings.append(_finding("envelope", "endpoint", text))
+    stated, own = endpoint.get("protocol"), definition.get("protocol")
+    if isinstance(stated, str) and isinstance(own, str) and canonical_protocol(own) != canonical_protocol(stated):
+        text = f"the endpoint states protocol {stated!r}, the message {own!r}: they must be the same"
+        findings.append(_finding("protocol", "endpoint", text))
+    return findings
+
+
+def _refines(own: str, stated: str) -> bool:
+    """Whether ``NAME[/VERSION]`` says all that ``stated`` says, and perhaps more."""
+    name, _, version = stated.strip().lower().partition("/")
+    own_name, _, own_version = own.strip().lower().partition("/")
+    return own_name == name and (not version or own_version == version or own_version.startswith(f"{version}."))
+
+
+def lint_envelope_options(options: JSON) -> list[Finding]:
+    """F-34, H-7: the mode of CloudEvents, and a format where there is one."""
+    if options is None:
+        return []
+    if not isinstance(options, dict):
+        return [_finding("envelopeoptions", "structure", "must be an object")]
+    findings, mode = [], options.get("mode")
+    if mode not in (None, "binary", "structured"):
+        findings.append(_finding("envelopeoptions.mode", "value", f"{mode!r} is neither binary nor structured"))
+    if mode == "binary" and options.get("format"):
+        findings.append(_finding("envelopeoptions.format", "exclusive", "binary mode has no event format"))
     return findings
 
 
@@ -99,10 +135,21 @@ def _content_types(definition: JSONObject) -> Iterator[Finding]:
     if isinstance(outer, str) and isinstance(inner, str) and not _agree(outer, inner):
         text = f"datacontenttype is {outer!r} here and {inner!r} in envelopemetadata"
         yield _finding("datacontenttype", "mismatch", text)
+    yield from _by_protocol(definition, outer if isinstance(outer, str) else inner)
     schema, uri = _value(metadata, "dataschema"), definition.get("dataschemauri")
     if isinstance(schema, str) and isinstance(uri, str) and schema != uri and not is_template(schema):
         text = f"envelopemetadata.dataschema is {schema!r}, dataschemauri {uri!r}"
         yield _finding("envelopemetadata.dataschema", "mismatch", text)
+
+
+def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
+    """F-14: the content type among the protocol's options; that of an envelope is not the payload's."""
+    options = definition.get("protocoloptions")
+    if not isinstance(stated, str) or not isinstance(options, dict):
+        return
+    for path, value in stated_content_types(str(definition.get("protocol") or ""), options):
+        if not (media_type(value).startswith(MEDIA_TYPE) or _agree(stated, value)):
+            yield _finding(path, "mismatch", f"the content type is {value!r} here, and {stated!r} elsewhere")
 
 
 def _agree(outer: str, inner: str) -> bool:
@@ -120,30 +167,8 @@ def _metadata(definition: JSONObject) -> Iterator[Finding]:
         path = f"envelopemetadata.{name}"
         if not _ATTRIBUTE.fullmatch(name) or name == "data":
             yield _finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
-        yield from _property(path, entry)
+        yield from lint_property(path, entry)
         yield from _core(name, path, entry)
-
-
-def _property(path: str, entry: JSONObject) -> Iterator[Finding]:
-    declared, value = entry.get("type", "string"), entry.get("value")
-    if not isinstance(declared, str) or not known_type(declared):
-        yield _finding(f"{path}.type", "type", f"there is no property type {declared!r}")
-        return
-    if not isinstance(value, str):
-        return
-    if declared == "uritemplate" or is_template(value):
-        yield from _template(f"{path}.value", value)
-    elif not (check_type(declared, value) or (declared == "timestamp" and value == NOW)):
-        yield _finding(f"{path}.value", "type", f"{value!r} is not of type {declared}")
-
-
-def _template(path: str, text: str) -> Iterator[Finding]:
-    try:
-        parse_template(text)
-    except TemplateError as error:
-        yield _finding(path, "uritemplate", str(error))
-    if _ADJACENT.search(text):
-        yield _finding(path, "adjacent", "nothing tells where one placeholder ends and the next begins", "warning")
 
 
 def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
@@ -161,14 +186,13 @@ def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
 
 def _options(definition: JSONObject) -> Iterator[Finding]:
     options = definition.get("protocoloptions")
-    binding = find_binding(str(definition.get("protocol") or ""))
-    if binding is not None and isinstance(options, dict):
-        yield from binding.lint(options)
-    mode = (definition.get("envelopeoptions") or {}).get("mode")
-    if mode not in (None, "binary", "structured"):
-        yield _finding("envelopeoptions.mode", "value", f"{mode!r} is neither binary nor structured")
-    if mode == "binary" and (definition.get("envelopeoptions") or {}).get("format"):
-        yield _finding("envelopeoptions.format", "exclusive", "binary mode has no event format")
+    protocol = str(definition.get("protocol") or "")
+    binding = find_binding(protocol)
+    if isinstance(options, dict):
+        yield from lint_options(protocol, options)
+        if binding is not None:
+            yield from binding.lint(options)
+    yield from lint_envelope_options(definition.get("envelopeoptions"))
 
 
 def _value(metadata: JSONObject, name: str) -> JSON:

@@ -1,0 +1,113 @@
+"""Protocol options of messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.messages.lint import lint
+
+GOOD: dict[str, dict[str, Any]] = {
+    "AMQP/1.0": {
+        "properties": {
+            "message-id": {"type": "uuid"},
+            "to": {"type": "uritemplate", "value": "q/{a}"},
+            "group-sequence": {"type": "integer", "value": "5"},
+            "content-type": {"type": "symbol"},
+        },
+        "application-properties": {"my-prop": {"type": "boolean", "value": "true"}},
+        "header": {"priority": 4, "ttl": 0, "durable": False},
+    },
+    "MQTT/3.1.1": {"topic_name": "a/{b}", "qos": 2, "retain": True},
+    "MQTT/5.0": {
+        "topic_name": "a/{b}",
+        "payload_format": 1,
+        "payload_format_indicator": 1,
+        "message_expiry_interval": 10,
+        "response_topic": "r/{b}",
+        "user_properties": [{"name": "a", "value": "b"}],
+    },
+    "KAFKA": {
+        "topic": "t",
+        "partition": 1,
+        "key_base64": "aGVsbG8=",
+        "headers": {"a": {"name": "A", "value": "b"}, "b": "c"},
+    },
+    "NATS": {"subject": "a.{b}", "reply-to": "r", "reply": "r", "headers": [{"name": "a"}]},
+    "HTTP": {"path": "/a/{b}", "method": "POST"},
+}
+
+
+def found(protocol: str, options: dict[str, Any]) -> list[tuple[str, str, str]]:
+    findings = lint({"protocol": protocol, "protocoloptions": options})
+    return [(f.path.removeprefix("protocoloptions."), f.rule, f.severity) for f in findings if f.path != "protocol"]
+
+
+@pytest.mark.parametrize("protocol", GOOD)
+def test_good_options(protocol: str) -> None:
+    """F.7: what the table has."""
+    assert found(protocol, GOOD[protocol]) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "expected"),
+    [
+        ("AMQP/1.0", {"properties": {"to": {"type": "float"}}}, [("properties.to.type", "type", "error")]),
+        ("AMQP/1.0", {"properties": {"to": {"value": "a{b"}}}, []),
+        (
+            "AMQP/1.0",
+            {"properties": {"to": {"type": "uritemplate", "value": "a{b"}}},
+            [("properties.to.value", "uritemplate", "error")],
+        ),
+        ("AMQP/1.0", {"properties": {"to": "q"}}, [("properties.to", "structure", "error")]),
+        (
+            "AMQP/1.0",
+            {"properties": {"message-id": {"value": "1"}}},
+            [("properties.message-id.value", "constant", "warning")],
+        ),
+        ("AMQP/1.0", {"footer": {"a": {"type": "integer", "value": "x"}}}, [("footer.a.value", "type", "error")]),
+        ("AMQP/1.0", {"message-annotations": []}, [("message-annotations", "structure", "error")]),
+        ("AMQP/1.0", {"header": {"priority": 256}}, [("header.priority", "range", "error")]),
+        ("MQTT/3.1.1", {"message_expiry_interval": 1}, [("message_expiry_interval", "version", "error")]),
+        ("MQTT/3.1.1", {"qos": 3}, [("qos", "range", "error")]),
+        ("MQTT/5.0", {"topic_name": "a/+/b"}, [("topic_name", "wildcard", "error")]),
+        (
+            "MQTT/5.0",
+            {"topic_name": "a/{+b}"},
+            [("topic_name", "uritemplate", "error"), ("topic_name", "wildcard", "error")],
+        ),
+        ("MQTT/5.0", {"topic_name": "{a}{b}"}, [("topic_name", "adjacent", "warning")]),
+        ("MQTT/5.0", {"payload_format": 0, "payload_format_indicator": 1}, [("payload_format", "alias", "error")]),
+        ("MQTT/5.0", {"user_properties": [{"value": "x"}]}, [("user_properties", "structure", "error")]),
+        ("KAFKA", {"key": "a", "key_base64": "YQ=="}, [("key_base64", "exclusive", "error")]),
+        ("KAFKA", {"key_base64": "?"}, [("key_base64", "type", "error")]),
+        ("KAFKA", {"partition": -1}, [("partition", "range", "error")]),
+        ("KAFKA", {"headers": {"a": {"name": "b"}}}, [("headers.a.name", "mismatch", "error")]),
+        ("KAFKA", {"topic": "{a-b}"}, [("topic", "uritemplate", "error")]),
+        ("NATS", {"subject": "a.>"}, [("subject", "wildcard", "error")]),
+        ("NATS", {"reply": "a", "reply-to": "b"}, [("reply", "alias", "error")]),
+        ("HTTP", {"path": "/a/{b*}"}, [("path", "uritemplate", "error")]),
+    ],
+)
+def test_what_is_found(protocol: str, options: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
+    """F.7, F-24, F-26, F-53: topic names are templates."""
+    assert found(protocol, options) == expected
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        ("HTTP", {"headers": [{"name": "Content-Type", "value": "a/c"}]}),
+        ("KAFKA", {"headers": {"content-type": {"name": "content-type", "value": "a/c"}}}),
+        ("NATS", {"headers": [{"name": "content-type", "value": "a/c"}]}),
+        ("AMQP/1.0", {"properties": {"content-type": {"value": "a/c"}}}),
+        ("MQTT/5.0", {"content_type": "a/c"}),
+    ],
+)
+def test_content_types(protocol: str, options: dict[str, Any]) -> None:
+    """F-14: everywhere the same; that of an envelope around the payload is exempt."""
+    definition = {"protocol": protocol, "protocoloptions": options, "datacontenttype": "a/b"}
+    assert "mismatch" in {finding.rule for finding in lint(definition)}
+    for same in ("a/c", "A/C", None):
+        assert "mismatch" not in {finding.rule for finding in lint({**definition, "datacontenttype": same})}

@@ -1,0 +1,88 @@
+"""Definitions in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.messages.review import review, review_borrowed
+from signalbook.values import Finding, JSONObject
+
+EVENT: JSONObject = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}}
+
+
+def rules(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(finding.rule, finding.severity) for finding in findings]
+
+
+def test_a_definition_is_completed_first() -> None:
+    """F-21: what the base states need not be said again; F-51: a base may be an xid or lie elsewhere."""
+    bases = {"/messagegroups/g/messages/base": EVENT}
+    for reference, told in (
+        ("/messagegroups/g/messages/base", []),
+        ("https://x.example/base", ["basemessage_unresolved"]),
+    ):
+        found = review({"xid": "/a", "basemessage": reference}, {}, bases.get)
+        assert [finding.rule for finding in found] == told
+    group = {"envelope": "CloudEvents/1.0"}
+    assert review({"xid": "/a", "basemessage": "/messagegroups/g/messages/base"}, group, bases.get) == []
+
+
+@pytest.mark.parametrize(
+    "bases",
+    [{"/a": {"xid": "/a", "basemessageuri": "/a"}}, {"/a": {"basemessageuri": "/b"}, "/b": {"basemessageuri": "/a"}}],
+)
+def test_a_circle_is_an_error(bases: dict[str, JSONObject]) -> None:
+    """F-16; a base that is missing is none (F-17)."""
+    found = review({"xid": "/a", **bases["/a"]}, {}, bases.get)
+    assert rules(found) == [("basemessage_cycle", "error")]
+    assert rules(review({"xid": "/a", "basemessageuri": "/gone"}, {}, bases.get)) == [
+        ("basemessage_unresolved", "warning")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "own", "fits"),
+    [
+        pytest.param(None, None, True, id="nothing"),
+        pytest.param("myspec", "myspec", True, id="same"),
+        pytest.param("myspec", "MySpec/1.0", True, id="more-precise"),
+        pytest.param("myspec/1.0", "myspec/1.0", True, id="same-version"),
+        pytest.param("myspec/1.0", "myspec/1.0.2", True, id="more-precise-version"),
+        pytest.param("myspec/1.0", "myspec/2.0", False, id="other-version"),
+        pytest.param("myspec/1.0", "myspec/1.01", False, id="other-number"),
+        pytest.param("myspec/1.0", "myspec", False, id="less-precise"),
+        pytest.param("myspec", "other", False, id="other"),
+        pytest.param("myspec", None, False, id="none"),
+    ],
+)
+def test_envelopes_in_endpoints(stated: str | None, own: str | None, fits: bool) -> None:
+    """H-6"""
+    definition: JSONObject = {"envelope": own, "envelopemetadata": {}} if own else {}
+    found = [
+        finding
+        for finding in review(definition, {"envelope": stated}, {}.get, endpoint=True)
+        if finding.rule == "endpoint"
+    ]
+    assert (found == []) is fits
+
+
+@pytest.mark.parametrize(("own", "fits"), [("AMQP", True), ("amqp/1.0", True), (None, True), ("HTTP", False)])
+def test_protocols_in_endpoints(own: str | None, fits: bool) -> None:
+    """H-8: an inline message without a protocol has the endpoint's."""
+    definition: dict[str, Any] = {"protocol": own, "protocoloptions": {}} if own else {}
+    found = review(definition, {"protocol": "AMQP/1.0"}, {}.get, endpoint=True)
+    assert ("endpoint" not in {finding.rule for finding in found}) is fits
+
+
+def test_a_borrowed_message() -> None:
+    """F-8, F-58: held against the group that borrows it, and nothing else is told of it there."""
+    definition = {**EVENT, "dataschema": {}, "dataschemauri": "/s"}
+    assert review_borrowed(definition, {"envelope": "CloudEvents/1.0"}, {}.get) == []
+    assert rules(review_borrowed(definition, {"envelope": "Other/1"}, {}.get)) == [("group", "error")]
+    assert review_borrowed({"envelope": 5}, {"envelope": "Other/1"}, {}.get) == []
+
+
+def test_a_malformed_definition() -> None:
+    assert rules(review({"envelope": 5}, {"envelope": "x"}, {}.get)) == [("structure", "error")]
