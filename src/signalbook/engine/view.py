@@ -7,10 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.engine.capabilities import require_available
+from signalbook.engine.filters import Filter
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
+from signalbook.engine.listing import Listed, Page, by_id, sorted_by
+from signalbook.engine.lookup import Lookup
+from signalbook.engine.narrowing import Narrowing
+from signalbook.engine.sorting import Sort
 from signalbook.engine.view_pieces import Pieces
 from signalbook.engine.view_render import Renderer, pointer
-from signalbook.engine.view_tree import Budget, Loader, Node, version_node
+from signalbook.engine.view_tree import Budget, Kept, Loader, Node, member_node, version_node
+from signalbook.engine.walking import Walk, counts
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Reader, Row
@@ -25,7 +31,8 @@ class ViewOptions:
     """How to show what is read.
 
     ``base_url`` is the URL of the registry root; ``max_bytes`` bounds the response (R203), roughly and early: whoever
-    encodes it looks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178).
+    encodes it looks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178), and so are
+    ``filter`` and, for collections only, ``sort``.
     """
 
     base_url: str = ""
@@ -33,6 +40,8 @@ class ViewOptions:
     doc: bool = False
     binary: bool = False
     collections: bool = False
+    filter: Filter | None = None
+    sort: Sort | None = None
     max_bytes: int = UNLIMITED
 
 
@@ -62,16 +71,21 @@ class View:
         """What the user supplied as model; ``{}`` if nothing (R63)."""
         return self.model.source
 
+    def position(self) -> int:
+        """``Reader.position``: as long as it is the same, so is everything here."""
+        return self._reader.position()
+
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.
 
-        Raises ``not_found``, ``too_large``, ``cannot_doc_xref``, and ``bad_flag`` for ``collections`` on anything but
-        the Registry and Groups.
+        Raises ``not_found``, also if the filter leaves nothing of it (R192), ``too_large``, ``cannot_doc_xref``, and
+        ``bad_flag`` for ``collections`` on anything but the Registry and Groups.
         """
         _check_collections(xid, options)
         if options.collections:
             options = replace(options, inline=ALL)
         node = self._find(xid, doc=options.doc)
+        node.kept = self._kept(xid, options)
         renderer = self._renderer(options)
         if xid.kind is Kind.META:
             self._loader(xid, options).resolve([node])
@@ -83,22 +97,35 @@ class View:
         return self._with_configuration(shown, options.inline) if xid == ROOT else shown
 
     def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
-        """All entities of a collection, by id. Raises ``not_found`` if its owner is missing; else as ``entity``."""
-        _check_collections(xid, options)
-        return self._nested(xid, self._members(xid, options), options)
+        """All entities of a collection. Raises ``not_found`` if its owner is missing; else as ``entity``."""
+        return self.members(xid, self.listed(xid, options, Page()), options)
 
-    def pieces(self, xid: Xid, options: ViewOptions) -> Iterator[bytes]:
-        """The JSON text of ``entity`` or ``collection``, however large, piece by piece in bounded memory.
+    def listed(self, xid: Xid, options: ViewOptions, page: Page) -> Listed:
+        """Which entities of a collection to show: by id unless sorted otherwise (R212-R215), all or a page (R285-R292).
+
+        Raises as ``collection``. Ends with the transaction.
+        """
+        _check_collections(xid, options)
+        return self._listed(self._owner(xid, options), xid.parts[-1], options, page)
+
+    def members(self, xid: Xid, listed: Listed, options: ViewOptions) -> JSONObject:
+        """What was listed of a collection as JSON."""
+        return self._nested(xid, listed.nodes, options)
+
+    def pieces(self, xid: Xid, options: ViewOptions, listed: Listed | None = None) -> Iterator[bytes]:
+        """The JSON text of ``entity``, or of what was ``listed`` of a collection, piece by piece in bounded memory.
 
         Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
         """
         _check_collections(xid, options)
         pieces = Pieces(self._reader, self.model, self._renderer(options), doc=options.doc)
         if xid.is_collection:
-            return pieces.members(self._members(xid, options), options.inline)
+            return pieces.members((listed or self.listed(xid, options, Page())).nodes, options.inline)
         if xid.kind in (Kind.META, Kind.VERSION):
             return iter((dump_json(self.entity(xid, options)),))
+        inline = ALL if options.collections else options.inline
         node = self._find(xid, doc=options.doc)
+        node.kept = self._kept(xid, replace(options, inline=inline))
         if options.collections:
             return pieces.collections(node, ALL)
         return pieces.entity(
@@ -107,8 +134,23 @@ class View:
             lambda shown: self._with_configuration(shown, options.inline) if xid == ROOT else shown,
         )
 
+    def _listed(self, owner: Node, plural: str, options: ViewOptions, page: Page) -> Listed:
+        lookup, key, sort = self._lookup(options), (owner.shown or owner.row).key, options.sort
+        counted = sort is not None and counts(sort.steps)
+        after = page.after.id if page.after is not None and sort is None else None
+        if options.filter is not None:
+            narrowing = Narrowing(self._reader, options.filter, lookup)
+            nodes = narrowing.members(owner, plural, options.inline, after=after, counted=counted)
+            return by_id(nodes, page) if sort is None else sorted_by(sort, nodes, page, lookup)
+        if sort is not None:
+            ways = Walk(self._reader, lookup, owner, (plural,), {0: ()}, first=True, counted=counted).ways()
+            return sorted_by(sort, (way.first for way in ways if way.first is not None), page, lookup)
+        rows = self._reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
+        total = self._reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
+        return by_id((member_node(owner, row, plural) for row in rows), page, total)
+
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
-        """Those of ``xids`` that exist, nested as a write to ``target`` sent them (R146)."""
+        """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146)."""
         _check_collections(target, options)
         rows = self._reader.get_many({*xids, *(xid.resource for xid in xids)})
         nodes = []
@@ -117,11 +159,53 @@ class View:
                 nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
             elif xid in rows:
                 nodes.append(Node(xid=xid, row=rows[xid]))
-        return self._nested(target, nodes, options)
+        return self._nested(target, self._chosen(target, nodes, options), options)
+
+    def _chosen(self, target: Xid, nodes: list[Node], options: ViewOptions) -> list[Node]:
+        """Those of ``nodes``, members of one or more collections at ``target``, that the filter leaves, sorted."""
+        lookup = self._lookup(options)
+        if options.filter is not None and nodes:
+            plurals = dict.fromkeys(node.xid.parts[-2] for node in nodes)
+            inline = Inline(names={plural: _below(options.inline, (plural,)) for plural in plurals})
+            inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
+            base = self._base(target.owner if target.is_collection else target, options)
+            kept = Narrowing(self._reader, options.filter, lookup).beneath(base, inline) or Kept()
+            nodes = [node for node in nodes if kept.holds(node.xid.parts[-2], node.row.key)]
+            for node in nodes:
+                node.kept = kept.below(node.xid.parts[-2], node.row.key)
+        if options.sort is not None:
+            self._filled(nodes, options)
+            nodes = list(sorted_by(options.sort, nodes, Page(), lookup).nodes)
+        return nodes
+
+    def _kept(self, xid: Xid, options: ViewOptions) -> Kept | None:
+        """What the filter leaves of an entity, None without a filter. Raises ``not_found`` if that is nothing."""
+        if options.filter is None:
+            return None
+        base = self._base(xid, options)
+        kept = Narrowing(self._reader, options.filter, self._lookup(options)).beneath(base, options.inline)
+        if kept is None:
+            raise RegistryError("not_found", subject=str(xid))
+        return kept
+
+    def _base(self, xid: Xid, options: ViewOptions) -> Node:
+        """The entity a filter starts from, with all that may be asked of it."""
+        node = self._find(xid, doc=False)
+        self._filled([node], options)
+        return node
+
+    def _filled(self, nodes: list[Node], options: ViewOptions) -> None:
+        """Give nodes their default Versions and counts, as in API view."""
+        for members in _by_type(nodes):
+            self._loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
+
+    def _lookup(self, options: ViewOptions) -> Lookup:
+        return Lookup(self.model, options.base_url)
 
     def document(self, xid: Xid, options: ViewOptions) -> Document:
-        """The document of a Resource or Version, whose kind has documents. Raises ``not_found``."""
+        """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
         kind = self.model.groups[xid.group_type].resources[xid.resource_type]
+        self._kept(xid, options)
         node = self._find(xid, doc=False)
         self._loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
@@ -244,6 +328,14 @@ class View:
 
     def _renderer(self, options: ViewOptions) -> Renderer:
         return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)
+
+
+def _by_type(nodes: Iterable[Node]) -> list[list[Node]]:
+    """Nodes of one kind and type together."""
+    by_type: dict[tuple[str, ...], list[Node]] = {}
+    for node in nodes:
+        by_type.setdefault(node.xid.parts[0::2], []).append(node)
+    return list(by_type.values())
 
 
 def _below(inline: Inline, types: Iterable[str]) -> Inline:

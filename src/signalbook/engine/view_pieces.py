@@ -12,7 +12,7 @@ from typing import Final
 
 from signalbook.engine.inline import NOTHING, Inline
 from signalbook.engine.view_render import Place, Renderer, pointer
-from signalbook.engine.view_tree import Budget, Loader, Node, version_node
+from signalbook.engine.view_tree import Budget, Loader, Node, member_node, member_rows, version_node
 from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.storage.base import Reader
@@ -93,7 +93,7 @@ class Pieces:
         shown = node.shown
         assert shown is not None
         default = self._reader.get(shown.xid / "versions" / (shown.defaultversionid or ""))
-        if default is not None:
+        if default is not None and (node.kept is None or node.kept.holds("versions", default.key)):
             node.collections["versions"] = {default.xid.id: version_node(node.xid, shown, default)}
 
     def _plurals(self, node: Node) -> Iterable[str]:
@@ -112,12 +112,8 @@ class Pieces:
         return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)
 
     def _collection(self, owner: Node, plural: str, inline: Inline, place: Place) -> Piece:
-        shown = owner.shown
-        rows = self._reader.children([(shown or owner.row).key], plural)
-        if owner.xid.kind is Kind.RESOURCE:
-            nodes = (version_node(owner.xid, shown, row) for row in rows)
-        else:
-            nodes = (Node(xid=row.xid, row=row) for row in rows)
+        rows = member_rows(self._reader, [((owner.shown or owner.row).key, owner)], plural)
+        nodes = (member_node(owner, row, plural) for row in rows)
         return self.members(nodes, inline.below(plural), place + pointer(plural))
 
     def _loader(self, budget: int) -> Loader:
@@ -136,4 +132,5 @@ def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
 
 def _fresh(node: Node) -> Node:
     """``node`` without what was fetched for it."""
-    return Node(xid=node.xid, row=node.row, shown=node.shown if node.xid.kind is Kind.VERSION else None)
+    shown = node.shown if node.xid.kind is Kind.VERSION else None
+    return Node(xid=node.xid, row=node.row, shown=shown, kept=node.kept)

@@ -15,6 +15,7 @@ from signalbook.xid import Kind, Xid
 Place: TypeAlias = str
 """JSON Pointer of an entity in the response, ``""`` for the response itself."""
 
+EXCLUDE_ALL: Final = "?filter=excludeall"
 _VALIDATION: Final = (
     "formatvalidated",
     "formatvalidatedreason",
@@ -124,7 +125,7 @@ class Renderer:
         for plural in plurals:
             members = node.collections.get(plural)
             inside = self._doc and members is not None
-            url = self._relative(f"{place}/{plural}") if inside else self._url(node.xid / plural)
+            url = self._relative(f"{place}/{plural}") if inside else self._url(node.xid / plural) + _query(node, plural)
             values[f"{plural}url"] = url
             values[f"{plural}count"] = node.counts.get(plural, 0)
             if members is not None:
@@ -167,6 +168,13 @@ def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bo
     except (JSONError, UnicodeDecodeError):
         pass
     return f"{type.singular}base64", base64.b64encode(content).decode("ascii")
+
+
+def _query(node: Node, plural: str) -> str:
+    """What makes a collection's URL show what the response's filter leaves of it (R193, R194)."""
+    if node.kept is None:
+        return ""
+    return node.kept.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
 
 
 def _times(row: Row) -> JSONObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -19,13 +19,39 @@ _DOCUMENTS_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True, kw_only=True)
+class Kept:
+    """What a filter leaves beneath an entity: all, or of each collection a count and, of inlined ones, the members.
+
+    ``members`` are by storage key. ``passed`` are the numbers of the filter's alternatives that left something, and
+    ``queries`` by collection what its URL needs to show the same (R193); none means that all of it is left.
+    """
+
+    whole: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    members: dict[str, dict[int, Kept]] = field(default_factory=dict)
+    passed: set[int] = field(default_factory=set)
+    queries: dict[str, str] = field(default_factory=dict)
+
+    def holds(self, plural: str, key: int) -> bool:
+        """Whether this member of an inlined collection is left."""
+        return self.whole or key in self.members.get(plural, ())
+
+    def below(self, plural: str, key: int) -> Kept:
+        """What is left beneath a member that is."""
+        return WHOLE if self.whole else self.members[plural][key]
+
+
+WHOLE: Final = Kept(whole=True)
+
+
+@dataclass(slots=True, kw_only=True)
 class Node:
     """One entity to be shown.
 
     ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
     row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
     of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
-    ``content`` is the document when it is inlined.
+    ``content`` is the document when it is inlined. ``kept`` is what the response's filter leaves, None without one.
     """
 
     xid: Xid
@@ -36,6 +62,12 @@ class Node:
     collections: dict[str, dict[str, Node]] = field(default_factory=dict)
     meta: bool = False
     content: bytes | None = None
+    kept: Kept | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything beneath it may be shown."""
+        return self.kept is None or self.kept.whole
 
 
 class Budget:
@@ -93,7 +125,7 @@ class Loader:
         counts = self._reader.counts(by_key)
         for plural in plurals:
             for key, node in by_key.items():
-                node.counts[plural] = counts.get((key, plural), 0)
+                node.counts[plural] = _count(node, plural, counts.get((key, plural), 0))
             if plural in inline:
                 self._inline(by_key, plural, inline.below(plural))
 
@@ -101,9 +133,9 @@ class Loader:
         for node in by_key.values():
             node.collections[plural] = {}
         children = []
-        for row in self._reader.children(by_key, plural):
+        for row in member_rows(self._reader, by_key.items(), plural):
             self._budget.spend(_ENTITY_BYTES)
-            child = Node(xid=row.xid, row=row)
+            child = member_node(by_key[row.parent], row, plural)
             by_key[row.parent].collections[plural][row.xid.id] = child
             children.append(child)
         self._fill(children, inline)
@@ -129,12 +161,14 @@ class Loader:
             node.collections["versions"] = {}
             showing.setdefault(_key(node.shown), []).append(node)
         versions = []
-        for row in self._reader.children(showing, "versions"):
+        for row in member_rows(self._reader, [(_key(node.shown), node) for node in nodes], "versions"):
             for node in showing[row.parent]:
+                members = node.collections["versions"]
+                if row.xid.id in members or not (node.kept is None or node.kept.holds("versions", row.key)):
+                    continue
                 self._budget.spend(_ENTITY_BYTES)
-                version = version_node(node.xid, node.shown, row)
-                node.collections["versions"][row.xid.id] = version
-                versions.append(version)
+                members[row.xid.id] = member_node(node, row, "versions")
+                versions.append(members[row.xid.id])
         for node in nodes:
             node.counts["versions"] = len(node.collections["versions"])
         self._fill(versions, inline)
@@ -142,13 +176,13 @@ class Loader:
     def _count_versions(self, nodes: Sequence[Node]) -> None:
         counts = self._reader.counts({_key(node.shown) for node in nodes})
         for node in nodes:
-            node.counts["versions"] = counts.get((_key(node.shown), "versions"), 0)
+            node.counts["versions"] = _count(node, "versions", counts.get((_key(node.shown), "versions"), 0))
 
     def _defaults(self, nodes: Sequence[Node]) -> None:
-        wanted = {_default_xid(node.shown) for node in nodes if "versions" not in node.collections and node.shown}
+        wanted = {_default_xid(node.shown) for node in nodes if not _lists_all(node) and node.shown}
         rows = self._reader.get_many(wanted) if wanted else {}
         for node in nodes:
-            if "versions" in node.collections and node.shown is not None:
+            if _lists_all(node) and node.shown is not None:
                 version = node.collections["versions"].get(node.shown.defaultversionid or "")
                 node.default = version.row if version else None
             elif node.shown is not None:
@@ -192,6 +226,41 @@ def version_node(resource: Xid, shown: Row | None, row: Row) -> Node:
     """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
     xid = row.xid if shown is None or shown.xid == resource else resource / "versions" / row.xid.id
     return Node(xid=xid, row=row, shown=shown)
+
+
+def member_node(owner: Node, row: Row, plural: str) -> Node:
+    """A member of a collection of ``owner`` that its filter leaves."""
+    version = row.xid.kind is Kind.VERSION
+    node = version_node(owner.xid, owner.shown, row) if version else Node(xid=row.xid, row=row)
+    node.kept = owner.kept and owner.kept.below(plural, row.key)
+    return node
+
+
+def member_rows(reader: Reader, owners: Iterable[tuple[int, Node]], plural: str) -> Iterator[Row]:
+    """The rows that filters leave of a collection of some entities, given with the keys that its members are beneath.
+
+    A row may come twice if two entities show it, of whom only one shows all.
+    """
+    whole: set[int] = set()
+    some: set[int] = set()
+    for key, node in owners:
+        if node.whole:
+            whole.add(key)
+        elif node.kept is not None:
+            some.update(node.kept.members.get(plural, ()))
+    if whole:
+        yield from reader.children(whole, plural)
+    if some:
+        yield from reader.by_key(some)
+
+
+def _count(node: Node, plural: str, everything: int) -> int:
+    return everything if node.kept is None or node.kept.whole else node.kept.counts.get(plural, 0)
+
+
+def _lists_all(node: Node) -> bool:
+    """Whether the default Version is among the inlined ones."""
+    return "versions" in node.collections and node.whole
 
 
 def _key(shown: Row | None) -> int:

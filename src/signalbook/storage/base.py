@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from signalbook.errors import SignalbookError
+from signalbook.storage.selection import Selection
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
@@ -55,6 +56,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One step of a selection's way: the folded id and, if wanted, the rows.
+
+    Of a Resource ``target`` is what it refers to and ``default`` the default Version of what it shows.
+    """
+
+    key: int
+    folded: str
+    row: Row | None = None
+    target: Row | None = None
+    default: Row | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One line of the outbox: what one committed change was. ``position`` grows in commit order, without reuse."""
 
@@ -95,6 +110,15 @@ class Reader(Protocol):
         transaction.
         """
 
+    def by_key(self, keys: Collection[int]) -> Iterator[Row]:
+        """The entities that exist among these keys, by parent, type and folded id; a batch of 1000 in memory."""
+
+    def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
+        """The ways of ``selection``, each a hit per step, in the order of their folded ids.
+
+        Memory is bounded by a batch of 1000 ways. Ends with its transaction.
+        """
+
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Number of children per (parent key, type); pairs without children are absent. Kept, not counted."""
 
@@ -119,6 +143,13 @@ class Reader(Protocol):
 
 class Writer(Reader, Protocol):
     """A read-write transaction: sees its own writes; all or nothing."""
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
+
+        Parts follow one another, none is in another. Raises ``StorageError`` where the database gave up the whole
+        transaction; what the block still streams ends with it.
+        """
 
     def reserve(self, count: int) -> Sequence[int]:
         """``count`` fresh storage keys, so that a tree can be inserted level by level."""

@@ -66,6 +66,12 @@ class Dialect(Protocol):
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """Whether ``column`` is among the values of parameter ``name``, which ``array`` made: any number of them."""
 
+    def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """Whether ``column`` is like the pattern of parameter ``name``, in upper or lower case ASCII."""
+
+    def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Whether ``column`` has one of ``FOLDING``."""
+
     def array(self, values: Collection[int] | Collection[str]) -> object:
         """``values`` as one parameter."""
 
@@ -87,3 +93,8 @@ class Dialect(Protocol):
 
 BATCH = 1000
 """Rows held in memory while streaming."""
+
+ESCAPE = "!"
+"""Makes the next character of a pattern stand for itself."""
+FOLDING = "\u00df\u0130\u0149\u017f\u01f0\u1e96-\u1e9a\u1e9e\u212a\ufb00-\ufb06"
+"""Characters beyond ASCII that have ASCII in them once their case is folded, as in the brackets of a pattern."""

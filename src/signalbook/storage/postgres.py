@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
 
 import psycopg
-from sqlalchemy import ARRAY, URL, ColumnElement, bindparam, func
+from sqlalchemy import ARRAY, URL, ColumnElement, bindparam, func, literal_column
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.storage.base import StorageBusy, StorageError
-from signalbook.storage.dialect import BATCH, Connection, Parameters, Record
+from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Connection, Parameters, Record
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
 _CONNECT_SECONDS: Final = 10
@@ -67,6 +67,14 @@ class Postgres:
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``= ANY`` of an array."""
         return column == func.any(sql_cast(bindparam(name), ARRAY(column.type)))
+
+    def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """``ILIKE`` knows the cases of ASCII at least."""
+        return column.ilike(bindparam(name), escape=ESCAPE)
+
+    def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
+        """A regular expression."""
+        return column.bool_op("~")(literal_column(f"'[{FOLDING}]'"))
 
     def array(self, values: Collection[int] | Collection[str]) -> list[int] | list[str]:
         """A list, which psycopg sends as an array."""

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import URL, ColumnElement, bindparam, func, select
+from sqlalchemy import URL, ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.storage.base import StorageBusy, StorageError
-from signalbook.storage.dialect import BATCH, Connection, Parameters, Record
+from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Connection, Parameters, Record
 
 _MINIMUM: Final = (3, 35)  # RETURNING
 _SYNCHRONOUS: Final = ("full", "normal", "off")
@@ -114,6 +114,14 @@ class SQLite:
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``IN`` over the elements of a JSON array."""
         return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
+
+    def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """``LIKE`` knows upper and lower case of ASCII, and of nothing else."""
+        return column.like(bindparam(name), escape=ESCAPE)
+
+    def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
+        """``GLOB``."""
+        return column.bool_op("GLOB")(literal_column(f"'*[{FOLDING}]*'"))
 
     def array(self, values: Collection[int] | Collection[str]) -> str:
         """A JSON array."""

@@ -30,6 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.rows import COLUMNS, IDENTITY, position
 from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, OUTBOX
+from signalbook.storage.selecting import Selections
 
 _E: Final = ENTITIES.c
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
@@ -72,6 +73,8 @@ class Statements:
         rows = select(*COLUMNS)
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
+        self.by_key = self._text(rows.where(dialect.member(_E.key, "keys")).order_by(*_ORDER))
+        self.selections = Selections(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self._member_statements()
         self._document_statements()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
-from signalbook.storage.base import DuplicateId, Record, Row, StorageError
+from signalbook.storage.base import DuplicateId, Hit, Record, Row, StorageError
 from signalbook.storage.dialect import BATCH, Connection, Dialect
 from signalbook.storage.rows import dump, dump_text, fold, instant, load, load_json, microseconds, position
+from signalbook.storage.selecting import ways
+from signalbook.storage.selection import Selection
 from signalbook.storage.statements import Below, Statements
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 
+_SAVEPOINT: Final = "SAVEPOINT part"
+_RELEASE: Final = "RELEASE SAVEPOINT part"
+_ROLLBACK: Final = "ROLLBACK TO SAVEPOINT part"
 _SUSPECTS: Final = 10_000
 """Documents looked at one by one after they lost a name; beyond that all documents are."""
 
@@ -69,6 +75,16 @@ class SqlReader:
             raise ValueError("after needs one parent and a type")
         return next(iter(parents)), type, fold(after)
 
+    def by_key(self, keys: Collection[int]) -> Iterator[Row]:
+        """The entities with these keys, by parent, type and folded id."""
+        if not keys:
+            return iter(())
+        return map(load, self._stream(self._sql.by_key, {"keys": self._dialect.array(keys)}))
+
+    def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
+        """The ways of ``selection``, as they are asked for."""
+        return ways(self._stream(*self._sql.selections.statement(selection)), selection)
+
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Number of children per (parent key, type)."""
         records = self._all(self._sql.counts, {"parents": self._dialect.array(parents)}) if parents else ()
@@ -107,8 +123,11 @@ class SqlReader:
     def end(self, reason: str = "this transaction is over; open another one") -> None:
         """Make every later call raise ``StorageError`` with ``reason``, and give up what is still being streamed."""
         self._over = self._over or reason
-        for stream in self._streams:
-            stream.close()
+        self._end_streams()
+
+    def _end_streams(self) -> None:
+        while self._streams:
+            self._streams.pop().close()
 
     def _texts(self, xids: Collection[Xid]) -> object:
         return self._dialect.array([str(xid) for xid in xids])
@@ -149,6 +168,34 @@ class SqlWriter(SqlReader):
         self._put: set[str] = set()
         self._named: set[str] = set()
         self._suspects: set[str] = set()
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part that may fail alone."""
+        self._run(_SAVEPOINT, {})
+        outside = self._put, self._named, self._suspects
+        self._put, self._named, self._suspects = set(), set(), set()
+        try:
+            yield
+            self._end_streams()
+            self._run(_RELEASE, {})
+        except BaseException:
+            self._put, self._named, self._suspects = outside
+            self._undo()
+            raise
+        self._put |= outside[0]
+        self._named |= outside[1]
+        self._suspects |= outside[2]
+
+    def _undo(self) -> None:
+        """Back to the savepoint: what failed behind it is no failure of the transaction any more."""
+        self._end_streams()
+        self._over, over = None, self._over
+        try:
+            self._run(_ROLLBACK, {})
+            self._run(_RELEASE, {})
+        except StorageError:  # the database ended the transaction with the first failure
+            self._over = over or self._over
 
     def reserve(self, count: int) -> Sequence[int]:
         """``count`` fresh storage keys."""

@@ -1,0 +1,123 @@
+"""One page of a collection: its order, where it begins and ends, how many members there are in all.
+
+A page begins behind a position, never at a number: what is added or removed meanwhile neither repeats nor skips others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import nlargest, nsmallest
+from itertools import islice
+from typing import Final, TypeAlias
+
+from signalbook.engine.comparing import SortKey, Value, as_instant, sort_key
+from signalbook.engine.lookup import Lookup
+from signalbook.engine.sorting import Sort
+from signalbook.engine.view_tree import Node
+from signalbook.values import JSON, format_timestamp
+
+_LONGEST: Final = 256
+"""Characters of a string that count for its order: a position has to fit into a URL."""
+
+_Entry: TypeAlias = tuple[tuple[SortKey, str], Node]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Behind a member: its folded id and, if the collection is sorted by an attribute, the value of that."""
+
+    id: str
+    value: JSON = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What to show of a collection: up to ``limit`` members behind ``after``; ``total`` is known from page 1 on."""
+
+    limit: int | None = None
+    after: Position | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """The members of one page, where the next begins if there is one, and how many members there are in all.
+
+    Without a limit the members may be fetched while they are iterated over, once.
+    """
+
+    nodes: Iterable[Node]
+    following: Position | None = None
+    total: int | None = None
+
+
+def by_id(nodes: Iterator[Node], page: Page, total: int | None = None) -> Listed:
+    """The page of members that come by id from where it begins; the total is counted if it is not known."""
+    if page.limit is None:
+        return Listed(nodes=nodes)
+    listed = list(islice(nodes, page.limit + 1))
+    if len(listed) <= page.limit:
+        return Listed(nodes=listed, total=page.total)
+    known = page.total if page.total is not None else total
+    if known is None:
+        known = len(listed) + sum(1 for _ in nodes)
+    last = listed[page.limit - 1]
+    return Listed(nodes=listed[: page.limit], following=Position(id=last.xid.id.lower()), total=known)
+
+
+def sorted_by(sort: Sort, nodes: Iterable[Node], page: Page, lookup: Lookup) -> Listed:
+    """The page of all members, sorted (R214). Holds no more than the page."""
+    order = _Order(sort, lookup, page.after)
+    best = nlargest if sort.descending else nsmallest
+    if page.limit is None:
+        return Listed(nodes=[node for _, node in sorted(order.entries(nodes), key=_place, reverse=sort.descending)])
+    entries = best(page.limit + 1, order.entries(nodes), key=_place)
+    shown = [node for _, node in entries[: page.limit]]
+    if len(entries) <= page.limit:
+        return Listed(nodes=shown, total=page.total)
+    total = order.seen if page.total is None else page.total
+    return Listed(nodes=shown, following=order.position(shown[-1]), total=total)
+
+
+class _Order:
+    """Where each member stands. ``seen`` counts those that were asked for."""
+
+    def __init__(self, sort: Sort, lookup: Lookup, after: Position | None) -> None:
+        self._sort = sort
+        self._lookup = lookup
+        self._after = None if after is None else (self._key(_value(after, sort)), after.id)
+        self.seen = 0
+
+    def entries(self, nodes: Iterable[Node]) -> Iterator[_Entry]:
+        """Those behind the position."""
+        for node in nodes:
+            self.seen += 1
+            place = self._key(self._value(node)), node.xid.id.lower()
+            if self._after is None or (place < self._after if self._sort.descending else place > self._after):
+                yield place, node
+
+    def position(self, node: Node) -> Position:
+        """The position of a member."""
+        value = self._value(node)
+        if isinstance(value, datetime):
+            return Position(id=node.xid.id.lower(), value=format_timestamp(value))
+        if isinstance(value, str):
+            value = value[:_LONGEST]
+        return Position(id=node.xid.id.lower(), value=None if isinstance(value, dict | list) else value)
+
+    def _value(self, node: Node) -> Value:
+        return self._lookup.value(node, self._sort.steps, timestamp=self._sort.timestamp)
+
+    @staticmethod
+    def _key(value: Value) -> SortKey:
+        return sort_key(value[:_LONGEST] if isinstance(value, str) else value)
+
+
+def _place(entry: _Entry) -> tuple[SortKey, str]:
+    return entry[0]
+
+
+def _value(position: Position, sort: Sort) -> Value:
+    return as_instant(position.value) if sort.timestamp else position.value

@@ -1,0 +1,165 @@
+"""The statement behind a selection: one, whatever its depth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import BigInteger, ColumnElement, Text, and_, bindparam, case, func, literal_column, or_, select
+from sqlalchemy.sql.selectable import FromClause
+
+from signalbook.storage.base import Hit
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.rows import COLUMNS, load
+from signalbook.storage.schema import ENTITIES
+from signalbook.storage.selection import Part, Selection, Test
+
+_LONGEST: Final = 200
+_LIKE: Final = re.compile(r"([%_!])")
+
+Shape: TypeAlias = tuple[Any, ...]
+
+
+class Selections:
+    """The statements of selections for one dialect, each shape of them compiled once."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._text = lru_cache(maxsize=256)(self._compiled)
+
+    def statement(self, selection: Selection) -> tuple[str, dict[str, Any]]:
+        """SQL and parameters."""
+        parameters: dict[str, Any] = {"parent": selection.parent, "after": selection.after}
+        parameters |= {f"type{step}": plural for step, plural in enumerate(selection.types)}
+        parameters |= {
+            f"value{a}_{t}_{v}": _parameter(test, value)
+            for a, tests in enumerate(selection.alternatives)
+            for t, test in enumerate(tests)
+            for v, value in enumerate(test.values)
+        }
+        shapes = tuple(
+            tuple((test.step, test.part, test.column, test.relation, len(test.values)) for test in tests)
+            for tests in selection.alternatives
+        )
+        return self._text(
+            len(selection.types), selection.resource, selection.rows, shapes, selection.after is not None
+        ), parameters
+
+    def _compiled(self, depth: int, resource: int | None, rows: frozenset[int], shapes: Shape, after: bool) -> str:
+        way = _Way(depth, resource)
+        columns = [column for step in range(depth) for column in way.columns(step, whole=step in rows)]
+        query = select(*columns).select_from(way.source).where(*way.conditions)
+        if all(shapes):
+            passing = (
+                and_(*(self._test(way, f"{a}_{t}", *test) for t, test in enumerate(tests)))
+                for a, tests in enumerate(shapes)
+            )
+            query = query.where(or_(*passing))
+        if after:
+            query = query.where(way.own[0].c.folded > bindparam("after"))
+        query = query.order_by(*(own.c.folded for own in way.own))
+        return str(query.compile(dialect=self._dialect.sql))
+
+    def _test(
+        self, way: _Way, name: str, step: int, part: Part, column: str, relation: str, count: int
+    ) -> ColumnElement[bool]:
+        tested = way.column(step, part, column)
+        if relation != "contains":
+            return tested.bool_op(relation)(bindparam(f"value{name}_0", type_=tested.type))
+        contained = [self._dialect.contains(tested, f"value{name}_{v}") for v in range(count)]
+        return or_(*contained, self._dialect.folds_to_ascii(tested))
+
+
+class _Way:
+    """The joins of a selection: a row of ``entities`` for each step; of a Resource its target and default Version too.
+
+    Both are outer joins over unique keys, which databases leave out where nothing is asked of them.
+    """
+
+    def __init__(self, depth: int, resource: int | None) -> None:
+        self.own = [ENTITIES.alias(f"e{step}") for step in range(depth)]
+        self._resource = resource
+        self._target = ENTITIES.alias("target")
+        self._default = ENTITIES.alias("preset")
+        self.conditions: list[ColumnElement[bool]] = []
+        self.source: FromClause = self.own[0]
+        above: ColumnElement[int] = bindparam("parent", type_=BigInteger)
+        for step, own in enumerate(self.own):
+            if step:
+                self.source = self.source.join(own, own.c.parent == above)
+            else:
+                self.conditions.append(own.c.parent == above)
+            self.conditions.append(own.c.type == bindparam(f"type{step}", type_=Text))
+            above = self._follow() if step == resource else own.c.key
+
+    def _follow(self) -> ColumnElement[int]:
+        """Join what a Resource shows; the key of its target, or its own."""
+        target, default = self._target, self._default
+        self.source = self.source.outerjoin(target, target.c.xid == self._own.c.xref)
+        shown: ColumnElement[int] = self._shown("key")
+        of_shown = default.c.folded == func.lower(self._shown("defaultversionid"))
+        versions = and_(default.c.parent == shown, default.c.type == literal_column("'versions'"), of_shown)
+        self.source = self.source.outerjoin(default, versions)
+        return shown
+
+    @property
+    def _own(self) -> FromClause:
+        return self.own[self._resource or 0]
+
+    def _shown(self, column: str) -> ColumnElement[Any]:
+        """A column of what a Resource shows; null beneath a reference to nothing, or to another reference."""
+        own, target = self._own.c, self._target.c
+        return case((own.xref.is_(None), own[column]), (target.xref.is_(None), target[column]))
+
+    def column(self, step: int, part: Part, name: str) -> ColumnElement[Any]:
+        """What a test looks at."""
+        if part == "default":
+            return self._default.c[name]
+        return self._shown(name) if part == "shown" else self.own[step].c[name]
+
+    def columns(self, step: int, *, whole: bool) -> Iterator[ColumnElement[Any]]:
+        """What comes back of a step, as ``ways`` reads it."""
+        yield self.own[step].c.folded
+        if not whole:
+            yield self.own[step].c.key
+            return
+        parts = (self.own[step], self._target, self._default) if step == self._resource else (self.own[step],)
+        for part in parts:
+            yield from (part.c[column.name] for column in COLUMNS)
+
+
+def ways(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
+    """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
+    starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
+    way: list[Hit | None] = [None] * len(selection.types)
+    for record in records:
+        for step, known in enumerate(way):
+            start = starts[step]
+            if known is None or known.key != record[start + 1]:
+                way[step] = _hit(record[start : starts[step + 1]])
+        yield tuple(hit for hit in way if hit is not None)
+
+
+def _width(selection: Selection, step: int) -> int:
+    if step not in selection.rows:
+        return 2
+    return 1 + len(COLUMNS) * (3 if step == selection.resource else 1)
+
+
+def _hit(record: Sequence[Any]) -> Hit:
+    folded, key, *_ = record
+    parts = [record[start : start + len(COLUMNS)] for start in range(1, len(record), len(COLUMNS))]
+    if len(record) == 2:
+        return Hit(key=key, folded=folded)
+    row, target, default = [*(load(tuple(part)) if part[0] is not None else None for part in parts), None, None][:3]
+    return Hit(key=key, folded=folded, row=row, target=target, default=default)
+
+
+def _parameter(test: Test, value: str | int) -> str | int:
+    if test.relation != "contains" or isinstance(value, int):
+        return value
+    escaped = _LIKE.sub(r"!\1", value[:_LONGEST])
+    return f"%{escaped}%"
