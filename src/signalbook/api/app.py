@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signalbook.api import feed, health
+from signalbook.api.commits import Commits
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import discovery
@@ -30,10 +31,12 @@ _CORS: Final = [
 def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Callable[[], None]) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done."""
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
+    commits = Commits(engine.batch, timeout=settings.request_timeout)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
+        commits.close()
         workers.close()
         close()
 
@@ -47,7 +50,7 @@ def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Calla
         lifespan=lifespan,
     )
     # Whatever is no extension's path belongs to the registry: line breaks, which a route's pattern stops at, too.
-    app.router.default = Door(engine, settings, workers, direct=direct)
+    app.router.default = Door(engine, settings, workers, commits, direct=direct)
     app.router.redirect_slashes = False
     return app
 

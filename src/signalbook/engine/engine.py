@@ -72,6 +72,15 @@ class Engine:
             yield session
             session.finish()
 
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Several sessions in one transaction, committed at the end of the block: until then none of them counts.
+
+        Raises ``StorageBusy`` as ``writing`` does.
+        """
+        with self._store.write() as writer:
+            yield Batch(writer, self._cache.read(writer))
+
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
         with self._store.read() as reader:
@@ -104,6 +113,24 @@ class Engine:
             session.switch(wanted)
 
 
+class Batch:
+    """Sessions one after the other, each all or nothing by itself and seeing what those before it did."""
+
+    def __init__(self, writer: Writer, configuration: Configuration) -> None:
+        self._writer = writer
+        self._configuration = configuration
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """The next session; as ``Engine.writing``, but for the commit."""
+        with self._writer.savepoint():
+            session = Session(self._writer, self._configuration)
+            yield session
+            session.finish()
+        # Not by way of the cache: what it holds is committed.
+        self._configuration = session.configuration
+
+
 class Session:
     """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction."""
 
@@ -114,6 +141,11 @@ class Session:
         self._changes: list[Change] = []
         self.now: datetime = values.now()
         self.correlationid = uuid.uuid4().hex
+
+    @property
+    def configuration(self) -> Configuration:
+        """Model and capabilities in force, as this session left them."""
+        return self._configuration
 
     @property
     def view(self) -> View:

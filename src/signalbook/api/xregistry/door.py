@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.commits import Commits
 from signalbook.api.caching import as_asked, tagged
 from signalbook.api.errors import PreconditionFailed, condition_answer, error_answer, failure_answer
 from signalbook.api.memory import Memory
@@ -17,9 +19,11 @@ from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import handlers
 from signalbook.api.xregistry.requests import WRITES, Request, read_request
-from signalbook.engine.engine import Engine
+from signalbook.engine.engine import Batch, Engine
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
+
+T = TypeVar("T")
 
 _LARGE: Final = 1 << 18
 
@@ -31,10 +35,13 @@ class Door:
     own memory and disk in microseconds, wrong for one across a network.
     """
 
-    def __init__(self, engine: Engine, settings: Settings, workers: Workers, *, direct: bool) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, workers: Workers, commits: Commits[Batch], *, direct: bool
+    ) -> None:
         self._engine = engine
         self._settings = settings
         self._workers = workers
+        self._commits = commits
         self._direct = direct
         self._memory = Memory(engine.generation)
 
@@ -69,21 +76,22 @@ class Door:
     async def _read(self, scope: Scope) -> Answer:
         request = read_request(scope, b"", self._settings)
         if self._direct and request.is_small:
-            return self._run(request)
-        return await self._workers.read(partial(self._run, request))
+            return self._run(request, handlers.answer, self._engine)
+        return await self._workers.read(partial(self._run, request, handlers.answer, self._engine))
 
     async def _write(self, scope: Scope, body: bytes) -> Answer:
         request = read_request(scope, body, self._settings)
-        if len(body) > _LARGE:  # decoding it must not keep other writes waiting
+        large = len(body) > _LARGE
+        if large:  # decoding it must not keep other writes waiting
             await self._workers.read(request.prepare)
-        return await self._workers.write(partial(self._run, request))
+        return await self._commits.write(partial(self._run, request, handlers.write), alone=large)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         return await read_body(scope, receive, self._settings.max_body_bytes, scope["path"])
 
-    def _run(self, request: Request) -> Answer:
+    def _run(self, request: Request, handler: Callable[[T, Request], Answer], registry: T) -> Answer:
         try:
-            return handlers.answer(self._engine, request)
+            return handler(registry, request)
         except RegistryError as error:
             if error.status != 405:
                 raise

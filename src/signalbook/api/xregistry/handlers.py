@@ -7,24 +7,25 @@ from signalbook.api.answers import Answer, json_answer
 from signalbook.api.xregistry import flags, paths, rendering
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine import capabilities
-from signalbook.engine.engine import Engine
+from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.view import View
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
 
 
 def answer(engine: Engine, request: Request) -> Answer:
-    """The answer to any request. Raises ``RegistryError``; then nothing has changed."""
-    if request.is_write:
-        return write(engine, request)
+    """The answer to a request that only reads. Raises ``RegistryError``."""
     with engine.reading() as view:
         check(view, request)
         return options(view, request) if request.method == "OPTIONS" else read(view, request)
 
 
-def write(engine: Engine, request: Request) -> Answer:
-    """Execute the command in one transaction, and render the answer before it commits (R22)."""
-    with engine.writing() as session:
+def write(batch: Batch, request: Request) -> Answer:
+    """Execute the command all or nothing, and render the answer before it commits (R22).
+
+    Raises ``RegistryError``; then nothing has changed.
+    """
+    with batch.writing() as session:
         check(session.view, request)
         require(session.view, request)
         result = session.execute(request.command(session.view))
