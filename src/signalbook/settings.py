@@ -48,6 +48,8 @@ class Settings:
     max_response_bytes: int = _setting(256 * 1024 * 1024, "Largest response built, in bytes; beyond it: too_large.")
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
+    body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
+    answer_timeout: float = _setting(600.0, "Seconds a client may take to fetch a large answer.")
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 
 

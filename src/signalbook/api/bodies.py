@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.types import Receive, Scope
 
 from signalbook.errors import RegistryError
@@ -11,10 +13,11 @@ class Disconnected(Exception):
     """The client went away before its request was complete; there is nobody to answer."""
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int, subject: str) -> bytes:
+async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int, timeout: float) -> bytes:
     """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
 
-    So is a compressed body: it would be stored as it came, under a name that does not tell.
+    So are a body that takes longer than ``timeout`` seconds, and a compressed one: it would be stored as it came, under
+    a name that does not tell.
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"0")
@@ -23,6 +26,15 @@ async def read_body(scope: Scope, receive: Receive, limit: int, subject: str) ->
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         detail = "the body has a Content-Encoding; send it without one"
         raise RegistryError("bad_request", subject=subject, error_detail=detail)
+    try:
+        async with asyncio.timeout(timeout):
+            return await _received(receive, limit, subject)
+    except TimeoutError:
+        detail = f"the body did not arrive within {timeout:g} seconds (setting body_timeout)"
+        raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+
+
+async def _received(receive: Receive, limit: int, subject: str) -> bytes:
     parts, size, more = [], 0, True
     while more:
         message = await receive()

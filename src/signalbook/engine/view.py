@@ -75,6 +75,10 @@ class View:
         """``Reader.position``: as long as it is the same, so is everything here."""
         return self._reader.position()
 
+    def position(self) -> int:
+        """``Reader.position``: as long as it is the same, so is everything here."""
+        return self._reader.position()
+
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.
 

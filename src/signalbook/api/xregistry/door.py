@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -11,10 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.commits import Commits
 from signalbook.api.caching import as_asked, tagged
+from signalbook.api.commits import Commits
 from signalbook.api.errors import PreconditionFailed, condition_answer, error_answer, failure_answer
 from signalbook.api.memory import Memory
+from signalbook.api.spool import Abandoned, Spool
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import handlers
@@ -26,6 +29,7 @@ from signalbook.settings import Settings
 T = TypeVar("T")
 
 _LARGE: Final = 1 << 18
+_LOG: Final = logging.getLogger("signalbook.api")
 
 
 class Door:
@@ -49,6 +53,9 @@ class Door:
         """Answer one request."""
         try:
             answer = await self._answer(scope, receive)
+            if isinstance(answer, Spool):
+                await answer.send(scope, receive, send)
+                return
         except Disconnected:
             return
         except RegistryError as error:
@@ -61,7 +68,7 @@ class Door:
             answer = failure_answer(error, scope["path"])
         await send_answer(answer, scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer | Spool:
         if scope["method"] in WRITES:
             return await self._write(scope, await self._body(scope, receive))
         if scope["method"] not in ("GET", "HEAD"):
@@ -69,15 +76,35 @@ class Door:
         key = (base_url(scope, self._settings), scope["path"], scope.get("raw_path"), scope["query_string"])
         generation, answer = self._memory.recall(key)
         if answer is None:
-            answer = tagged(await self._read(scope))
+            made = await self._read(scope)
+            if isinstance(made, Spool):
+                return made
+            answer = tagged(made)
             self._memory.keep(key, generation, answer)
         return as_asked(answer, scope["headers"])
 
-    async def _read(self, scope: Scope) -> Answer:
+    async def _read(self, scope: Scope) -> Answer | Spool:
         request = read_request(scope, b"", self._settings)
         if self._direct and request.is_small:
             return self._run(request, handlers.answer, self._engine)
-        return await self._workers.read(partial(self._run, request, handlers.answer, self._engine))
+        if request.is_small:
+            return await self._workers.read(partial(self._run, request, handlers.answer, self._engine))
+        return await self._read_large(request)
+
+    async def _read_large(self, request: Request) -> Answer | Spool:
+        """What may turn out to be too much to be held as a whole; then it goes out while it is being made."""
+        spool = Spool(timeout=self._settings.answer_timeout)
+        run = partial(self._run, replace(request, spool=spool), handlers.answer, self._engine)
+        running = asyncio.ensure_future(self._workers.read(run))
+        try:
+            await asyncio.wait([running, spool.begun], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            spool.abandon()
+            raise
+        if not spool.begun.done():
+            return running.result()
+        running.add_done_callback(partial(_log_failure, request.path.text))
+        return spool
 
     async def _write(self, scope: Scope, body: bytes) -> Answer:
         request = read_request(scope, body, self._settings)
@@ -87,7 +114,8 @@ class Door:
         return await self._commits.write(partial(self._run, request, handlers.write), alone=large)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        return await read_body(scope, receive, self._settings.max_body_bytes, scope["path"])
+        limit, timeout = self._settings.max_body_bytes, self._settings.body_timeout
+        return await read_body(scope, receive, scope["path"], limit=limit, timeout=timeout)
 
     def _run(self, request: Request, handler: Callable[[T, Request], Answer], registry: T) -> Answer:
         try:
@@ -96,3 +124,10 @@ class Door:
             if error.status != 405:
                 raise
             return error_answer(error, allow=handlers.allowed(self._engine, request))
+
+
+def _log_failure(subject: str, running: asyncio.Future[Answer]) -> None:
+    """Of an answer that has begun, the client has seen no more than that it ended too soon."""
+    error = running.exception()
+    if error is not None and not isinstance(error, Abandoned):
+        _LOG.error("the answer about %r ended before its end", subject, exc_info=error)

@@ -45,10 +45,14 @@ def require(view: View, request: Request) -> None:
 
 def read(view: View, request: Request) -> Answer:
     """GET of an entity or a collection, or of what lies beside them."""
+    if request.path.name == "export":
+        return rendering.tree(view, request, view.export_options(request.options(view, request.path.target)))
     if request.path.name:
         return rendering.limited(json_answer(_named(view, request)), request)
     if request.document_type(view) is not None:
         return rendering.document(view, request, request.path.target)
+    if request.spool is not None:
+        return rendering.tree(view, request, request.options(view, request.path.target))
     return rendering.shown(view, request, request.path.target)
 
 
@@ -85,8 +89,6 @@ def _named(view: View, request: Request) -> JSONObject:
             return view.capabilities
         case "capabilitiesoffered":
             return capabilities.offered()
-        case "export":
-            return view.export(request.options(view, request.path.target))
         case _:
             return {"registries": [f"{request.base_url}/"]}
 

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
-from signalbook.api.answers import Answer, Header, json_answer
+from signalbook import __version__
+from signalbook.api import caching
+from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
 from signalbook.api.xregistry import headers
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine.changes import Result
 from signalbook.engine.engine import Session
-from signalbook.engine.view import Document, View
+from signalbook.engine.view import Document, View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.xid import Kind, Xid
 
 _MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
+_JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)
 _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 # Documents come from clients: a browser shall neither guess at them nor run them as part of this site (R317).
 _UNTRUSTED: Final[tuple[Header, ...]] = (
@@ -30,6 +33,19 @@ def shown(view: View, request: Request, xid: Xid, *, status: int = 200, extra: t
     options = request.options(view, xid)
     value = view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
     return limited(json_answer(value, status=status, headers=extra), request)
+
+
+def tree(view: View, request: Request, options: ViewOptions) -> Answer:
+    """An entity or collection of any size as metadata; not made at all for a client that has it already."""
+    assert request.spool is not None
+    xid = request.path.target
+    state = (__version__, view.position(), view.model.fingerprint, view.capabilities)
+    tag = caching.entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
+    large = Answer(headers=(("ETag", tag), caching.ASK_AGAIN, *_JSON), etag=tag)
+    if caching.as_asked(large, request.raw_headers) is not large:
+        return large.unmodified
+    pieces = (_fitting(piece, request) for piece in view.pieces(xid, options))
+    return limited(request.spool.fill(Answer(headers=_JSON), large, pieces), request)
 
 
 def document(view: View, request: Request, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()) -> Answer:
@@ -61,10 +77,15 @@ def written(session: Session, request: Request, result: Result) -> Answer:
 
 def limited(answer: Answer, request: Request) -> Answer:
     """``answer`` if it is not too large to be sent (R203)."""
+    _fitting(answer.body, request)
+    return answer
+
+
+def _fitting(content: bytes, request: Request) -> bytes:
     limit = request.settings.max_response_bytes
-    if len(answer.body) <= limit:
-        return answer
-    detail = f"it has {len(answer.body)} bytes and {limit} are allowed; ask for parts of it, or inline less"
+    if len(content) <= limit:
+        return content
+    detail = f"it has {len(content)} bytes and {limit} are allowed; ask for parts of it, or inline less"
     raise RegistryError("too_large", subject=request.path.text, detail=detail)
 
 

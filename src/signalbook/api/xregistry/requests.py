@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.types import Scope
 
+from signalbook.api.spool import Spool
 from signalbook.api.urls import base_url
 from signalbook.api.xregistry import flags, headers, paths
 from signalbook.engine import inline
@@ -25,7 +26,7 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to the door; ``raw_headers`` as ASGI gives them."""
+    """A request to the door; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large."""
 
     method: str
     path: paths.Path
@@ -34,6 +35,7 @@ class Request:
     body: bytes = b""
     base_url: str = ""
     settings: Settings = field(default_factory=Settings)
+    spool: Spool | None = None
 
     @property
     def is_write(self) -> bool:
@@ -100,11 +102,13 @@ class Request:
         written = query.for_write(view.capabilities, path.target)
         if method is Method.DELETE:
             body = None if self._is_delete_of_one else self.json
-            return Command(method=method, target=path.target, body=body, flags=written)
+            return Command(method=method, target=path.target, body=body, flags=written, base_url=self.base_url)
         if kind is not None and not path.details:
-            return Command(method=method, target=path.target, document=self._document(kind), flags=written)
+            return Command(
+                method=method, target=path.target, document=self._document(kind), flags=written, base_url=self.base_url
+            )
         headers.refuse(self.headers, subject=path.text)
-        return Command(method=method, target=path.target, body=self.json, flags=written)
+        return Command(method=method, target=path.target, body=self.json, flags=written, base_url=self.base_url)
 
     @property
     def _is_delete_of_one(self) -> bool:

@@ -1,0 +1,150 @@
+"""Large answers: begun before they are complete, the same bytes as small ones, nothing left of those nobody fetches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.api import spool as spooling
+from signalbook.api.answers import Answer
+from signalbook.api.spool import Abandoned, Spool
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+LARGE = Answer(headers=(("X", "large"),))
+Messages = list[dict[str, Any]]
+
+
+@pytest.fixture
+def filled(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A registry that is large: an answer begins at 5,000 bytes."""
+    monkeypatch.setattr(spooling, "_LARGE", 5000)
+    files = {f"f{n}": {"file": {"n": n}, "description": "x" * 200} for n in range(30)}
+    assert client.send("POST", "/dirs/d1", json={"files": files}).status_code == 200
+    return client
+
+
+@pytest.mark.parametrize(
+    "path", ["/export", "/?inline=*", "/dirs?inline=files", "/dirs/d1/files", "/dirs/d1?inline=*&doc"]
+)
+def test_large_and_small_are_the_same(filled: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R22, R274: but for the length, which is not known yet."""
+    large = filled.get(path)
+    assert "Content-Length" not in large.headers
+    monkeypatch.setattr(spooling, "_LARGE", 1 << 30)
+    small = filled.get(path)
+    assert small.headers["Content-Length"] == str(len(large.content))
+    assert (large.status_code, large.content) == (small.status_code, small.content)
+    assert large.headers["Content-Type"] == small.headers["Content-Type"]
+
+
+def test_a_large_answer_that_is_there_already(filled: Client) -> None:
+    """R314: 304 without making it again, until anything changes; to HEAD too."""
+    tag = filled.get("/export").headers["ETag"]
+    for method in ("GET", "HEAD"):
+        answer = filled.send(method, "/export", headers={"If-None-Match": tag})
+        assert (answer.status_code, answer.headers["ETag"], answer.content) == (304, tag, b"")
+    assert filled.send("HEAD", "/export").headers["ETag"] == tag
+    filled.put("/dirs/d2", {})
+    assert filled.get("/export", headers={"If-None-Match": tag}).json()["dirscount"] == 2
+    assert filled.get("/export", headers={"Host": "other.example"}).headers["ETag"] != tag
+
+
+@pytest.mark.parametrize("path", ["/?inline=nope", "/dirs/none?inline=files", "/dirs/d1/files/f1/x?inline=*"])
+def test_what_is_wrong_is_told_before(filled: Client, path: str) -> None:
+    assert filled.get(path).status_code in (400, 404)
+
+
+def run(use: Callable[[Spool, Messages], Awaitable[None]], *, timeout: float = 10.0) -> Messages:
+    """What was sent of an answer whose body ``use`` makes."""
+    sent: Messages = []
+
+    async def main() -> None:
+        await use(Spool(timeout=timeout), sent)
+
+    asyncio.run(main())
+    return sent
+
+
+async def deliver(
+    spool: Spool, sent: Messages, pieces: Iterator[bytes], *, method: str = "GET", gone: bool = False
+) -> Any:
+    """Make and send at once; returns what making it came to."""
+
+    async def receive() -> Any:
+        if not gone:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        await asyncio.sleep(0)
+        sent.append(message)
+
+    making = asyncio.get_running_loop().run_in_executor(None, spool.fill, Answer(), LARGE, pieces)
+    await asyncio.wait([making, spool.begun], return_when=asyncio.FIRST_COMPLETED)
+    if spool.begun.done():
+        await spool.send({"type": "http", "method": method}, receive, send)
+    return (await asyncio.gather(making, return_exceptions=True))[0]
+
+
+def many(count: int, end: Exception | None = None) -> Iterator[bytes]:
+    for n in range(count):
+        yield b"%07d\n" % n
+    if end:
+        raise end
+
+
+def test_a_small_body_stays_in_memory() -> None:
+    async def use(spool: Spool, sent: Messages) -> None:
+        assert (await deliver(spool, sent, many(10))).body == b"".join(many(10))
+
+    assert run(use) == []
+
+
+def test_a_large_body_arrives() -> None:
+    async def use(spool: Spool, sent: Messages) -> None:
+        assert await deliver(spool, sent, many(300_000)) is LARGE
+
+    sent = run(use)
+    assert sent[0]["headers"] == [(b"x", b"large")]
+    assert b"".join(message.get("body", b"") for message in sent) == b"".join(many(300_000))
+    assert [message.get("more_body", False) for message in sent[1:]] == [True] * (len(sent) - 2) + [False]
+
+
+def test_a_failure_on_the_way_is_no_end() -> None:
+    """The connection ends without the last part, so that nobody takes it for all."""
+
+    async def use(spool: Spool, sent: Messages) -> None:
+        assert isinstance(await deliver(spool, sent, many(300_000, ZeroDivisionError())), ZeroDivisionError)
+
+    assert run(use)[-1]["more_body"]
+
+
+def test_a_failure_before_is_only_that() -> None:
+    async def use(spool: Spool, sent: Messages) -> None:
+        assert isinstance(await deliver(spool, sent, many(10, ZeroDivisionError())), ZeroDivisionError)
+
+    assert run(use) == []
+
+
+@pytest.mark.parametrize(("method", "gone"), [("HEAD", False), ("GET", True)])
+def test_nobody_wants_the_rest(method: str, gone: bool) -> None:
+    """The thread stops soon after."""
+
+    async def use(spool: Spool, sent: Messages) -> None:
+        assert isinstance(await deliver(spool, sent, many(1 << 60), method=method, gone=gone), Abandoned)
+
+    assert len(run(use)) < 100
+
+
+def test_a_client_that_does_not_read() -> None:
+    """The connection ends when its time is over, and the work with it."""
+
+    async def use(spool: Spool, sent: Messages) -> None:
+        assert isinstance(await deliver(spool, sent, many(1 << 60)), Abandoned)
+
+    assert run(use, timeout=0.2)[-1]["more_body"]
