@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -469,3 +469,54 @@ def test_counts_stay_what_counting_would_find(steps: list[tuple[str, int, int]])
                 alive = [row for row in alive if row.xid in writer.get_many([row.xid for row in alive])]
         keys = [row.key for row in alive]
         assert writer.counts(keys) == Counter((row.parent, row.xid.parts[-2]) for row in writer.children(keys))
+
+
+def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> None:
+    with store.write() as writer:
+        with writer.savepoint():
+            one, _ = plant_things(writer, ["one", "two"])
+            plant_version(writer, one, "1", b"kept")
+        with pytest.raises(ZeroDivisionError), writer.savepoint():  # noqa: PT012
+            plant_version(writer, one, "2", b"lost")
+            writer.delete([one.key])
+            writer.append([{"lost": True}], time=STAMP, correlationid="c")
+            writer.put_config("lost", 1 // 0)
+        with writer.savepoint():
+            writer.put_config("kept", 1)
+    with store.read() as reader:
+        assert reader.counts([one.key, one.parent]) == {(one.parent, "things"): 2, (one.key, "versions"): 1}
+        assert reader.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
+        assert (reader.config("kept"), reader.config("lost"), reader.outbox()) == (1, None, [])
+
+
+def test_a_database_error_ends_its_part_only(store: Store) -> None:
+    with store.write() as writer:
+        one, _ = plant_things(writer, ["one", "two"])
+        with pytest.raises(DuplicateId), writer.savepoint():  # noqa: PT012
+            plant_version(writer, one, "1", b"lost")
+            plant(writer, one, [one.xid / "versions" / "1"])
+        with writer.savepoint():
+            plant_version(writer, one, "1", b"kept")
+    with store.read() as reader:
+        assert reader.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
+
+
+def test_a_swallowed_failure_is_not_kept_in_a_part(store: Store) -> None:
+    with store.write() as writer:
+        one, _ = plant_things(writer, ["one", "two"])
+        with pytest.raises(StorageError), writer.savepoint():  # noqa: PT012
+            plant_version(writer, one, "1", b"lost")
+            with suppress(DuplicateId):
+                plant(writer, one, [one.xid / "versions" / "1"])
+    with store.read() as reader:
+        assert list(reader.children([one.key])) == []
+
+
+def test_what_a_part_streams_ends_with_it(store: Store) -> None:
+    with store.write() as writer:
+        one, _ = plant_things(writer, ["one", "two"])
+        plant(writer, one, [one.xid / "versions" / str(number) for number in range(2500)])
+        with writer.savepoint():
+            rows = writer.children([one.key])
+            next(rows)
+        assert len(list(writer.children([one.key]))) == 2500
