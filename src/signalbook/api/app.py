@@ -9,7 +9,8 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from signalbook.api import feed, health
 from signalbook.api.commits import Commits
@@ -40,19 +41,45 @@ def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Calla
         workers.close()
         close()
 
-    app = Starlette(
-        routes=[
-            *health.routes(engine, workers),
-            *discovery.routes(settings),
-            *feed.routes(engine, settings, workers),
-        ],
-        middleware=[Middleware(CommonHeaders, settings=settings)],
-        lifespan=lifespan,
-    )
-    # Whatever is no extension's path belongs to the registry: line breaks, which a route's pattern stops at, too.
-    app.router.default = Door(engine, settings, workers, commits, direct=direct)
-    app.router.redirect_slashes = False
-    return app
+    extensions = [
+        *health.routes(engine, workers),
+        *discovery.routes(settings),
+        *feed.routes(engine, settings, workers),
+    ]
+    return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)
+
+
+class Application(Starlette):
+    """The extensions' routes, and the registry for whatever is none of theirs.
+
+    What does not even begin like one of them goes to the registry at once: routing and Starlette's own layers would
+    cost more than a hot read (docs/decisions/042-server.md).
+    """
+
+    def __init__(
+        self, extensions: list[Route], registry: ASGIApp, settings: Settings, lifespan: Lifespan[Starlette]
+    ) -> None:
+        headers = Middleware(CommonHeaders, settings=settings)
+        super().__init__(routes=extensions, middleware=[headers], lifespan=lifespan)
+        # Line breaks, which a route's pattern stops at, belong to the registry too.
+        self.router.default = registry
+        self.router.redirect_slashes = False
+        self._begin = frozenset(_first(route.path) for route in extensions)
+        self._registry = CommonHeaders(registry, settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or run the lifespan."""
+        if (
+            scope["type"] == "http"
+            and _first(scope["path"].removeprefix(scope.get("root_path", ""))) not in self._begin
+        ):
+            await self._registry(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def _first(path: str) -> str:
+    return path[1:].partition("/")[0]
 
 
 class CommonHeaders:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from starlette.types import Scope
@@ -19,8 +20,18 @@ def base_url(scope: Scope, settings: Settings) -> str:
     """
     if settings.base_url:
         return settings.base_url.rstrip("/")
-    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    given = b""
+    for name, value in scope["headers"]:
+        if name == b"host":
+            given = value
+            break
+    return _url(scope.get("scheme", "http"), given, scope.get("server"), scope.get("root_path", ""))
+
+
+@lru_cache(maxsize=128)
+def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path: str) -> str:
+    host = given.decode("latin-1")
     if not _HOST.fullmatch(host):
-        host, port = scope.get("server") or ("localhost", None)
+        host, port = server or ("localhost", None)
         host = f"{host}:{port}" if port else host
-    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
+    return f"{scheme}://{host}{path}"
