@@ -42,6 +42,9 @@ class Settings:
     capabilities: str = _setting(
         "", "Capabilities put in force at start: all, or a JSON file; empty leaves them as they are."
     )
+    domain_rules: str = _setting(
+        "warn", "What becomes of messages and endpoints that break their rules: off, warn or reject."
+    )
     workers: int = _setting(1, "Server processes.")
     threads: int = _setting(8, "Threads in a server process that run requests.")
     max_body_bytes: int = _setting(64 * 1024 * 1024, "Largest request body accepted, in bytes.")

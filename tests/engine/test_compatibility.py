@@ -79,7 +79,7 @@ LINE = {"1": "1", "2": "1", "3": "2", "4": "3"}
         pytest.param(LINE, "backward", "1 2! 3 4", {"2": "1", "3": "2"}, id="a-changed-one"),
         pytest.param(LINE, "forward_transitive", "1 2! 3 4", {"2": "1", "3": "2", "4": "2"}, id="changed-transitive"),
     ],
-)  # fmt: skip
+)
 def test_what_is_compared(links: dict[str, str], rule: str, stored: str, expected: dict[str, str]) -> None:
     """G-26, G-27, R257: pairs follow the ancestors; what was found compatible is not compared again."""
     assert pairs(resource(links, rule=rule.lower(), stored=stored), rule) == expected
@@ -190,8 +190,9 @@ def test_setting_a_rule_checks_all(registry: Registry) -> None:
 def test_deleting_from_the_middle(registry: Registry) -> None:
     """G-31, R235: the Version behind it becomes a root, or follows the one before in an ordered mode."""
     registry.configure(
-        "modelsource", model_of(validateformat=True, validatecompatibility=True, versionmode="createdat",
-                                singleversionroot=True))  # fmt: skip
+        "modelsource",
+        model_of(validateformat=True, validatecompatibility=True, versionmode="createdat", singleversionroot=True),
+    )
     middle, last = record({"name": "b", "type": "int", "default": 0}), record({"name": "b", "type": "int"})
     for schema in (PLAIN, middle, last):
         registry.post(F1, {"file": schema, "format": AVRO})

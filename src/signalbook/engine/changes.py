@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Self
 
-from signalbook.values import JSONObject
+from signalbook.values import Finding, JSONObject
 from signalbook.xid import Xid
 
 
@@ -94,7 +94,7 @@ class Result:
     ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
     ``created`` tells whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
     collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
-    Resource, for ``Content-Location`` (R152).
+    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domain``.
     """
 
     target: Xid
@@ -102,3 +102,4 @@ class Result:
     processed: tuple[Xid, ...] = ()
     version: Xid | None = None
     changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()

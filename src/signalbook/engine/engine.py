@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from signalbook import values
-from signalbook.engine import adoption, capabilities, compliance, intents, tracking, updates
+from signalbook.engine import adoption, capabilities, compliance, domain, intents, tracking, updates
 from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, MODELSOURCE, Configuration, ConfigurationCache
@@ -24,7 +24,7 @@ from signalbook.errors import RegistryError
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DuplicateId, Record, Row, Store, Writer
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 _METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
@@ -40,7 +40,11 @@ class Engine:
     """
 
     def __init__(self, store: Store, *, settings: Settings) -> None:
+        if settings.domain_rules not in domain.MODES:
+            wanted = ", ".join(domain.MODES)
+            raise SettingError(f"domain_rules is one of {wanted}, not {settings.domain_rules!r}")
         self._store = store
+        self._rules = settings.domain_rules
         self._cache = ConfigurationCache()
         with store.read() as reader:
             fresh = reader.get(ROOT) is None
@@ -68,7 +72,7 @@ class Engine:
         Raises ``StorageBusy`` when other writers do not give way in time.
         """
         with self._store.write() as writer:
-            session = Session(writer, self._cache.read(writer), admin=admin)
+            session = Session(writer, self._cache.read(writer), rules=self._rules, admin=admin)
             yield session
             session.finish()
 
@@ -79,7 +83,14 @@ class Engine:
         Raises ``StorageBusy`` as ``writing`` does.
         """
         with self._store.write() as writer:
-            yield Batch(writer, self._cache.read(writer))
+            yield Batch(writer, self._cache.read(writer), rules=self._rules)
+
+    @contextmanager
+    def trying(self) -> Iterator[Batch]:
+        """As ``batch``, but nothing stays at the end of the block: for finding out what would become of writes."""
+        with suppress(_Undone), self.batch() as batch:
+            yield batch
+            raise _Undone
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
@@ -116,27 +127,52 @@ class Engine:
 class Batch:
     """Sessions one after the other, each all or nothing by itself and seeing what those before it did."""
 
-    def __init__(self, writer: Writer, configuration: Configuration) -> None:
+    def __init__(self, writer: Writer, configuration: Configuration, *, rules: str) -> None:
         self._writer = writer
         self._configuration = configuration
+        self._rules = rules
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """The next session; as ``Engine.writing``, but for the commit."""
         with self._writer.savepoint():
-            session = Session(self._writer, self._configuration)
+            session = Session(self._writer, self._configuration, rules=self._rules)
             yield session
             session.finish()
         # Not by way of the cache: what it holds is committed.
         self._configuration = session.configuration
 
+    @contextmanager
+    def trying(self, compatibility: str | None = None) -> Iterator[Session]:
+        """A session of which nothing stays; ``compatibility`` as in ``Context``."""
+        with suppress(_Undone), self._writer.savepoint():
+            yield Session(self._writer, self._configuration, rules=self._rules, compatibility=compatibility)
+            raise _Undone
+
+
+class _Undone(Exception):
+    """Ends a transaction that was only a question."""
+
 
 class Session:
-    """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction."""
+    """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction.
 
-    def __init__(self, writer: Writer, configuration: Configuration, *, admin: bool = False) -> None:
+    ``rules`` is the setting ``domain_rules``; ``admin`` and ``compatibility`` are as in ``Context``.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        configuration: Configuration,
+        *,
+        rules: str,
+        admin: bool = False,
+        compatibility: str | None = None,
+    ) -> None:
         self._writer = writer
+        self._rules = rules
         self._admin = admin
+        self._compatibility = compatibility
         self._configuration = configuration
         self._changes: list[Change] = []
         self.now: datetime = values.now()
@@ -182,7 +218,18 @@ class Session:
             result = writing.delete()
         else:
             result = writing.add(intents.read(command, self._configuration.model))
+            result = replace(result, findings=self._judge(writing.tree, command))
         return self._store(result, writing.tree, context.documents, told)
+
+    def _judge(self, tree: Tree, command: Command) -> tuple[Finding, ...]:
+        """What is to be said about messages and endpoints. Raises ``invalid_attribute`` where that refuses them."""
+        if self._rules == "off":
+            return ()
+        findings = domain.judge(tree, self._writer, self._configuration.model, command.base_url)
+        error = domain.refusal(findings) if self._rules == "reject" else None
+        if error is not None:
+            raise error
+        return findings
 
     def _context(self, flags: Flags, target: Xid = ROOT) -> Context:
         documents = Documents(self._writer.documents)
@@ -195,6 +242,7 @@ class Session:
             documents=documents,
             resolve=resolver(self._writer, dict, documents, ""),
             admin=self._admin,
+            compatibility=self._compatibility,
         )
 
     def _store(self, result: Result, tree: Tree, documents: Documents, told: list[Change]) -> Result:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from signalbook.api import caching
 from signalbook.api.answers import Answer, json_answer
 from signalbook.api.xregistry import flags, paths, rendering
@@ -11,6 +14,9 @@ from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.view import View
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
+
+_LOG: Final = logging.getLogger("signalbook.api")
+_LOGGED: Final = 20
 
 
 def answer(engine: Engine, request: Request) -> Answer:
@@ -29,6 +35,8 @@ def write(batch: Batch, request: Request) -> Answer:
         check(session.view, request)
         require(session.view, request)
         result = session.execute(request.command(session.view))
+        for finding in result.findings[:_LOGGED]:
+            _LOG.warning("%s %r: %r", request.method, request.path.text, str(finding))
         return rendering.written(session, request, result)
 
 
