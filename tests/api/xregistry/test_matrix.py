@@ -1,0 +1,191 @@
+"""Every method at every kind of path, on every database: status and headers of success and refusal (core.md d.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import httpx
+    from tests.api.conftest import Client
+
+ROOT = "http://r.example"
+F1, N1 = "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
+METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "PATCH", "POST", "DELETE")
+READS = {"GET": 200, "HEAD": 200, "OPTIONS": 200}
+
+CELLS: dict[str, dict[str, int]] = {
+    "/": {**READS, "PUT": 200, "PATCH": 200, "POST": 200},
+    "/export": READS,
+    "/capabilities": {**READS, "PUT": 200, "PATCH": 200},
+    "/capabilitiesoffered": READS,
+    "/model": READS,
+    "/modelsource": {**READS, "PUT": 200},
+    "/.xregistry": READS,
+    "/.well-known/xregistry": READS,
+    "/dirs": {**READS, "PATCH": 200, "POST": 200, "DELETE": 204},
+    "/dirs/d1": {**READS, "PUT": 200, "PATCH": 200, "POST": 200, "DELETE": 204},
+    "/dirs/d1/files": {**READS, "PATCH": 200, "POST": 200, "DELETE": 204},
+    F1: {**READS, "PUT": 200, "POST": 201, "DELETE": 204},
+    f"{F1}$details": {**READS, "PUT": 200, "PATCH": 200, "POST": 201, "DELETE": 204},
+    f"{F1}/meta": {**READS, "PUT": 200, "PATCH": 200},
+    f"{F1}/versions": {**READS, "PATCH": 200, "POST": 200, "DELETE": 204},
+    f"{F1}/versions/1": {**READS, "PUT": 200, "DELETE": 204},
+    f"{F1}/versions/1$details": {**READS, "PUT": 200, "PATCH": 200, "DELETE": 204},
+    N1: {**READS, "PUT": 200, "PATCH": 200, "POST": 201, "DELETE": 204},
+    f"{N1}$details": {**READS, "PUT": 200, "PATCH": 200, "POST": 201, "DELETE": 204},
+    f"{N1}/versions/1": {**READS, "PUT": 200, "PATCH": 200, "DELETE": 204},
+    f"{N1}/versions/1$details": {**READS, "PUT": 200, "PATCH": 200, "DELETE": 204},
+}
+"""By path of something that is there: the status of each method that is allowed; every other is 405."""
+DOCUMENTS = (F1, f"{F1}/versions/1")
+BODIES = ("/capabilities", "/modelsource")
+"""Paths whose body has to make sense: it is what they show already."""
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    client.put_document(F1, b"x", "text/plain")
+    client.put(N1, {"name": "N"})
+    return client
+
+
+def send(client: Client, method: str, path: str) -> httpx.Response:
+    """A request that is right, if such a request is at all."""
+    if method not in ("PUT", "PATCH", "POST"):
+        return client.send(method, path)
+    if path in DOCUMENTS:
+        return client.send(method, path, content=b"new")
+    return client.send(method, path, json=client.get(path).json() if path in BODIES else {})
+
+
+@pytest.mark.parametrize(("path", "method"), [(path, method) for path in CELLS for method in METHODS])
+def test_every_cell(filled: Client, path: str, method: str) -> None:
+    """R132-R138, R142-R153, R169-R172."""
+    answer = send(filled, method, path)
+    wanted = CELLS[path].get(method, 405)
+    assert answer.status_code == wanted, answer.text
+    assert answer.headers["Link"] == f"<{ROOT}/>;rel=xregistry-root"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
+    assert {"Link", "Location", "Content-Location", "ETag", "*"} <= set(exposed)
+    assert ("Location" in answer.headers) == (wanted == 201)
+    if wanted in (200, 201) and method not in ("OPTIONS", "HEAD") and path not in DOCUMENTS:
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+    if wanted == 204:
+        assert answer.content == b""
+
+
+@pytest.mark.parametrize("path", CELLS)
+def test_options_and_refusals_name_what_is_allowed(filled: Client, path: str) -> None:
+    """R134, R138, R284, GAP 30: the same list, in the same words."""
+    allowed = filled.send("OPTIONS", path).headers
+    assert set(allowed["Allow"].split(", ")) == set(CELLS[path])
+    assert allowed["Access-Control-Allow-Methods"] == allowed["Allow"]
+    for method in {*METHODS, "TRACE", "BREW"} - set(CELLS[path]):
+        answer = send(filled, method, path)
+        assert answer.headers["Allow"] == allowed["Allow"]
+        wanted = "details_required" if method == "PATCH" and path in DOCUMENTS else "action_not_supported"
+        assert answer.json()["type"].endswith(f"#{wanted}")
+
+
+@pytest.mark.parametrize("path", CELLS)
+def test_head_is_get_without_its_body(filled: Client, path: str) -> None:
+    """R139: anywhere, errors too."""
+    for shown in (path, f"{path}?inline=nope", f"{path}/nope/nope/nope"):
+        get, head = filled.get(shown), filled.send("HEAD", shown)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert {**head.headers} == {**get.headers}
+
+
+CREATES = (
+    ("/dirs/new", "PUT PATCH", False),
+    ("/dirs/d1/files/new", "PUT POST", True),
+    ("/dirs/d1/files/new$details", "PUT PATCH POST", True),
+    ("/dirs/d1/files/new/meta", "PUT PATCH", False),
+    ("/dirs/d1/files/new/versions/v1", "PUT", True),
+    ("/dirs/d1/files/new/versions/v1$details", "PUT PATCH", True),
+    (f"{F1}/versions/v9", "PUT", True),
+    (f"{F1}/versions/v9$details", "PUT PATCH", True),
+    ("/dirs/d1/notes/new", "PUT PATCH POST", True),
+    ("/dirs/d1/notes/new/versions/v1", "PUT PATCH", True),
+    ("/dirs/new/notes/new/versions/v1", "PUT PATCH", True),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "version"),
+    [(path, method, version) for path, methods, version in CREATES for method in methods.split()],
+)
+def test_what_creates_says_where(filled: Client, path: str, method: str, version: bool) -> None:
+    """R52, R144, R147, R151, R152, GAP 8, GAP 9, GAP 23: PATCH that creates, too."""
+    missing = filled.get(path)
+    assert (missing.status_code, missing.json()["type"].rpartition("#")[2]) == (404, "not_found")
+    answer = filled.send(method, path, content=b"x") if "$" not in path and "/files/" in path else None
+    if answer is None or path.endswith("/meta"):
+        answer = filled.send(method, path, json={})
+    assert answer.status_code == 201, answer.text
+    created = answer.headers["Location"]
+    assert created.removeprefix(ROOT).startswith(path.removesuffix("$details"))
+    assert created.endswith("$details") == ("$details" in path and "/notes/" not in path)
+    assert filled.get(created.removeprefix(ROOT)).status_code == 200
+    assert ("Content-Location" in answer.headers) == version
+    if version:
+        named = filled.get(answer.headers["Content-Location"].removeprefix(ROOT))
+        assert named.status_code == 200
+        assert "$details" not in answer.headers["Content-Location"]
+
+
+MISSING = ("/dirs/none", "/dirs/d1/files/none", "/dirs/d1/files/none$details", "/dirs/d1/files/none/meta")
+MISSING_BELOW = ("/dirs/none/files", "/dirs/d1/files/none/versions", f"{F1}/versions/none", "/dirs/d1/notes/none")
+
+
+@pytest.mark.parametrize("path", [*MISSING, *MISSING_BELOW])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_what_is_not_there(filled: Client, path: str, method: str) -> None:
+    """R171."""
+    if method == "DELETE" and path.endswith("/meta"):
+        assert filled.send(method, path).status_code == 405  # R259: nobody deletes a meta
+        return
+    body = filled.refused(method, path, "not_found")
+    assert body["subject"].startswith("/dirs")
+
+
+METADATA = tuple(
+    (path, method)
+    for path, cells in CELLS.items()
+    for method in ("PUT", "PATCH", "POST")
+    if method in cells and path not in DOCUMENTS
+)
+
+
+@pytest.mark.parametrize(("path", "method"), METADATA)
+def test_metadata_needs_a_body(filled: Client, path: str, method: str) -> None:
+    """R148."""
+    filled.refused(method, path, "missing_body")
+
+
+@pytest.mark.parametrize(("path", "method"), METADATA)
+def test_a_content_type_is_not_asked_for(filled: Client, path: str, method: str) -> None:
+    """R160: metadata is JSON, whatever it is called or not called."""
+    content = filled.get(path).content if path in BODIES else b"{}"
+    for contenttype in (None, "text/plain", "application/json; charset=utf-8", "x"):
+        headers = {"Content-Type": contenttype} if contenttype else {}
+        assert filled.send(method, path, content=content, headers=headers).status_code in (200, 201)
+
+
+@pytest.mark.parametrize(
+    "path", ["/export/x", "/model/x", "/capabilities/foo", f"{F1}/other", f"{F1}/meta/x", "/dirs//x"]
+)
+def test_paths_that_do_not_exist(filled: Client, path: str) -> None:
+    """R133: whatever the method."""
+    assert {send(filled, method, path).status_code for method in METHODS} == {404}
+    assert filled.get(path).json()["type"].endswith("http.md#api_not_found")
+
+
+@pytest.mark.parametrize("path", CELLS)
+def test_a_slash_behind_the_path_and_unknown_parameters_make_no_difference(filled: Client, path: str) -> None:
+    """R136."""
+    shown = filled.get(path).content
+    assert filled.get(f"{path}?nope=1&x").content == filled.get(f"{path.rstrip('/')}/").content == shown

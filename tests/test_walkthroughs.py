@@ -1,0 +1,76 @@
+"""Pages that walk a reader through commands: every command is run, every output compared with the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+SHOWN = "http://127.0.0.1:8080"
+ELISION = "…"
+
+
+def steps(page: str) -> Iterator[tuple[str, str]]:
+    """Commands of the page's ``console`` blocks, each with the output shown beneath it."""
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
+        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+
+
+def matches(shown: str, actual: str) -> bool:
+    """Whether output looks as shown: ``…`` stands for anything, white space counts for nothing."""
+
+    def packed(text: str) -> str:
+        return re.sub(r"\s+", "", text)
+
+    pattern = ".*".join(re.escape(packed(part)) for part in shown.split(ELISION))
+    return re.fullmatch(pattern, packed(actual), re.DOTALL) is not None
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """An empty registry in the working folder of the commands."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(BIN / "signalbook"), "serve", "--model", "empty", "--port", str(port), "--db", "sqlite:///teams.db"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        url = f"http://127.0.0.1:{port}"
+        try:
+            while not _answers(url):
+                assert process.poll() is None, "the server ended"
+            yield url
+        finally:
+            process.terminate()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready", timeout=10).is_success
+    except httpx.TransportError:
+        time.sleep(0.05)
+        return False
+
+
+def test_a_model_of_your_own(server: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "COLUMNS": "200"}
+    walked = list(steps((ROOT / "docs" / "custom-model.md").read_text(encoding="utf-8")))
+    assert len(walked) > 15
+    for command, shown in walked:
+        line = command.replace(SHOWN, server)
+        ran = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
+        )
+        actual = (ran.stdout + ran.stderr).replace(server, SHOWN)
+        assert ran.returncode == 0, (command, actual)
+        assert matches(shown, actual), (command, shown, actual)
