@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
-L0 = {"errors", "values", "xid", "settings", "documents"}
+L0 = {"errors", "values", "xid", "settings", "documents", "verdict"}
 L1 = {"model", "formats", "messages"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
 
@@ -19,6 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "xid": set(),
     "errors": {"values"},
     "settings": {"errors", "values"},
+    "verdict": {"errors", "values"},
     "documents": {"errors", "values", "xid"},
     "model": L0,
     "formats": L0,
@@ -29,11 +30,12 @@ ARROWS: dict[str, set[str]] = {
     "replication": L0 | L1 | {"storage", "engine", "events", "client"},
     "api": {"__init__"} | L0 | L1 | {"storage", "engine", "events"},
     "client": {"__init__"} | L0,
+    "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client"},
     "codegen": L0 | L1 | {"client"},
     "server": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
-    "cli": ALL | {"demo"},
+    "cli": ALL | {"conformance", "demo"},
     "__main__": {"cli"},
 }
 PYSPARK_ROOMS = {"pipeline"}

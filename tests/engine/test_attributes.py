@@ -46,13 +46,19 @@ def test_epoch_of_a_new_entity_is_ignored(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "wrap"), [(D1, False), (F1, False), (f"{F1}/meta", False), (f"{F1}/versions/1", False)]
+    ("path", "subject"),
+    [
+        (D1, D1),
+        (F1, f"{F1}/versions/1"),
+        (f"{F1}/meta", f"{F1}/meta"),
+        (f"{F1}/versions/1", f"{F1}/versions/1"),
+    ],
 )
-def test_wrong_epoch_is_refused(registry: Registry, path: str, wrap: bool) -> None:
-    """R36."""
+def test_wrong_epoch_is_refused(registry: Registry, path: str, subject: str) -> None:
+    """R36, R38."""
     registry.put(F1, {})
     error = registry.refused("PATCH", path, {"epoch": 7})
-    assert error.code == "mismatched_epoch"
+    assert (error.code, error.subject) == ("mismatched_epoch", subject)
     assert error.arguments == {"bad_epoch": "7", "epoch": "1"}
     registry.patch(path, {"epoch": 1})
     registry.patch(path, {"epoch": 1}, ignore=frozenset({"epoch"}))

@@ -15,7 +15,7 @@ from signalbook.engine.intents import Mode
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, faults_to_error
 from signalbook.values import JSON, JSONObject, parse_timestamp
-from signalbook.xid import Xid
+from signalbook.xid import Kind, Xid
 
 COMMON = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat"})
 """Names on every entity that are no plain attributes."""
@@ -43,12 +43,16 @@ def check_epoch(given: JSON, stored: int, subject: Xid) -> None:
 
 
 def update(draft: Draft, body: JSONObject, context: Context) -> None:
-    """Check the epoch, set both timestamps and count ``draft`` as updated (R34-R42)."""
+    """Check the epoch, set both timestamps and count ``draft`` as updated (R34-R42).
+
+    A Resource has these in its meta, which errors name (R38).
+    """
+    subject = draft.xid / "meta" if draft.xid.kind is Kind.RESOURCE else draft.xid
     if draft.before is not None:
-        check_epoch(body.get("epoch"), draft.before.epoch, draft.xid)
+        check_epoch(body.get("epoch"), draft.before.epoch, subject)
     if "createdat" in body:
-        draft.createdat = _timestamp(body, "createdat", draft.xid) or context.now
-    given = _timestamp(body, "modifiedat", draft.xid)
+        draft.createdat = _timestamp(body, "createdat", subject) or context.now
+    given = _timestamp(body, "modifiedat", subject)
     if given is not None and (draft.before is None or given != draft.before.modifiedat):
         draft.modifiedat = given
         draft.stamped = True

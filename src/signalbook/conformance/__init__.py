@@ -1,0 +1,39 @@
+"""A conformance kit for any xRegistry 1.0-rc4 server, over HTTP: cases as data, a runner, reports.
+
+It knows a server by its URL alone.
+"""
+
+from signalbook.conformance.cases import Case, CaseError, Level, Step, Topic, all_cases, parse_topic, topics
+from signalbook.conformance.coverage import coverage, unexplained, unobserved, unreached
+from signalbook.conformance.machine import as_json, as_junit
+from signalbook.conformance.running import Options, Outcome, Result, Session
+from signalbook.conformance.scoreboard import insert, scoreboard
+from signalbook.conformance.summary import Summary, read_known
+from signalbook.conformance.wire import Wire, WireError
+
+__all__ = [
+    "Case",
+    "CaseError",
+    "Level",
+    "Options",
+    "Outcome",
+    "Result",
+    "Session",
+    "Step",
+    "Summary",
+    "Topic",
+    "Wire",
+    "WireError",
+    "all_cases",
+    "as_json",
+    "as_junit",
+    "coverage",
+    "insert",
+    "parse_topic",
+    "read_known",
+    "scoreboard",
+    "topics",
+    "unexplained",
+    "unobserved",
+    "unreached",
+]

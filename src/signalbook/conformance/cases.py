@@ -1,0 +1,237 @@
+"""Cases: what a server is asked and has to answer, read from the files beside this module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from signalbook.conformance.matching import ABSENT
+from signalbook.conformance.variables import names
+from signalbook.documents import DocumentError, parse_document
+from signalbook.errors import CATALOGUE
+from signalbook.values import JSON, JSONObject
+
+MAX_DEPTH: Final = 32
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_FLAGS: Final = frozenset(
+    {"binary", "collections", "doc", "epoch", "filter", "ignore", "inline", "setdefaultversionid", "sort"}
+)
+_STEP_KEYS: Final = frozenset(
+    {
+        "do", "json", "text", "latin1", "headers", "model", "status", "expect", "text_is", "has", "links", "error",
+        "subject", "args", "wait",
+    }
+)  # fmt: skip
+_CASE_KEYS: Final = frozenset({"id", "says", "reqs", "level", "needs", "steps"})
+_ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_REQUIREMENT: Final = re.compile(r"R[1-9][0-9]{0,2}|[FGH]-[1-9][0-9]?")
+ANY_ERROR: Final = "any"
+"""In place of an error's name: some error the specification leaves open, as long as it is told as one (4xx)."""
+
+
+class Level(StrEnum):
+    """How much the specification demands what a case asks for (RFC2119)."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+
+
+class CaseError(ValueError):
+    """A case file that breaks the rules of case files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedError:
+    """An error in answer to a step: one of ``codes``; ``subject`` and ``args`` as in the matching language."""
+
+    codes: tuple[str, ...]
+    subject: JSON = ABSENT
+    args: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One exchange: a request, and what its answer has to look like.
+
+    ``content`` is the body as bytes, ``json`` one to encode, ``model`` one that is added to the model there is;
+    ``status`` empty means any success. ``headers`` and ``links`` (by ``rel``) of the answer are matched like members.
+    ``wait`` lets the server's clock go on first.
+    """
+
+    method: str
+    target: str
+    json: JSON = ABSENT
+    content: str | bytes | None = None
+    model: JSONObject | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    status: tuple[int, ...] = ()
+    expect: JSON = ABSENT
+    text_is: str | None = None
+    has: Mapping[str, JSON] = field(default_factory=dict)
+    links: Mapping[str, JSON] = field(default_factory=dict)
+    error: ExpectedError | None = None
+    wait: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether it cannot change anything."""
+        return self.method in READS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing a server has to do, and how to see it. ``needs`` is what the server must offer for it."""
+
+    id: str
+    topic: str
+    says: str
+    requirements: tuple[str, ...]
+    level: Level
+    needs: frozenset[str]
+    steps: tuple[Step, ...]
+
+    @property
+    def reads(self) -> bool:
+        """Whether it belongs to the tier that never writes."""
+        return all(step.reads for step in self.steps)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names in braces anywhere in its steps."""
+        return frozenset(name for step in self.steps for name in _names(step))
+
+    @property
+    def errors(self) -> frozenset[str]:
+        """Errors of the catalogue it expects, one of them exactly."""
+        return frozenset(step.error.codes[0] for step in self.steps if step.error and step.error.codes[0] in CATALOGUE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One file of cases."""
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+
+
+@cache
+def topics() -> tuple[Topic, ...]:
+    """Every topic of the kit, in the order of the specification. Raises ``CaseError``."""
+    folder = resources.files("signalbook.conformance") / "data"
+    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
+    return tuple(parse_topic(name, (folder / name).read_bytes()) for name in files)
+
+
+def all_cases() -> Iterator[Case]:
+    """Every case of the kit, in order."""
+    return (case for topic in topics() for case in topic.cases)
+
+
+def parse_topic(filename: str, data: bytes) -> Topic:
+    """The topic in a file named ``NN-topic.yaml``. Raises ``CaseError``."""
+    try:
+        document, _ = parse_document(data, name=filename, max_depth=MAX_DEPTH)
+    except DocumentError as error:
+        raise CaseError(str(error)) from None
+    name = filename.removesuffix(".yaml").partition("-")[2]
+    try:
+        cases = tuple(_case(name, item) for item in document["cases"])
+    except CaseError as error:
+        raise CaseError(f"{filename}: {error}") from None
+    _check_ids(filename, [case.id for case in cases])
+    return Topic(name=name, title=document["title"], cases=cases)
+
+
+def _check_ids(filename: str, ids: list[str]) -> None:
+    twice = {name for name in ids if ids.count(name) > 1}
+    wrong = {name for name in ids if not _ID.fullmatch(name)}
+    if twice or wrong:
+        raise CaseError(f"{filename}: ids that are there twice or malformed: {sorted(twice | wrong)}")
+
+
+def _case(topic: str, item: JSONObject) -> Case:
+    label = str(item.get("id", "?"))
+    if item.keys() - _CASE_KEYS or not {"id", "says", "reqs", "steps"} <= item.keys():
+        raise CaseError(f"{label}: a case has {sorted(_CASE_KEYS)}, not {sorted(item)}")
+    requirements = tuple(item["reqs"].split())
+    if not requirements or not all(_REQUIREMENT.fullmatch(name) for name in requirements):
+        raise CaseError(f"{label}: {item['reqs']!r} names no requirements")
+    steps = tuple(_step(label, step) for step in item["steps"])
+    return Case(
+        id=f"{topic}-{label}",
+        topic=topic,
+        says=item["says"],
+        requirements=requirements,
+        level=Level(item.get("level", "MUST")),
+        needs=frozenset(item.get("needs", ())) | frozenset(_needed(steps)),
+        steps=steps,
+    )
+
+
+def _step(label: str, item: JSONObject) -> Step:
+    if item.keys() - _STEP_KEYS or "do" not in item:
+        raise CaseError(f"{label}: a step has {sorted(_STEP_KEYS)}, not {sorted(item)}")
+    method, _, target = item["do"].partition(" ")
+    return Step(
+        method=method,
+        target=target,
+        json=item.get("json", ABSENT),
+        content=item["latin1"].encode("latin-1") if "latin1" in item else item.get("text"),
+        model=item.get("model"),
+        headers=item.get("headers", {}),
+        status=_status(item.get("status", [])),
+        expect=item.get("expect", ABSENT),
+        text_is=item.get("text_is"),
+        has=item.get("has", {}),
+        links=item.get("links", {}),
+        error=_error(label, item),
+        wait=bool(item.get("wait")),
+    )
+
+
+def _status(given: int | list[int]) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+def _error(label: str, item: JSONObject) -> ExpectedError | None:
+    if "error" not in item:
+        return None
+    given: Any = item["error"]
+    codes = tuple(given) if isinstance(given, list) else (given,)
+    unknown = [code for code in codes if code not in CATALOGUE and code != ANY_ERROR]
+    if unknown:
+        raise CaseError(f"{label}: {unknown} are no errors of the specification")
+    return ExpectedError(codes=codes, subject=item.get("subject", ABSENT), args=item.get("args", {}))
+
+
+def _needed(steps: Iterable[Step]) -> Iterator[str]:
+    """What the requests themselves tell that a server must offer."""
+    for step in steps:
+        query = {name for name, _ in parse_qsl(urlsplit(step.target).query, keep_blank_values=True)}
+        yield from (f"flag:{name}" for name in query & _FLAGS)
+        if "limit" in query:
+            yield "pagination"
+        if step.model is not None:
+            yield "test-model"
+        if step.target.startswith("/capabilities") and not step.target.startswith("/capabilitiesoffered"):
+            yield "api:capabilities"
+            if not step.reads and step.method in ("PUT", "PATCH"):
+                yield "mutable:capabilities"
+
+
+def _names(step: Step) -> Iterator[str]:
+    for value in (step.target, step.json, step.model, dict(step.headers), step.expect, step.text_is, dict(step.has)):
+        yield from names(value)
+    if isinstance(step.content, str):
+        yield from names(step.content)
+    if step.error:
+        yield from names(step.error.subject)
+        yield from names(dict(step.error.args))

@@ -1,0 +1,123 @@
+"""Whether an answer is what a step expects, errors included (core/spec.md "Error Processing", R278-R281)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from signalbook.conformance.cases import ANY_ERROR, ExpectedError, Step
+from signalbook.conformance.matching import ABSENT, Mismatch, compare, show
+from signalbook.conformance.variables import Variables, fill
+from signalbook.conformance.wire import Answer
+from signalbook.errors import CATALOGUE, ErrorDefinition
+from signalbook.values import JSON
+
+_JSON_TYPE: Final = "~ci application/json; charset=utf-8"
+_PLACEHOLDER: Final = re.compile(r"<([a-z][a-z0-9_]*)>")
+_FREE: Final = "error_detail"
+"""The argument that is a sentence of the server's own."""
+
+
+def judge(step: Step, answer: Answer, variables: Variables, *, exact_titles: bool) -> list[Mismatch]:
+    """Where ``answer`` is not what ``step`` expects; what it captures goes into ``variables``.
+
+    ``exact_titles`` asks for the titles of errors word by word; the specification lets a server reword them.
+    """
+    if step.error:
+        return list(_error(step.error, answer, variables, exact_titles=exact_titles))
+    return list(_success(step, answer, variables))
+
+
+def _success(step: Step, answer: Answer, variables: Variables) -> Iterator[Mismatch]:
+    if step.status and answer.status not in step.status:
+        yield _wrong_status(" or ".join(map(str, step.status)), answer)
+        return
+    if not step.status and not 200 <= answer.status < 300:
+        yield _wrong_status("a success", answer)
+        return
+    yield from _headers(step, answer, variables)
+    if step.text_is is not None:
+        yield from compare(
+            fill(_escaped(step.text_is), variables), answer.content.decode("utf-8", "replace"), variables
+        )
+    if step.expect is not ABSENT:
+        yield from compare(fill(step.expect, variables), answer.json(), variables)
+
+
+def _headers(step: Step, answer: Answer, variables: Variables) -> Iterator[Mismatch]:
+    for name, wanted in fill(dict(step.has), variables).items():
+        yield from compare(wanted, answer.header(name), variables, f"header {name}")
+    links = answer.links() if step.links else {}
+    for rel, wanted in step.links.items():
+        yield from compare(fill(wanted, variables), links.get(rel, ABSENT), variables, f"Link rel={rel}")
+
+
+def _escaped(text: str) -> str:
+    """A document that begins with a tilde is no word of the matching language."""
+    return f"~{text}" if text.startswith("~~") else text
+
+
+def _wrong_status(expected: str, answer: Answer) -> Mismatch:
+    body = answer.json()
+    told = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
+    return Mismatch(path="status", expected=expected, actual=f"{answer.status}{told}")
+
+
+def _error(expected: ExpectedError, answer: Answer, variables: Variables, *, exact_titles: bool) -> Iterator[Mismatch]:
+    body = answer.json()
+    code = _code(body)
+    if ANY_ERROR in expected.codes and code not in expected.codes:
+        yield from _some_error(answer, body)
+        return
+    if code not in expected.codes:
+        yield Mismatch(path="error", expected=" or ".join(expected.codes), actual=f"{answer.status} {show(body)}")
+        return
+    definition = CATALOGUE[code]
+    if answer.status != definition.status:
+        yield _wrong_status(str(definition.status), answer)
+    yield from compare(_JSON_TYPE, answer.header("content-type"), variables, "header Content-Type")
+    yield from compare(definition.type, body.get("type"), variables, "/type")
+    yield from _substitutions(definition, expected, body, variables)
+    yield from _title(definition, body, exact=exact_titles)
+    if definition.status == 405 and answer.header("allow") is ABSENT:
+        yield Mismatch(path="header Allow", expected="the methods there are", actual="nothing")
+
+
+def _some_error(answer: Answer, body: JSON) -> Iterator[Mismatch]:
+    if not 400 <= answer.status < 500:
+        yield _wrong_status("an error of the client (4xx)", answer)
+    elif not isinstance(body, dict) or not body.get("title") or not body.get("type"):
+        yield Mismatch(path="body", expected="an error with a type and a title", actual=show(body))
+
+
+def _code(body: JSON) -> str:
+    return str(body.get("type", "")).partition("#")[2] if isinstance(body, dict) else ""
+
+
+def _substitutions(
+    definition: ErrorDefinition, expected: ExpectedError, body: dict[str, Any], variables: Variables
+) -> Iterator[Mismatch]:
+    """R280, R281: the arguments of the title, and what the error is about."""
+    args = body.get("args", {})
+    for name in definition.arguments:
+        wanted = fill(expected.args.get(name, "~string"), variables)
+        yield from compare(wanted, args.get(name, ABSENT), variables, f"/args/{name}")
+    subject = body.get("subject", ABSENT)
+    if expected.subject is not ABSENT:
+        yield from compare(fill(expected.subject, variables), subject, variables, "/subject")
+    elif "<subject>" in definition.title and not (isinstance(subject, str) and subject):
+        yield Mismatch(path="/subject", expected="what the error is about", actual=show(subject))
+
+
+def _title(definition: ErrorDefinition, body: dict[str, Any], *, exact: bool) -> Iterator[Mismatch]:
+    values = {**body.get("args", {}), "subject": str(body.get("subject", ""))}
+    title = str(body.get("title", ""))
+    full = _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), definition.title)
+    if exact and title not in (full, full.removesuffix(".")):
+        yield Mismatch(path="/title", expected=full, actual=title)
+    lost = [
+        name for name in _PLACEHOLDER.findall(definition.title) if name != _FREE and str(values.get(name)) not in title
+    ]
+    if lost and not exact:
+        yield Mismatch(path="/title", expected=f"the values of {', '.join(lost)} in it", actual=title)

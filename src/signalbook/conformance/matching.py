@@ -1,0 +1,192 @@
+"""The matching language of cases: what an answer has to look like.
+
+An object names the members it cares about and ignores the rest; an array is matched item by item; anything else has to
+be equal. A text that begins with ``~`` is a word of the language::
+
+    ~any ~absent ~string ~uint ~integer ~number ~boolean ~object ~array ~timestamp ~url     a type, or no such member
+    ~re PATTERN  ~contains TEXT  ~starts TEXT  ~ends TEXT  ~ci TEXT                          the form of a text
+    ~gt NAME  ~ne NAME                                                                       beside a captured value
+    ~instant TIME                                                                            the same moment
+
+A word may end in `` >name``, which captures the value. ``~~`` begins a plain text with a ``~``. In place of an object,
+``{~keys: [..]}`` asks for exactly these members, ``{~order: [..]}`` for these in this order, ``{~each: ..}`` for
+something of every member or item, ``{~has: [..]}`` for some items of an array, ``{~size: n}`` for so many.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from signalbook.conformance.variables import Variables
+from signalbook.values import JSON, dump_json, parse_timestamp
+
+ABSENT: Final = type("Absent", (), {"__repr__": lambda _: "nothing"})()
+"""The value of a member that is not there."""
+_CAPTURE: Final = re.compile(r"(~.*?) >([a-z][a-z0-9_]*)")
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One place in an answer that is not as expected. ``path`` is a JSON Pointer, or names a part of the answer."""
+
+    path: str
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: expected {self.expected}, got {self.actual}"
+
+
+def compare(expected: JSON, actual: JSON, variables: Variables, path: str = "") -> list[Mismatch]:
+    """Where ``actual`` is not as ``expected``; what it captures goes into ``variables``.
+
+    ``expected`` has its variables filled in already. Raises ``ValueError`` for a word that is none.
+    """
+    return list(_walk(expected, actual, variables, path))
+
+
+def show(value: JSON) -> str:
+    """``value`` for people, on one line and not too long."""
+    text = "nothing" if value is ABSENT else dump_json(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _walk(expected: JSON, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
+    if isinstance(expected, str) and expected.startswith("~"):
+        yield from _word(expected, actual, variables, path)
+    elif isinstance(expected, dict):
+        yield from _object(expected, actual, variables, path)
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for place, (wanted, item) in enumerate(zip(expected, actual, strict=True)):
+            yield from _walk(wanted, item, variables, f"{path}/{place}")
+    elif not _equal(expected, actual):
+        yield Mismatch(path=path, expected=show(expected), actual=show(actual))
+
+
+def _object(expected: dict[str, Any], actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
+    asked = {name: value for name, value in expected.items() if name in _SHAPES}
+    if not isinstance(actual, dict) and not (asked and isinstance(actual, list)):
+        yield Mismatch(path=path, expected=show(expected), actual=show(actual))
+        return
+    for name, value in asked.items():
+        yield from _SHAPES[name](value, actual, variables, path)
+    for name in (name for name in expected if name not in asked):
+        member = actual.get(name, ABSENT) if isinstance(actual, dict) else ABSENT
+        yield from _walk(expected[name], member, variables, f"{path}/{name}")
+
+
+def _keys(wanted: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
+    if sorted(wanted) != sorted(actual):
+        yield Mismatch(path=path, expected=f"the members {show(sorted(wanted))}", actual=show(sorted(actual)))
+
+
+def _order(wanted: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
+    if list(wanted) != list(actual):
+        yield Mismatch(path=path, expected=f"the members {show(wanted)} in this order", actual=show(list(actual)))
+
+
+def _size(wanted: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
+    if len(actual) != wanted:
+        yield Mismatch(path=path, expected=f"{wanted} members", actual=str(len(actual)))
+
+
+def _each(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
+    for name, value in actual.items() if isinstance(actual, dict) else enumerate(actual):
+        yield from _walk(wanted, value, variables, f"{path}/{name}")
+
+
+def _has(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
+    for item in wanted:
+        if all(any(_walk(item, value, variables, path)) for value in actual):
+            yield Mismatch(path=path, expected=f"an item {show(item)}", actual=show(actual))
+
+
+_SHAPES: Final[dict[str, Callable[[JSON, Any, Variables, str], Iterator[Mismatch]]]] = {
+    "~keys": _keys,
+    "~order": _order,
+    "~size": _size,
+    "~each": _each,
+    "~has": _has,
+}
+
+
+def _word(expected: str, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
+    captured = _CAPTURE.fullmatch(expected)
+    word, name = (captured[1], captured[2]) if captured else (expected, "")
+    if not _holds(word, actual, variables):
+        yield Mismatch(path=path, expected=expected, actual=show(actual))
+    elif name:
+        variables[name] = actual
+
+
+def _holds(word: str, actual: JSON, variables: Variables) -> bool:
+    if word.startswith("~~"):
+        return bool(actual == word[1:])
+    verb, _, argument = word[1:].partition(" ")
+    if verb in _TYPES:
+        return actual is not ABSENT and _TYPES[verb](actual)
+    if verb in _TEXTS:
+        return isinstance(actual, str) and _TEXTS[verb](argument, actual)
+    if verb in _BESIDE:
+        return actual is not ABSENT and _BESIDE[verb](variables.get(argument), actual)
+    if verb != "absent":
+        raise ValueError(f"~{verb} is no word of the matching language")
+    return actual is ABSENT
+
+
+def _equal(expected: JSON, actual: JSON) -> bool:
+    """JSON equality: true is not 1, but 1.0 is."""
+    return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
+
+
+def _is_time(value: JSON) -> bool:
+    try:
+        return isinstance(value, str) and bool(parse_timestamp(value))
+    except ValueError:
+        return False
+
+
+def _is_url(value: JSON) -> bool:
+    return isinstance(value, str) and urlsplit(value).scheme in ("http", "https") and bool(urlsplit(value).netloc)
+
+
+def _is_number(value: JSON) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_TYPES: Final[dict[str, Callable[[JSON], bool]]] = {
+    "any": lambda value: value is not None,
+    "string": lambda value: isinstance(value, str),
+    "uint": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "timestamp": lambda value: _is_time(value) and str(value).endswith("Z"),
+    "url": _is_url,
+}
+_TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "re": lambda pattern, value: re.search(pattern, value) is not None,
+    "contains": lambda part, value: part in value,
+    "starts": lambda part, value: value.startswith(part),
+    "ends": lambda part, value: value.endswith(part),
+    "ci": lambda text, value: text.casefold() == value.casefold(),
+    "instant": lambda text, value: _is_time(value) and parse_timestamp(value) == parse_timestamp(text),
+}
+_BESIDE: Final[dict[str, Callable[[JSON, JSON], bool]]] = {
+    "gt": lambda before, value: _later(before, value),
+    "ne": lambda before, value: bool(before != value),
+}
+
+
+def _later(before: JSON, value: JSON) -> bool:
+    """Numbers by size, timestamps by moment."""
+    if _is_number(before) and _is_number(value):
+        return bool(value > before)
+    return _is_time(before) and _is_time(value) and parse_timestamp(value) > parse_timestamp(before)

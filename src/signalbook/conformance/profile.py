@@ -1,0 +1,202 @@
+"""The server under test: what it offers, and what of its model a test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from signalbook.conformance.cases import Case
+from signalbook.conformance.variables import Variables
+from signalbook.values import JSONObject, parse_json
+
+_SERVERS_OWN: Final = frozenset(
+    {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "ancestorid"}
+)
+_ROLES: Final = {
+    "dirs": "a Group type",
+    "files": "a Resource type with documents",
+    "notes": "a Resource type without documents",
+}
+_STAND_FOR: Final = {
+    "dir": "dirs", "g": "dirs", "h": "dirs", "file": "files", "f": "files", "note": "notes", "n": "notes"
+}  # fmt: skip
+
+
+@cache
+def kit_model() -> JSONObject:
+    """The Group types that the kit brings along, as ``groups`` of a modelsource."""
+    data = (resources.files("signalbook.conformance") / "data" / "model.json").read_bytes()
+    groups: JSONObject = parse_json(data)["groups"]
+    return groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What was found out before the first case: the server's capabilities and full model.
+
+    ``own_model`` tells that the kit's Group types are in the model, ``may_configure`` that model and capabilities may
+    be changed; ``variables`` are those of every case.
+    """
+
+    capabilities: JSONObject
+    model: JSONObject
+    own_model: bool
+    may_configure: bool
+    variables: Variables
+
+    def lacks(self, case: Case) -> str:
+        """Why ``case`` cannot be run here, ``""`` if it can."""
+        reasons = (*self._missing_roles(case), *(self._lacking(need) for need in sorted(case.needs)))
+        return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
+    def _missing_roles(self, case: Case) -> Iterator[str]:
+        for name in sorted({_STAND_FOR.get(name, name) for name in case.variables} - self.variables.keys()):
+            if name in _ROLES:
+                yield f"the model has no type that a test may write: {_ROLES[name]} that requires nothing"
+            elif name in kit_names():
+                yield _NO_MODEL
+
+    def _lacking(self, need: str) -> str:
+        kind, _, name = need.partition(":")
+        return _NEEDS[kind](self, name)
+
+    def offers(self, flag: str) -> bool:
+        """Whether a request flag is switched on (R119)."""
+        return flag in _lower(self.capabilities.get("flags"))
+
+    def available(self, name: str) -> bool:
+        """Whether a part of the registry can be read (R116)."""
+        return name in {key.lower() for key in self.capabilities.get("available", {})}
+
+    def mutable(self, name: str) -> bool:
+        """Whether a part of the registry can be changed (R116)."""
+        entry = self.capabilities.get("available", {}).get(name, {})
+        return bool(isinstance(entry, dict) and entry.get("mutable"))
+
+
+_NO_MODEL: Final = "needs a model of the kit's own (--allow-model-changes, and a model that can be changed)"
+
+
+def _flag(profile: Profile, name: str) -> str:
+    return "" if profile.offers(name) else f"the flag {name} is not offered"
+
+
+def _api(profile: Profile, name: str) -> str:
+    return "" if profile.available(name) else f"{name} is not available"
+
+
+def _mutable(profile: Profile, name: str) -> str:
+    if not profile.may_configure:
+        return f"changes {name} (--allow-model-changes)"
+    return "" if profile.mutable(name) else f"{name} cannot be changed"
+
+
+def _own_model(profile: Profile, _: str) -> str:
+    return "" if profile.own_model else _NO_MODEL
+
+
+def _pagination(profile: Profile, _: str) -> str:
+    return "" if profile.capabilities.get("pagination") is True else "there is no paging"
+
+
+def _shortself(profile: Profile, _: str) -> str:
+    return "" if profile.capabilities.get("shortself") is True else "there are no short URLs"
+
+
+def _type(profile: Profile, path: str) -> str:
+    _, groups, resources_ = path.split("/")
+    known = profile.model.get("groups", {}).get(groups, {}).get("resources", {})
+    return "" if resources_ in known else f"the model has no {path}"
+
+
+def _ignore(profile: Profile, name: str) -> str:
+    return "" if name in _lower(profile.capabilities.get("ignores")) else f"ignore={name} is not offered"
+
+
+def _versionmode(profile: Profile, name: str) -> str:
+    return "" if name in _lower(profile.capabilities.get("versionmodes")) else f"the versionmode {name} is not offered"
+
+
+def _format(profile: Profile, name: str) -> str:
+    offered = _lower(profile.capabilities.get("formats"))
+    return "" if any(fnmatchcase(name, pattern) for pattern in offered) else f"{name} documents are not validated"
+
+
+def _compatibility(profile: Profile, name: str) -> str:
+    wanted, _, rule = name.rpartition(":")
+    table: Mapping[str, Any] = profile.capabilities.get("compatibilities") or {}
+    held = any(fnmatchcase(wanted, key.lower()) and rule in _lower(rules) for key, rules in table.items())
+    return "" if held else f"{rule} compatibility of {wanted} is not checked"
+
+
+_NEEDS: Final = {
+    "flag": _flag,
+    "api": _api,
+    "mutable": _mutable,
+    "test-model": _own_model,
+    "pagination": _pagination,
+    "shortself": _shortself,
+    "type": _type,
+    "ignore": _ignore,
+    "versionmode": _versionmode,
+    "format": _format,
+    "compat": _compatibility,
+}
+
+
+def known_need(need: str) -> bool:
+    """Whether a case may ask for it."""
+    return need.partition(":")[0] in _NEEDS
+
+
+@cache
+def kit_names() -> frozenset[str]:
+    """Variables that only the kit's own model gives a value."""
+    groups = {plural.removeprefix("kit") for plural in kit_model()}
+    return frozenset(groups | set(kit_model()["kitdirs"]["resources"])) - _ROLES.keys()
+
+
+def own_names() -> Variables:
+    """The variables for the kit's own model."""
+    types = kit_model()["kitdirs"]["resources"]
+    found: Variables = {plural.removeprefix("kit"): plural for plural in kit_model()}
+    found |= {"dir": "kitdir", "file": "file", "note": "note"} | {plural: plural for plural in types}
+    return found
+
+
+def borrowed_names(model: JSONObject) -> Variables:
+    """The variables for types of the server's own model that a test may write: those that require nothing."""
+    best: Variables = {}
+    for plural, group in model.get("groups", {}).items():
+        if _demands(group.get("attributes", {}), group.get("singular", "")):
+            continue
+        found: Variables = {"dirs": plural, "dir": group.get("singular")}
+        for name, resource in group.get("resources", {}).items():
+            role = "files" if resource.get("hasdocument", True) else "notes"
+            if role not in found and _usable(resource):
+                found |= {role: name, role.removesuffix("s"): resource.get("singular")}
+        best = max(best, found, key=len)
+    return best
+
+
+def _usable(resource: JSONObject) -> bool:
+    roomy = resource.get("maxversions", 0) == 0 or resource["maxversions"] > 4
+    manual = resource.get("versionmode", "manual").lower() == "manual" and resource.get("setversionid", True)
+    return bool(roomy and manual and not _demands(resource.get("attributes", {}), resource.get("singular", "")))
+
+
+def _demands(attributes: JSONObject, singular: str) -> bool:
+    """Whether a client has to give some attribute."""
+    given = {f"{singular}id", "versionid", *_SERVERS_OWN}
+    return any(
+        attribute.get("required") and "default" not in attribute and not attribute.get("readonly") and name not in given
+        for name, attribute in attributes.items()
+    )
+
+
+def _lower(values: Any) -> list[str]:
+    return [str(value).lower() for value in values or ()]

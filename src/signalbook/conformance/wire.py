@@ -1,0 +1,138 @@
+"""Requests and answers on the wire, and how to show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import httpx
+
+from signalbook import __version__
+from signalbook.conformance.matching import ABSENT
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, JSONError, parse_json
+
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_MAX_DEPTH: Final = 128
+_SHOWN: Final = 4000
+_LINK: Final = re.compile(r"<([^>]*)>([^<]*)")
+_REL: Final = re.compile(r';\s*rel\s*=\s*"?([^";,\s]+)"?')
+
+
+class WireError(SignalbookError):
+    """No answer to hold against anything: the server is not there, too slow, sends too much, or leads elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request as a case makes it: ``target`` is a path with its query, or a URL the server gave."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    content: bytes | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(f"{self.method} {self.target}", self.headers.items(), self.content or b""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    content: bytes
+
+    def header(self, name: str) -> JSON:
+        """The value of a header, several joined by commas; ``ABSENT`` if it is not there."""
+        values = [value for key, value in self.headers if key.lower() == name.lower()]
+        return ", ".join(values) if values else ABSENT
+
+    def links(self) -> dict[str, str]:
+        """The URLs in the ``Link`` headers, by their ``rel`` (RFC8288)."""
+        text = self.header("link")
+        found = _LINK.findall(text) if isinstance(text, str) else []
+        return {rel[1]: url for url, parameters in found if (rel := _REL.search(parameters))}
+
+    def json(self) -> JSON:
+        """The body as JSON; ``ABSENT`` if it is none."""
+        try:
+            return parse_json(self.content, max_depth=_MAX_DEPTH)
+        except JSONError:
+            return ABSENT
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(str(self.status), self.headers, self.content))
+
+
+class Wire:
+    """Connections to one server; a context manager.
+
+    ``url`` is the root of the registry, ``timeout`` seconds for each step of a request, ``headers`` go with every
+    request; ``transport`` is how httpx reaches the server. Redirects are not followed, and no URL elsewhere is.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float,
+        headers: Mapping[str, str],
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")
+        self.url = url.rstrip("/")
+        self.root = self.url
+        sent = {"User-Agent": f"signalbook-conformance/{__version__}", "Accept": "*/*", **headers}
+        self._http = httpx.Client(timeout=timeout, headers=sent, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def send(self, request: Request) -> Answer:
+        """Send a request. Raises ``WireError``."""
+        headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers.items()]
+        try:
+            built = self._http.build_request(
+                request.method, self._address(request.target), headers=headers, content=request.content
+            )
+            return self._receive(built)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise WireError(f"{request.method} {request.target}: {str(error) or type(error).__name__}") from None
+
+    def _address(self, target: str) -> str:
+        """Where to send to. ``root`` is what the server calls its root, which may not be how it is reached."""
+        if target.startswith("/"):
+            return self.url + target
+        for known in (self.url, self.root):
+            if target == known or target.startswith((f"{known}/", f"{known}?")):
+                return self.url + target.removeprefix(known)
+        raise WireError(f"{target}: leads away from the server at {self.url}")
+
+    def _receive(self, request: httpx.Request) -> Answer:
+        answer = self._http.send(request, stream=True)
+        try:
+            chunks, size = [], 0
+            for chunk in answer.iter_bytes():
+                size += len(chunk)
+                if size > MAX_ANSWER_BYTES:
+                    raise WireError(f"{request.url}: the answer is larger than {MAX_ANSWER_BYTES} bytes")
+                chunks.append(chunk)
+        finally:
+            answer.close()
+        return Answer(status=answer.status_code, headers=answer.headers.multi_items(), content=b"".join(chunks))
+
+
+def _lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:
+    pairs = [f"{name}: {value}" for name, value in headers]
+    text = content[:_SHOWN].decode("utf-8", "backslashreplace") + ("…" if len(content) > _SHOWN else "")
+    return [first, *pairs, *(["", text] if text else [])]

@@ -1,0 +1,94 @@
+"""A whole server on each database, reached by HTTP without a socket, and the kit's session against it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from starlette.types import ASGIApp
+
+from signalbook.conformance import Options, Session, Wire
+from signalbook.server import build
+from signalbook.settings import Settings
+
+ROOT = "http://registry.example"
+EVERYTHING = Options(writes=True, configures=True, exact_titles=True)
+
+
+class InProcess(httpx.BaseTransport):
+    """HTTP to an application in this process. ``close`` does nothing: clients call it, and the server stays."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._loop = asyncio.Runner()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._loop.run(self._answer(request))
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        answer = await transport.handle_async_request(request)
+        content = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+    def wait_for(self, wanted: Awaitable[object]) -> None:
+        """Run something of the application to its end."""
+
+        async def run() -> None:
+            await wanted
+
+        self._loop.run(run())
+
+    def stop(self) -> None:
+        """End the loop."""
+        self._loop.close()
+
+
+@contextmanager
+def serving(db: str) -> Iterator[InProcess]:
+    """A server with its default model."""
+    app = build(Settings(db=db, registry_id="conformance"))
+    transport, lifespan = InProcess(app), app.router.lifespan_context(app)
+    transport.wait_for(lifespan.__aenter__())
+    try:
+        yield transport
+    finally:
+        transport.wait_for(lifespan.__aexit__(None, None, None))
+        transport.stop()
+
+
+@pytest.fixture(scope="module")
+def module_database(postgres_url: str) -> str:
+    """A PostgreSQL database without tables, of one module."""
+    name = f"conformance_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    return postgres_url.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest) -> Iterator[InProcess]:
+    """A server, on each database in turn."""
+    db = "sqlite://" if request.param == "sqlite" else str(request.getfixturevalue("module_database"))
+    with serving(db) as transport:
+        yield transport
+
+
+@pytest.fixture(scope="module")
+def sqlite_server() -> Iterator[InProcess]:
+    """A server on SQLite."""
+    with serving("sqlite://") as transport:
+        yield transport
+
+
+@pytest.fixture(scope="module")
+def session(server: InProcess) -> Iterator[Session]:
+    """The kit at work, allowed everything."""
+    wire = Wire(ROOT, timeout=30, headers={}, transport=server)
+    with wire, Session(wire, EVERYTHING) as opened:
+        yield opened

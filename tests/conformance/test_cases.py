@@ -1,0 +1,125 @@
+"""The files of cases: well formed, complete, and of requirements there are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from signalbook.conformance import Case, CaseError, Level, all_cases, parse_topic, topics
+from signalbook.conformance.cases import READS
+from signalbook.conformance.coverage import sections
+from signalbook.conformance.profile import borrowed_names, kit_model, kit_names, known_need, own_names
+from signalbook.conformance.variables import names
+from signalbook.errors import CATALOGUE
+from signalbook.model import compile_model
+from signalbook.values import dump_json
+
+CASES = list(all_cases())
+GIVEN = {"root", "gid", "gid2", "g", "h", "f", "n", *own_names(), *kit_names()}
+
+
+def test_there_are_plenty() -> None:
+    assert len(CASES) > 600
+    assert all(topic.cases for topic in topics())
+    assert {case.level for case in CASES} == set(Level)
+
+
+def test_ids_are_unique() -> None:
+    assert [name for name, times in Counter(case.id for case in CASES).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.id))
+def test_case_is_sound(case: Case) -> None:
+    """Its requirements and needs are known, its variables given or captured before, and it expects something."""
+    known = {name for section in sections() for name in section.requirements}
+    assert set(case.requirements) <= known
+    assert all(known_need(need) for need in case.needs)
+    captured: set[str] = set()
+    for step in case.steps:
+        asked = [step.target, step.json, step.content, dict(step.headers)]
+        unknown = {name for value in asked for name in names(value)} - GIVEN - captured
+        # What looks like a variable may be a template of a message, which stays as it is.
+        assert not unknown or "messagegroups" in step.target or case.topic in ("entities", "registries"), unknown
+        captured |= set(re.findall(r" >([a-z][a-z0-9_]*)", repr((step.expect, step.has, step.links))))
+    assert any(s.expect is not None or s.error or s.status for s in case.steps)
+
+
+def test_what_reads_never_writes() -> None:
+    """No case of the reading tier has a step with a method that writes."""
+    assert all(step.method in READS for case in CASES if case.reads for step in case.steps)
+    assert sum(case.reads for case in CASES) > 40
+
+
+def test_every_error_has_a_case_or_a_reason() -> None:
+    """R279: the errors of the catalogue, one by one; tests/api reaches those that no client can bring about."""
+    from signalbook.conformance import unreached
+
+    reached = {code for case in CASES for code in case.errors}
+    assert CATALOGUE.keys() - reached == unreached().keys()
+
+
+def test_the_kits_model_is_one() -> None:
+    compile_model({"groups": kit_model()})
+
+
+def test_names_of_a_borrowed_model() -> None:
+    model = {
+        "groups": {
+            "a": {"singular": "x", "attributes": {"need": {"required": True}}, "resources": {"r": {"singular": "q"}}},
+            "b": {
+                "singular": "bb",
+                "attributes": {"bbid": {"required": True}, "given": {"required": True, "default": 1}},
+                "resources": {
+                    "few": {"singular": "f", "maxversions": 1},
+                    "docs": {"singular": "doc", "maxversions": 0},
+                    "plain": {"singular": "p", "hasdocument": False},
+                },
+            },
+        }
+    }
+    assert borrowed_names(model) == {
+        "dirs": "b",
+        "dir": "bb",
+        "files": "docs",
+        "file": "doc",
+        "notes": "plain",
+        "note": "p",
+    }
+    assert borrowed_names({}) == {}
+
+
+def topic(**case: Any) -> bytes:
+    whole = {"id": "x", "says": "y", "reqs": "R1", "steps": [{"do": "GET /"}], **case}
+    return dump_json({"title": "T", "cases": [{name: value for name, value in whole.items() if value is not None}]})
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ({"says": None}, "a case has"),
+        ({"colour": "red"}, "a case has"),
+        ({"reqs": "R0"}, "names no requirements"),
+        ({"reqs": ""}, "names no requirements"),
+        ({"steps": [{"get": "/"}]}, "a step has"),
+        ({"steps": [{"do": "GET /", "error": "nonsense"}]}, "no errors of the specification"),
+        ({"id": "Bad Id"}, "malformed"),
+    ],
+)
+def test_broken_files(case: dict[str, Any], told: str) -> None:
+    with pytest.raises(CaseError, match=f"01-t.yaml: .*{told}"):
+        parse_topic("01-t.yaml", topic(**case))
+
+
+def test_file_that_is_no_yaml() -> None:
+    with pytest.raises(CaseError, match=r"01-t.yaml: line"):
+        parse_topic("01-t.yaml", b"cases: [")
+
+
+def test_needs_are_read_from_requests() -> None:
+    steps = [{"do": "PUT /capabilities?inline=x&limit=1", "json": {}}, {"do": "PUT /modelsource", "model": {}}]
+    (case,) = parse_topic("01-t.yaml", topic(steps=steps)).cases
+    wanted = frozenset({"flag:inline", "pagination", "test-model", "api:capabilities", "mutable:capabilities"})
+    assert (case.needs, case.reads) == (wanted, False)

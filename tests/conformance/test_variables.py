@@ -1,0 +1,26 @@
+"""Variables in cases."""
+
+from __future__ import annotations
+
+from signalbook.conformance.variables import fill, names
+
+KNOWN = {"g": "/dirs/d1", "epoch": 3, "note": "note"}
+
+
+def test_fill() -> None:
+    given = {"{note}id": "n", "path": "{g}/x", "epoch": "{epoch}", "list": ["{g}", {"a": "{note}s"}], "n": 1}
+    assert fill(given, KNOWN) == {
+        "noteid": "n",
+        "path": "/dirs/d1/x",
+        "epoch": 3,
+        "list": ["/dirs/d1", {"a": "notes"}],
+        "n": 1,
+    }
+
+
+def test_other_braces_stay() -> None:
+    assert fill('{"a": {}} {unknown} {Upper}', KNOWN) == '{"a": {}} {unknown} {Upper}'
+
+
+def test_names() -> None:
+    assert set(names({"{a}id": ["{b}/{c}"], "x": 1})) == {"a", "b", "c"}

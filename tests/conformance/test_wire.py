@@ -1,0 +1,79 @@
+"""Requests and answers: nowhere but to the server, nothing without bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from signalbook.conformance import wire as module
+from signalbook.conformance.wire import Answer, Request, Wire, WireError
+
+
+def wire(handler: Callable[[httpx.Request], httpx.Response], url: str = "http://kit.example/reg/") -> Wire:
+    return Wire(url, timeout=5, headers={"Authorization": "secret"}, transport=httpx.MockTransport(handler))
+
+
+def echo(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, json={"url": str(request.url), "auth": request.headers["authorization"]})
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("/", "http://kit.example/reg/"),
+        ("/dirs?limit=2", "http://kit.example/reg/dirs?limit=2"),
+        ("/dirs/d1/files/f1$details", "http://kit.example/reg/dirs/d1/files/f1$details"),
+        ("http://kit.example/reg/dirs?page=2", "http://kit.example/reg/dirs?page=2"),
+        ("http://public.example/dirs", "http://kit.example/reg/dirs"),
+    ],
+)
+def test_addresses(target: str, url: str) -> None:
+    with wire(echo) as opened:
+        opened.root = "http://public.example"
+        assert opened.send(Request(method="GET", target=target, headers={})).json() == {"url": url, "auth": "secret"}
+
+
+@pytest.mark.parametrize(
+    "target", ["http://elsewhere.example/x", "http://kit.example/regs", "http://kit.example", "file:///etc/passwd"]
+)
+def test_never_elsewhere(target: str) -> None:
+    with wire(echo) as opened, pytest.raises(WireError, match="leads away"):
+        opened.send(Request(method="GET", target=target, headers={}))
+
+
+def test_redirects_are_answers() -> None:
+    with wire(lambda _: httpx.Response(303, headers={"Location": "http://elsewhere.example"})) as opened:
+        assert opened.send(Request(method="GET", target="/", headers={})).status == 303
+
+
+def test_failures_are_told() -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route")
+
+    with wire(fail) as opened, pytest.raises(WireError, match="GET /: no route"):
+        opened.send(Request(method="GET", target="/", headers={}))
+
+
+def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 10)
+    with wire(lambda _: httpx.Response(200, content=b"x" * 11)) as opened, pytest.raises(WireError, match="larger"):
+        opened.send(Request(method="GET", target="/", headers={}))
+
+
+@pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://"])
+def test_urls_that_are_none(url: str) -> None:
+    with pytest.raises(WireError, match="is no URL of a registry"):
+        Wire(url, timeout=1, headers={})
+
+
+def test_how_they_are_shown() -> None:
+    request = Request(method="PUT", target="/x", headers={"A": "b"}, content=b"body \xff")
+    assert str(request) == "PUT /x\nA: b\n\nbody \\xff"
+    assert str(Answer(status=204, headers=[("Allow", "GET")], content=b"")) == "204\nAllow: GET"
+
+
+def test_links() -> None:
+    headers = [("Link", "<http://a/>;rel=xregistry-root"), ("link", '</p2>; rel="next"; count=5')]
+    assert Answer(status=200, headers=headers, content=b"").links() == {"xregistry-root": "http://a/", "next": "/p2"}
