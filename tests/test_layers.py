@@ -20,6 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": {"values"},
     "settings": {"errors", "values"},
     "verdict": {"errors", "values"},
+    "verdict": {"errors", "values"},
     "documents": {"errors", "values", "xid"},
     "model": L0,
     "formats": L0,

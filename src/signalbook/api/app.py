@@ -16,7 +16,7 @@ from signalbook.api import feed, health
 from signalbook.api.commits import Commits
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
-from signalbook.api.xregistry import discovery
+from signalbook.api.xregistry import checks, discovery
 from signalbook.api.xregistry.door import Door
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
@@ -45,6 +45,7 @@ def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Calla
         *health.routes(engine, workers),
         *discovery.routes(settings),
         *feed.routes(engine, settings, workers),
+        *checks.routes(settings, commits),
     ]
     return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)
 

@@ -202,10 +202,15 @@ class Session:
         told = self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
         self._changes += self._configured(told).changes if told else ()
 
+    @property
+    def changes(self) -> list[Change]:
+        """What was changed so far, at most once for each subject (R297)."""
+        return coalesce(self._changes)
+
     def finish(self) -> None:
         """Put the changes into the outbox: last thing before the commit."""
         if self._changes:
-            changes = [change.to_json() for change in coalesce(self._changes)]
+            changes = [change.to_json() for change in self.changes]
             self._writer.append(changes, time=self.now, correlationid=self.correlationid)
 
     def _write(self, command: Command) -> Result:

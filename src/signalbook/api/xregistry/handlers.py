@@ -10,7 +10,8 @@ from signalbook.api.answers import Answer, json_answer
 from signalbook.api.xregistry import flags, paths, rendering
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine import capabilities
-from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.changes import Result
+from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.view import View
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
@@ -32,12 +33,17 @@ def write(batch: Batch, request: Request) -> Answer:
     Raises ``RegistryError``; then nothing has changed.
     """
     with batch.writing() as session:
-        check(session.view, request)
-        require(session.view, request)
-        result = session.execute(request.command(session.view))
+        result = execute(session, request)
         for finding in result.findings[:_LOGGED]:
             _LOG.warning("%s %r: %r", request.method, request.path.text, str(finding))
         return rendering.written(session, request, result)
+
+
+def execute(session: Session, request: Request) -> Result:
+    """What a write does within its transaction. Raises ``RegistryError``, ``PreconditionFailed``."""
+    check(session.view, request)
+    require(session.view, request)
+    return session.execute(request.command(session.view))
 
 
 def require(view: View, request: Request) -> None:

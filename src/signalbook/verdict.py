@@ -1,0 +1,51 @@
+"""What would become of a write: the answer to a check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from signalbook.errors import RegistryError
+from signalbook.values import Finding, JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a write would be accepted.
+
+    ``changes`` are those it would make, as events tell them (``xid``, ``entity``, ``action``, ``changed``); ``errors``
+    the problem documents it would be refused with, every fault in them; ``findings`` what there is to say of what it
+    would store, errors or not.
+    """
+
+    changes: tuple[JSONObject, ...] = ()
+    errors: tuple[JSONObject, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing is against it."""
+        return not self.errors
+
+    @classmethod
+    def refused(cls, *errors: RegistryError) -> Self:
+        """The verdict on a write that ends with these errors."""
+        return cls(errors=tuple({"status": error.status, **error.to_json()} for error in errors))
+
+    @classmethod
+    def from_json(cls, body: JSONObject) -> Self:
+        """Read back what ``to_json`` wrote."""
+        return cls(
+            changes=tuple(body.get("changes", ())),
+            errors=tuple(body.get("errors", ())),
+            findings=tuple(Finding.from_json(finding) for finding in body.get("findings", ())),
+        )
+
+    def to_json(self) -> JSONObject:
+        """The form on the wire."""
+        return {
+            "accepted": self.accepted,
+            "changes": list(self.changes),
+            "errors": list(self.errors),
+            "findings": [finding.to_json() for finding in self.findings],
+        }

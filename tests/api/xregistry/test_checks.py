@@ -1,0 +1,170 @@
+"""What would become of a write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.storage.base import Store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+S = "/schemagroups/g/schemas/s"
+AVRO = "Avro/1.11"
+PLAIN: dict[str, Any] = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+MORE: dict[str, Any] = {**PLAIN, "fields": [*PLAIN["fields"], {"name": "b", "type": "string"}]}
+
+
+@pytest.fixture
+def filled(store: Store, serve: Serve) -> Client:
+    """The default model, with one schema that is to stay backward compatible."""
+    client = serve(store, model="default", domain_rules="warn")
+    body = {"meta": {"compatibility": "backward"}, "versions": {"1": {"schema": PLAIN, "format": AVRO}}}
+    assert client.put(f"{S}$details", body).status_code == 201
+    return client
+
+
+def state(client: Client) -> tuple[str, str]:
+    return client.get("/?inline=*,capabilities,modelsource").text, client.get("/events").text
+
+
+def checked(client: Client, method: str, path: str, **sent: Any) -> dict[str, Any]:
+    """The verdict on a write, which must change nothing."""
+    before = state(client)
+    answer = client.send(method, f"/check{path}", **sent)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert state(client) == before
+    body: dict[str, Any] = answer.json()
+    assert set(body) == {"accepted", "changes", "errors", "findings"}
+    assert body["accepted"] is not bool(body["errors"])
+    return body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "changed"),
+    [
+        ("PUT", "/schemagroups/h", {"json": {"description": "d"}}, {"/", "/schemagroups/h"}),
+        ("PATCH", "/", {"json": {"name": "n"}}, {"/"}),
+        ("POST", "", {"json": {"schemagroups": {"h": {}}}}, {"/", "/schemagroups/h"}),
+        ("POST", f"{S}$details", {"json": {"schema": PLAIN, "format": AVRO}}, {S, f"{S}/versions/2"}),
+        ("DELETE", S, {}, {"/schemagroups/g", S, f"{S}/versions/1"}),
+        ("PUT", "/capabilities", {"json": {}}, {"/", "/capabilities"}),
+        ("PUT", "/modelsource", {"json": {"groups": {"schemagroups": {"singular": "schemagroup"}}}}, None),
+        ("PATCH", f"{S}/meta", {"json": {"compatibility": "full"}}, {S}),
+    ],
+)
+def test_accepted(filled: Client, method: str, path: str, sent: dict[str, Any], changed: set[str] | None) -> None:
+    """R135: every kind of write, with the changes it would make."""
+    verdict = checked(filled, method, path, **sent)
+    if changed is None:
+        assert [error["type"].partition("#")[2] for error in verdict["errors"]] == ["model_compliance_error"]
+    else:
+        assert verdict["accepted"], verdict
+        assert {change["xid"] for change in verdict["changes"]} >= changed - {"/"}
+
+
+def test_a_document_with_headers(filled: Client) -> None:
+    """The very request, document and headers included; the differences are told with what is there on both sides."""
+    sent: dict[str, Any] = {"content": b'{"type": "int"}', "headers": {"xRegistry-format": AVRO}}
+    verdict = checked(filled, "POST", S, **sent)
+    (error,) = verdict["errors"]
+    assert error["type"].endswith("#compatibility_violation")
+    assert (error["status"], error["subject"], error["args"]) == (400, S, {"compat": "backward"})
+    assert all({"path", "rule", "message"} <= fault.keys() for fault in error["faults"])
+    assert any("old" in fault and "new" in fault for fault in error["faults"])
+    assert filled.send("POST", S, **sent).json() == {name: value for name, value in error.items() if name != "status"}
+
+
+def test_then_it_is_accepted(filled: Client) -> None:
+    """What a check accepts is accepted, with the same changes."""
+    body = {"schema": {**PLAIN, "doc": "more"}, "format": AVRO}
+    verdict = checked(filled, "POST", f"{S}$details", json=body)
+    assert verdict["accepted"]
+    assert filled.send("POST", f"{S}$details", json=body).status_code == 201
+    told = [event["subject"] for event in filled.get("/events").json()][-len(verdict["changes"]) :]
+    assert told == [change["xid"] for change in verdict["changes"]]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "code"),
+    [
+        ("PUT", "/nogroups/x", {"json": {}}, "not_found"),
+        ("PUT", "/schemagroups/h", {"content": b"{"}, "parsing_data"),
+        ("PUT", "/schemagroups/a$b", {"json": {}}, "malformed_id"),
+        ("PUT", "/schemagroups/h?epoch=x", {"json": {}}, "bad_request"),
+        ("PUT", "/model", {"json": {}}, "action_not_supported"),
+        ("PATCH", S, {"json": {}}, "details_required"),
+        ("PUT", "/a/b/c/d/e/f/g", {"json": {}}, "api_not_found"),
+        ("PUT", f"{S}/versions/9", {"content": b"x", "headers": {"xRegistry-format": AVRO}}, "format_violation"),
+    ],
+)
+def test_refused(filled: Client, method: str, path: str, sent: dict[str, Any], code: str) -> None:
+    """The error is that of the write itself."""
+    (error,) = checked(filled, method, path, **sent)["errors"]
+    assert error["type"].endswith(f"#{code}")
+    answer = filled.send(method, path, **sent)
+    assert answer.status_code == error.pop("status")
+    assert answer.json() == error
+
+
+def test_findings(filled: Client) -> None:
+    """Doubts about messages and endpoints, refused or not."""
+    verdict = checked(filled, "PUT", "/endpoints/e", json={"usage": ["producer", "consumer"]})
+    assert verdict["accepted"]
+    assert [finding["path"] for finding in verdict["findings"]] == ["/endpoints/e#usage"]
+
+
+def test_domain_rules_that_reject(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", domain_rules="reject")
+    (error,) = checked(client, "PUT", "/endpoints/e", json={"usage": ["producer", "consumer"]})["errors"]
+    assert error["type"].endswith("#invalid_attribute")
+    assert error["faults"][0]["path"] == "/endpoints/e#usage"
+
+
+@pytest.mark.parametrize(("rule", "accepted"), [("backward", False), ("Forward", True), ("full_transitive", False)])
+def test_under_another_rule(filled: Client, rule: str, accepted: bool) -> None:
+    """?compatibility asks what would be if the Resource had this rule, for what the request changes."""
+    path = f"{S}$details?compatibility={rule}"
+    assert checked(filled, "POST", path, json={"schema": MORE, "format": AVRO})["accepted"] is accepted
+
+
+@pytest.mark.parametrize("rule", ["", "sideways", "full&compatibility=full"])
+def test_no_such_rule(filled: Client, rule: str) -> None:
+    filled.refused("POST", f"/check{S}?compatibility={rule}", "bad_flag", content=b"")
+
+
+def test_only_writes_can_be_checked(filled: Client) -> None:
+    """R134, R138."""
+    for method in ("GET", "HEAD"):
+        answer = filled.send(method, f"/check{S}")
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT, PATCH, POST, DELETE, OPTIONS")
+    assert filled.send("OPTIONS", "/check").headers["Allow"] == "PUT, PATCH, POST, DELETE, OPTIONS"
+
+
+def test_conditions_hold_first(filled: Client) -> None:
+    answer = filled.send("PUT", "/check/schemagroups/g", json={}, headers={"If-Match": '"other"'})
+    assert answer.status_code == 412
+
+
+def test_checks_beside_writes(filled: Client) -> None:
+    """A check in the same transaction as writes leaves them alone."""
+    requests: list[tuple[str, str, Any]] = [
+        ("PUT", f"{'/check' if i % 2 else ''}/schemagroups/x{i}", {}) for i in range(20)
+    ]
+    answers = filled.together(*requests)
+    assert [answer.status_code for answer in answers] == [201, 200] * 10
+    assert filled.get("/schemagroups").json().keys() == {"g", *(f"x{i}" for i in range(0, 20, 2))}
+
+
+def test_too_large(store: Store, serve: Serve) -> None:
+    client = serve(store, max_body_bytes=100)
+    client.refused("PUT", "/check/schemagroups/g", "bad_request", content=b" " * 200)
+
+
+def test_check_is_no_group_type(filled: Client) -> None:
+    """R135: an extension's path is no Group type's."""
+    source = {"groups": {"check": {"singular": "c"}}}
+    assert filled.put("/modelsource", source).json()["type"].endswith("#model_error")
