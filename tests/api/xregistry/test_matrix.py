@@ -1,10 +1,17 @@
-"""Every method at every kind of path, on every database: status and headers of success and refusal (core.md d.1)."""
+"""Every method at every kind of path: status and headers of success and refusal (core/http.md "Registry HTTP APIs").
+
+On one database: the others are held to what lies below by the tests beside these.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Store
 
 if TYPE_CHECKING:
     import httpx
@@ -42,6 +49,13 @@ CELLS: dict[str, dict[str, int]] = {
 DOCUMENTS = (F1, f"{F1}/versions/1")
 BODIES = ("/capabilities", "/modelsource")
 """Paths whose body has to make sense: it is what they show already."""
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = open_store("sqlite://")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
