@@ -184,3 +184,8 @@ def test_the_clients_page_works(place: Path, url: str) -> None:
         "order 1",
         "not_found /schemagroups/shop/schemas/gone",
     ]
+
+
+def test_the_documents_page_works(place: Path) -> None:
+    (block,) = blocks("docs/documents.md", "sh", "")
+    assert "schemaid: order" in run(["bash", "-ec", block], place)

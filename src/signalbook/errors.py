@@ -7,7 +7,7 @@ table with those sections. Doors render errors from here; nothing else knows a t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -313,5 +313,14 @@ class RegistryError(SignalbookError):
         return body | ({"faults": [fault.to_json() for fault in self.faults]} if self.faults else {})
 
     def __str__(self) -> str:
-        lines = [self.title, *([self.detail] if self.detail else []), *(f"  {fault}" for fault in self.faults)]
-        return "\n".join(lines)
+        return describe(self.title, self.detail, self.faults)
+
+
+def describe(title: str, detail: str, faults: Sequence[Finding]) -> str:
+    """An error in words for a person: what, why, and every fault on a line of its own; nothing twice."""
+    said = {fault.message for fault in faults}
+    several = title in said and len(faults) > 1  # the first error's title stands for all of them
+    lines = [f"{len(faults)} things are wrong:" if several else title]
+    if detail and detail not in said:
+        lines.append(detail)
+    return "\n".join([*lines, *(f"  {fault}" for fault in faults if several or fault.message != title)])

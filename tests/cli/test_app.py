@@ -25,11 +25,32 @@ def test_the_version(cli: Cli) -> None:
     assert cli("--version").out == f"signalbook {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [("nonsense",), ("import",), ("serve", "--nonsense"), ("serve", "--port", "x")])
-def test_faults_of_the_command_line_itself_end_with_2(cli: Cli, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nonsense",), "there is no command nonsense; there are: "),
+        (("import",), "PATH... is missing"),
+        (("pipeline", "run"), "--registry is missing"),
+        (("serve", "--nonsense"), "there is no option --nonsense"),
+        (("import", "x", "--dryrun"), "there is no option --dryrun; did you mean --dry-run?"),
+        (("serve", "--port", "x"), "--port takes a whole number"),
+        (("serve", "--port"), "--port needs a value behind it"),
+        (("export", "--format", "xml"), "--format takes json or yaml, not 'xml'"),
+        (("export", "/", "b"), "there is more on the line than the command takes: b"),
+        (("export", "nonsense"), "XID: 'nonsense' is no xid"),
+    ],
+)
+def test_faults_of_the_command_line_itself_end_with_2(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
     ran = cli(*arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert "Error" in ran.err
+    assert ran.err.startswith(f"error: {words}")
+    assert ran.err.rstrip().endswith("--help explains it")
+
+
+def test_nothing_at_all_is_answered_with_all_there_is(cli: Cli) -> None:
+    ran = cli()
+    assert ran.code == 2
+    assert "Usage: signalbook" in ran.out
 
 
 def test_tracebacks_are_for_those_who_ask() -> None:

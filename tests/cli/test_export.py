@@ -43,7 +43,7 @@ def test_a_part(cli: Cli, xid: str, key: str) -> None:
 
 def test_to_a_file_by_its_name(cli: Cli) -> None:
     assert cli("export", "/messagegroups", "-o", "m.json").out == ""
-    assert cli("export", "/messagegroups", "--output", "m.yaml").code == 0
+    assert cli("export", "/messagegroups", "--out", "m.yaml").code == 0
     assert json.loads(Path("m.json").read_text()) == yaml.safe_load(
         Path("m.yaml").read_text().replace("createdat: ", "createdat: !!str ")
     )
@@ -86,3 +86,51 @@ def test_what_cannot_be_exported(cli: Cli, arguments: tuple[str, ...], code: int
 def test_a_server_that_does_not_have_it(cli: Cli, server: str, xid: str) -> None:
     ran = cli("export", xid, "--server", server)
     assert (ran.code, f"({xid}) cannot be found" in ran.err) == (1, True)
+
+
+def test_yaml_to_standard_output(cli: Cli) -> None:
+    assert yaml.safe_load(cli("export", "/messagegroups/m", "--format", "yaml").out)["messagegroupid"] == "m"
+
+
+def test_a_folder(cli: Cli) -> None:
+    Path("book/.git").mkdir(parents=True)
+    Path("book/messagegroups/gone").mkdir(parents=True)
+    ran = cli("export", "--out", "book")
+    assert (ran.code, ran.err) == (0, "exported 3 files to book\n")
+    files = sorted(str(path) for path in Path("book").rglob("*") if path.is_file())
+    assert files == [
+        "book/messagegroups/m.xreg.json", "book/messagegroups/m/messages/one.xreg.json", "book/registry.xreg.json"
+    ]  # fmt: skip
+    assert Path("book/.git").is_dir()
+    assert not Path("book/messagegroups/gone").exists()
+
+
+def test_a_folder_is_the_same_each_time_and_elsewhere(cli: Cli) -> None:
+    """So that git sees what changed and nothing else; and what is in it is all there is (I-8)."""
+    cli("export", "--out", "first/")
+    assert cli("import", "first", "--db", "sqlite:///other.db").code == 0
+    cli("export", "--db", "sqlite:///other.db", "--out", "second/", "--format", "json")
+    for name in ("messagegroups/m.xreg.json", "messagegroups/m/messages/one.xreg.json"):
+        assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
+
+
+def test_a_part_into_a_folder_leaves_the_rest_of_it(cli: Cli) -> None:
+    cli("export", "--out", "book/")
+    Path("book/messagegroups/n.xreg.yaml").write_text("{}")
+    assert cli("export", "/messagegroups/m", "--out", "book/", "--format", "yaml").code == 0
+    found = sorted(path.name for path in Path("book/messagegroups").rglob("*.xreg.*"))
+    assert found == ["m.xreg.yaml", "n.xreg.yaml", "one.xreg.yaml"]
+
+
+def test_a_folder_of_nothing(cli: Cli) -> None:
+    ran = cli("export", "/messagegroups/gone", "--out", "book/")
+    assert ran.code == 1
+    assert "there is nothing to write" in ran.err
+
+
+def test_a_server_s_folder(cli: Cli, server: str) -> None:
+    cli("import", "-", "--server", server, stdin=YAML.replace("m:", "folder:", 1).encode())
+    assert cli("export", "/messagegroups/folder", "--out", "book/", "--server", server).code == 0
+    assert Path("book/messagegroups/folder/messages/one.xreg.json").exists()
+    cli("export", "/messagegroups/folder", "--server", server, "--out", "one.json")
+    assert json.loads(Path("one.json").read_text())["messagegroupid"] == "folder"

@@ -9,18 +9,18 @@ from typing import Annotated, Final
 import typer
 
 from signalbook import __version__
-from signalbook.cli import demo, export, pipeline, serve, upload
+from signalbook.cli import conform, demo, export, misuse, pipeline, serve, upload
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
 
 _INTERRUPTED: Final = 130
+_MISUSED: Final = 2
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 
 app: Final = typer.Typer(
     name="signalbook",
     help="One registry for message definitions, payload schemas and endpoints, and a Spark pipeline that holds live "
     "event streams to it.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -52,21 +52,27 @@ def _common(
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("import", help=upload.HELP)(upload.run)
 app.command("export", help=export.HELP)(export.run)
+app.command("conform", help=conform.HELP)(conform.run)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("demo", help=demo.HELP)(demo.run)
 
 
 def main() -> None:
     """Run the command in ``sys.argv``; exits with 0, 1 after an error, 2 after one in the command line itself."""
+    if len(sys.argv) == 1:
+        app(["--help"], prog_name=str(app.info.name), standalone_mode=False)
+        sys.exit(_MISUSED)
     try:
-        app()
-    except KeyboardInterrupt:
+        code = app(prog_name=str(app.info.name), standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(_INTERRUPTED)
     except Exception as error:
-        if _debug["on"]:
+        misused = misuse.words(error)
+        if _debug["on"] and misused is None:
             raise
-        fail(_words(error))
-        sys.exit(1)
+        fail(misused or _words(error))
+        sys.exit(1 if misused is None else _MISUSED)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _words(error: Exception) -> str:

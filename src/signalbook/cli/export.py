@@ -1,23 +1,40 @@
-"""``signalbook export``: a registry, or part of it, as one document."""
+"""``signalbook export``: a registry, or a part of it, as one document or as a folder."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Final
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli.console import working
-from signalbook.cli.files import write_whole
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
-from signalbook.xid import Xid, XidError
+from signalbook.cli.console import say, working
+from signalbook.cli.files import write_folder, write_pieces
+from signalbook.cli.opening import DbOption, ServerOption, open_registry
+from signalbook.cli.registry import Registry
+from signalbook.xid import ROOT, Xid, XidError
+
+if TYPE_CHECKING:
+    from signalbook.documents import File
 
 HELP: Final = (
-    "Write a registry, or the part of it at XID, as one document that import reads.\n\n"
-    "It goes to standard output as JSON, or with -o to a file, as YAML if its name ends in .yaml or .yml. The file is "
-    "replaced only when all of the document is written."
+    "Write a registry, or the part of it at XID, as a document or folder that import reads.\n\n"
+    "It goes to standard output as JSON, or with --out to a file, as YAML if its name ends in .yaml or .yml. A folder "
+    "(a name that ends in /, or a folder that is there) gets a document for each Group and Resource, with the "
+    "documents of Versions as files beside it. What was there before is replaced only when all is written."
 )
+
+
+_DEEPEST: Final = 128
+
+
+class Format(StrEnum):
+    """The languages of documents."""
+
+    JSON = "json"
+    YAML = "yaml"
 
 
 def run(
@@ -26,21 +43,55 @@ def run(
     ] = "/",
     server: ServerOption = None,
     db: DbOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.", show_default=False)
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.", show_default=False),
+    ] = None,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False)
     ] = None,
 ) -> None:
-    """Fetch the document, then write it."""
-    from signalbook.documents import write_document
-
+    """Fetch the document piece by piece, and write it as it comes."""
     try:
         target = Xid.parse(xid)
     except XidError as error:
         raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    yaml = format is Format.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
-        document = registry.export(target)
-    text = write_document(document, name="" if output is None else output.name)
-    if output is None:
-        sys.stdout.buffer.write(text)
-    else:
-        write_whole(output, text)
+        if out is not None and (out.endswith("/") or Path(out).is_dir()):
+            files = _files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
+            count = write_folder(Path(out), files, instead=_stale(registry, target))
+            say(f"exported {count} files to {out}")
+        elif out is not None:
+            write_pieces(Path(out), _text(registry, target, yaml=yaml))
+        else:
+            for piece in _text(registry, target, yaml=yaml):
+                sys.stdout.buffer.write(piece)
+
+
+def _text(registry: Registry, target: Xid, *, yaml: bool) -> Iterator[bytes]:
+    """The document's text. JSON passes through, whatever its size; YAML is made of the whole of it."""
+    from signalbook.documents import indent, write_document
+    from signalbook.values import parse_json
+
+    pieces = registry.export(target)
+    if yaml:
+        return iter((write_document(parse_json(b"".join(pieces), max_depth=_DEEPEST), name=".yaml"),))
+    return indent(pieces)
+
+
+def _stale(registry: Registry, target: Xid) -> list[PurePath]:
+    """What an earlier export of ``target`` may have written."""
+    from signalbook.documents import place
+
+    tops = [ROOT, *(ROOT / plural for plural in registry.model()["groups"])] if target == ROOT else [target]
+    places = [place(xid) for xid in tops]
+    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in Format)]
+
+
+def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[File]:
+    from signalbook.documents import files_for
+
+    for xid, entity in registry.entities():
+        if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
+            yield from files_for(xid, entity, suffix=suffix)

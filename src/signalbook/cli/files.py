@@ -3,26 +3,79 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from signalbook.errors import SignalbookError
+
+if TYPE_CHECKING:
+    from signalbook.documents import File
 
 
 class NotWritten(SignalbookError):
     """A file could not be written; what was there before still is."""
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Put ``data`` at ``path``: into a file beside it first, which then takes its place. Raises ``NotWritten``."""
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Put ``pieces`` at ``path``: into a file beside it first, which then takes its place. Raises ``NotWritten``."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("xb") as file:
-            file.write(data)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
+        raise _not_written(path, error) from None
+    finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        raise NotWritten(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def write_folder(path: Path, files: Iterable[File], *, instead: Iterable[PurePath]) -> int:
+    """Make ``path`` hold ``files`` in place of the files and folders ``instead``, and return how many.
+
+    Everything is written beside it first. Raises ``NotWritten``, also if there are no files.
+    """
+    count, beside = 0, None
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
+        for file in files:
+            target = beside / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.content)
+            count += 1
+        if count:
+            _take_place(beside, path, instead)
+    except OSError as error:
+        raise _not_written(path, error) from None
+    finally:
+        if beside is not None:
+            shutil.rmtree(beside, ignore_errors=True)
+    if not count:
+        raise NotWritten(
+            f"{path}: there is nothing to write: no Registry, Group or Resource was asked for, or it is gone"
+        )
+    return count
+
+
+def _take_place(beside: Path, path: Path, instead: Iterable[PurePath]) -> None:
+    for stale in (path / name for name in instead):
+        if stale.is_dir() and not stale.is_symlink():
+            shutil.rmtree(stale)
+        else:
+            stale.unlink(missing_ok=True)
+    for new in sorted(file for file in beside.rglob("*") if file.is_file()):
+        target = path / new.relative_to(beside)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new.replace(target)
+
+
+def _not_written(path: Path, error: OSError) -> NotWritten:
+    return NotWritten(f"{path}: cannot be written: {error.strerror}")

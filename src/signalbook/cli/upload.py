@@ -2,61 +2,54 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from signalbook.cli.console import console, say
-from signalbook.cli.registry import DbOption, Registry, ServerOption, open_registry
+from signalbook.cli.opening import DbOption, ServerOption, open_registry
+from signalbook.cli.registry import Registry
 from signalbook.errors import SignalbookError
-from signalbook.values import JSON, JSONObject, dump_json
-from signalbook.xid import Kind, Xid
+from signalbook.values import dump_json
+from signalbook.xid import Xid, XidError
 
 if TYPE_CHECKING:
-    from signalbook.cli.sources import Source
-    from signalbook.documents import Upload
+    from signalbook.cli.importing import Imported
+    from signalbook.documents import Repair, Source
 
 HELP: Final = (
     "Bring registry documents into a registry.\n\n"
-    "SOURCE is a file, a folder (every .json, .yaml, .yml and .cereg in it), an http(s) URL, or - for standard "
-    "input. What a document names is created or changed; what it does not name stays as it is. A document is imported "
-    "whole or not at all; those of a folder one after the other, models first."
+    "PATH is a file, a folder, an http(s) URL, or - for standard input. Of a folder the files named *.xreg.json, "
+    "*.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so. "
+    "What a document names is created or changed; what it does not name stays as it is. A document is imported whole "
+    "or not at all, and so is a folder; several one after the other, models first."
 )
 _LENIENT: Final = (
-    "Repair damaged JSON and tell each repair with its line: comments, lost or surplus commas, raw line breaks in "
-    "strings, lost colons and closing brackets. Names of older drafts are not translated."
+    "Repair damaged JSON, and names and values of older drafts, and tell each repair: what, where and why."
 )
+
+
+_SHOWN: Final = 20
+"""Up to so many documents have a line each."""
 
 
 class ImportFailed(SignalbookError):
     """A registry did not take a document."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """What one document brought: how many entities it names, of each kind, below or at ``target``."""
-
-    source: str
-    target: str
-    groups: int
-    resources: int
-    versions: int
-    repairs: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        counts = ((self.groups, "group"), (self.resources, "resource"), (self.versions, "version"))
-        told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts if count)
-        return f"imported {self.source}: {told or 'no entities'}"
-
-
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, URLs, or -.")],
     server: ServerOption = None,
     db: DbOption = None,
     lenient: Annotated[bool, typer.Option("--lenient", help=_LENIENT)] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be created and updated, and change nothing.")
+    ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="XID", help="Import as this entity or collection, whatever its own name."),
+    ] = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,86 +63,75 @@ def run(
     """Read everything first, so that a broken file stops the import before it begins."""
     from signalbook.cli.sources import load
 
-    sources = sorted(load(source, lenient=lenient), key=_models_first)
-    for repaired in sources:
-        for repair in repaired.repairs:
-            say(f"repaired {repaired.name}, {repair}", style="yellow")
-    with open_registry(server, db, create=True) as registry:
-        done = _import_all(registry, sources, ignore or (), quiet=as_json)
+    target = _target(to)
+    sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
+    if not as_json:
+        for source in sources:
+            for part in source.parts or (source,):
+                _tell_repairs(part.name, part.repairs)
+    with open_registry(server, db, create=not dry_run) as registry:
+        if dry_run:
+            with registry.trying() as trial:
+                done = _import_all(trial, sources, ignore or (), target, verb="" if as_json else "would import")
+        else:
+            done = _import_all(registry, sources, ignore or (), target, verb="" if as_json else "imported")
     if as_json:
-        typer.echo(dump_json({"imported": [asdict(row) for row in done]}))
+        typer.echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
 
 
-def _models_first(source: Source) -> bool:
-    """Whether the document has no model; other documents may need it."""
-    return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
+def _target(to: str | None) -> Xid | None:
+    try:
+        return None if to is None else Xid.parse(to)
+    except XidError as error:
+        raise typer.BadParameter(f"{to!r} is no xid: {error}", param_hint="--to") from None
 
 
-def _import_all(registry: Registry, sources: list[Source], ignore: Sequence[str], *, quiet: bool) -> list[Imported]:
+def _owners_first(source: Source) -> tuple[bool, int]:
+    """Models first, since other documents may need them; then the Registry, Groups, Resources."""
+    from signalbook.documents import target_of
+
+    document = source.document
+    if not isinstance(document, dict):
+        return True, 0
+    return not document.keys() & {"modelsource", "groups"}, len(target_of(document).parts)
+
+
+def _tell_repairs(name: str, repairs: Sequence[Repair]) -> None:
+    if repairs:
+        say("\n".join(f"repaired {name}, {repair}" for repair in repairs), style="yellow")
+
+
+def _import_all(
+    registry: Registry, sources: list[Source], ignore: Sequence[str], to: Xid | None, *, verb: str
+) -> list[Imported]:
+    """``verb`` begins the line about each document; without one there is none."""
     from rich.progress import track
+
+    from signalbook.cli.importing import import_source, summary
 
     screen = console()
     done: list[Imported] = []
     shown: Iterable[Source] = track(
-        sources, description="importing", console=screen, transient=True, disable=quiet or not screen.is_terminal
+        sources, description="importing", console=screen, transient=True, disable=not verb or not screen.is_terminal
     )
     for source in shown:
         try:
-            upload = registry.import_document(source.document, ignore=ignore)
-            row = _count(source, upload, registry.model())
+            row = import_source(registry, source, ignore=ignore, to=to)
         except SignalbookError as error:
             raise ImportFailed(_failure(source, error, len(done), len(sources))) from None
         done.append(row)
-        if not quiet:
-            say(str(row))
+        if verb and len(sources) <= _SHOWN:
+            say(f"{verb} {row}")
+    if verb and len(sources) > _SHOWN:
+        say(f"{verb} {len(sources)} documents: {summary(done)}")
     return done
 
 
 def _failure(source: Source, error: SignalbookError, done: int, total: int) -> str:
-    text = f"{source.name}: {error}"
+    lines = [f"{source.name}: {error}"]
+    places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
+    lines += [f"  in {name}" for name in source.naming(places)[:_SHOWN]]
     if total > 1:
-        text += f"\n{done} of {total} documents were imported before it, nothing of this one"
-    return text
-
-
-def _count(source: Source, upload: Upload, model: JSONObject) -> Imported:
-    counts: Counter[Kind] = Counter()
-    if upload.target.is_collection:
-        _count_members(counts, upload.target, upload.body, model)
-    else:
-        _count_entity(counts, upload.target, upload.body, model)
-    return Imported(
-        source=source.name,
-        target=str(upload.target),
-        groups=counts[Kind.GROUP],
-        resources=counts[Kind.RESOURCE],
-        versions=counts[Kind.VERSION],
-        repairs=tuple(str(repair) for repair in source.repairs),
-    )
-
-
-def _count_entity(counts: Counter[Kind], xid: Xid, body: JSONObject, model: JSONObject) -> None:
-    counts[xid.kind] += 1
-    for plural in _collections(xid, model):
-        _count_members(counts, xid / plural, body.get(plural), model)
-
-
-def _count_members(counts: Counter[Kind], collection: Xid, members: JSON, model: JSONObject) -> None:
-    for name, member in members.items() if isinstance(members, dict) else ():
-        if isinstance(member, dict):
-            _count_entity(counts, collection / name, member, model)
-
-
-def _collections(xid: Xid, model: JSONObject) -> Iterable[str]:
-    """Names of the collections that an entity has."""
-    groups: JSONObject = model.get("groups", {})
-    match xid.kind:
-        case Kind.REGISTRY:
-            return groups
-        case Kind.GROUP:
-            resources: JSONObject = groups.get(xid.group_type, {}).get("resources", {})
-            return resources
-        case Kind.RESOURCE:
-            return ("versions",)
-        case _:
-            return ()
+        lines.append(f"{done} of {total} documents were imported before it, nothing of this one")
+    advice = source.advice()
+    return "\n".join([*lines, advice] if advice else lines)

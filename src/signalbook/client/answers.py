@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from signalbook.errors import SignalbookError
+from signalbook.errors import SignalbookError, describe
 from signalbook.values import Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
@@ -44,8 +44,7 @@ class Refused(ClientError):
         self.detail = str(body.get("detail", ""))
         self.subject = str(body.get("subject", ""))
         self.faults = tuple(Finding.from_json(item) for item in body.get("faults", ()) if isinstance(item, dict))
-        lines = [self.title, *([self.detail] if self.detail else []), *(f"  {fault}" for fault in self.faults)]
-        super().__init__("\n".join(lines))
+        super().__init__(describe(self.title, self.detail, self.faults))
 
 
 class NotFound(Refused):

@@ -11,6 +11,7 @@ from signalbook.client.requests import Query, Target
 from signalbook.client.transport import Transport
 from signalbook.documents import Upload, aim, extend_model
 from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
 
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
@@ -61,10 +62,17 @@ class Client:
         return self._object("GET", requests.path(target), query=requests.reading(inline, doc, binary))
 
     def items(
-        self, target: Target, *, inline: Sequence[str] = (), doc: bool = False, binary: bool = False
+        self,
+        target: Target,
+        *,
+        inline: Sequence[str] = (),
+        doc: bool = False,
+        binary: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection by id, page after page (pagination/spec.md)."""
+        """The members of a collection by id, page after page, at most ``limit`` in one (pagination/spec.md)."""
         url, query, seen = requests.path(target), requests.reading(inline, doc, binary), set()
+        query |= {} if limit is None else {"limit": str(limit)}
         while url:
             if url in seen:
                 raise BadAnswer(f"{url}: a page names itself, or one before it, as the next")
@@ -148,6 +156,13 @@ class Client:
             return dict(self.items(xid, inline=["*"], doc=True))
         return self.get(xid, inline=["*"], doc=True)
 
+    def export_stream(self, target: Target = ROOT) -> Iterator[bytes]:
+        """The JSON text of ``export``, piece by piece as the server sends it, whatever its size."""
+        xid = requests.xid(target)
+        if xid == ROOT:
+            return self._transport.stream("/export")
+        return self._transport.stream(requests.path(xid), query=requests.reading(["*"], doc=True, binary=False))
+
     def import_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Upload:
         """Create or change what ``document`` names, in one request; what it does not name stays as it is.
 
@@ -159,6 +174,45 @@ class Client:
             upload = extend_model(upload, self.modelsource())
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
         return upload
+
+    # What would become of a write
+
+    def check(
+        self,
+        method: str,
+        target: Target,
+        body: JSON = None,
+        *,
+        content: bytes | None = None,
+        contenttype: str | None = None,
+        attributes: Mapping[str, str | None] | None = None,
+        compatibility: str | None = None,
+        **flags: Unpack[WriteFlags],
+    ) -> Verdict:
+        """Whether a write would be accepted; nothing changes. Not every server can tell: then ``NotFound``.
+
+        The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``. With
+        ``compatibility`` it is judged as if that were the rule of the Resource.
+        """
+        query = requests.writing(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
+        headers = {f"xRegistry-{name}": requests.encode(value) for name, value in (attributes or {}).items()}
+        if content is None and body is not None:
+            content_type: str | None = "application/json"
+            sent: bytes | None = dump_json(body)
+        else:
+            content_type, sent = contenttype, content
+        headers |= {} if content_type is None else {"Content-Type": content_type}
+        url = "/check" + requests.path(target, details=content is None)
+        return Verdict.from_json(
+            json_object(self._transport.send(method, url, query=query, content=sent, headers=headers))
+        )
+
+    def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
+        """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
+        upload = aim(document)
+        if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
+            upload = extend_model(upload, self.modelsource())
+        return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
     # Below: from requests to answers
 

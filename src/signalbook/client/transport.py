@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -57,6 +57,18 @@ class Transport:
                 return pause
             time.sleep(pause)
         return self._exchange(request)
+
+    def stream(self, url: str, *, query: Query | None = None) -> Iterator[bytes]:
+        """The body of the answer to one GET as it comes, of any size. What follows a lost connection is an error."""
+        target = f"{self.base_url}{url}" + (f"?{query_string(query)}" if query else "")
+        try:
+            with self._http.stream("GET", target) as answer:
+                if not answer.is_success:
+                    answer.read()
+                checked(answer)
+                yield from answer.iter_bytes()
+        except httpx.HTTPError as error:
+            raise Unreachable(unreachable(self.base_url, error)) from None
 
     def next_page(self, answer: httpx.Response) -> str:
         """The URL of the page after ``answer``, ``""`` behind the last one. It has to be on the same server."""

@@ -25,14 +25,16 @@ class Upload:
     ignore: tuple[str, ...] = ("epoch",)
 
 
-def aim(document: JSON) -> Upload:
-    """Where ``document`` belongs.
+def aim(document: JSON, *, to: Xid | None = None) -> Upload:
+    """Where ``document`` belongs; ``to`` says it, else the document itself.
 
-    It is a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their ``xid`` tells), a
-    model source, or, without any of these signs, a map of Groups. Raises ``DocumentError``.
+    By its own words it is a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their
+    ``xid`` tells), a model source, or, without any of these signs, a map of Groups. Raises ``DocumentError``.
     """
     if not isinstance(document, dict):
         raise DocumentError("a registry document is a JSON object")
+    if to is not None:
+        return Upload(target=to, body=_without_identity(document, to))
     if is_model(document):
         return Upload(target=ROOT, body={"modelsource": document})
     target = target_of(document)
@@ -55,6 +57,17 @@ def extend_model(upload: Upload, current: JSONObject) -> Upload:
             wanted[name] = {**current[name], **given[name]}
     body = {name: value for name, value in upload.body.items() if name != "modelsource"}
     return replace(upload, body=body if wanted == current else {"modelsource": wanted, **body})
+
+
+def _without_identity(document: JSONObject, to: Xid) -> JSONObject:
+    """``document`` under another name: its ids go. Raises ``DocumentError`` if it is no such thing as ``to``."""
+    own = target_of(document)
+    if own != ROOT and own.kind is not to.kind:
+        raise DocumentError(f"it is a {own.kind} ({own}) and cannot become {to}, a {to.kind}")
+    names = {"xid", "self", "shortself"}
+    if own != ROOT and not own.is_collection:
+        names |= {name for name, value in document.items() if name.endswith("id") and value == own.id}
+    return {name: value for name, value in document.items() if name not in names}
 
 
 def is_model(document: JSONObject) -> bool:

@@ -14,6 +14,7 @@ from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".cereg")
+NAMED: Final = (".xreg.json", ".xreg.yaml", ".xreg.yml", ".cereg", ".cereg.json", ".cereg.yaml", ".cereg.yml")
 _YAML: Final = ("yaml", ".yml")
 _TRUNCATED: Final = "the document ends before it is complete (truncated, or a closing bracket is missing)"
 
@@ -46,12 +47,17 @@ def read_document(
     path: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> tuple[JSON, tuple[Repair, ...]]:
     """The value in the file at ``path``; as ``parse_document``. At most ``max_bytes`` are read."""
+    data = read_bytes(path, max_bytes=max_bytes)
+    return parse_document(data, name=str(path), lenient=lenient, max_depth=max_depth)
+
+
+def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """All of the file at ``path``. Raises ``DocumentError`` when it cannot be read, or is larger than ``max_bytes``."""
     try:
         with path.open("rb") as file:
-            data = read_limited(file, name=str(path), max_bytes=max_bytes)
+            return read_limited(file, name=str(path), max_bytes=max_bytes)
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_document(data, name=str(path), lenient=lenient, max_depth=max_depth)
 
 
 def read_limited(file: BinaryIO, *, name: str, max_bytes: int = MAX_BYTES) -> bytes:
@@ -70,7 +76,8 @@ def check_size(size: int, *, name: str, max_bytes: int = MAX_BYTES) -> None:
 def files_of(folder: Path) -> list[Path]:
     """The registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
 
-    Raises ``DocumentError`` if there are none.
+    Where some are named as registry documents are (``NAMED``), the others are none: a repository has JSON and YAML of
+    its own. Raises ``DocumentError`` if there are none.
     """
     root = folder.resolve()
     files = sorted(
@@ -81,6 +88,7 @@ def files_of(folder: Path) -> list[Path]:
         and path.is_file()
         and path.resolve().is_relative_to(root)
     )
+    files = [path for path in files if path.name.endswith(NAMED)] or files
     if not files:
         raise DocumentError(f"{folder}: holds no registry document ({', '.join('*' + suffix for suffix in SUFFIXES)})")
     return files

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from signalbook.documents.aiming import is_model, target_of
+from signalbook.documents.entities import collections
 from signalbook.documents.faults import DocumentError
 from signalbook.documents.lenient.messages import mend_endpoint, mend_message, mend_reference, mend_selectors
 from signalbook.documents.lenient.models import TAKEN, mend_model
@@ -32,10 +33,6 @@ _SINGULARS: Final = {
 _GROUPS: Final[dict[str, Mend]] = {"endpoints": mend_endpoint, "messagegroups": mend_selectors}
 _RESOURCES: Final[dict[str, Mend]] = {"messages": mend_message, "schemas": mend_schema}
 _VERSIONS: Final[dict[str, Mend]] = {"messages": mend_message, "schemas": mend_schema_version}
-_NO_COLLECTIONS: Final = frozenset(
-    {"capabilities", "constraints", "deprecated", "envelopeoptions", "labels", "meta", "model", "modelsource"}
-    | {"protocoloptions"}
-)
 _MARKERS: Final = frozenset(
     {"definition", "definitiongroup", "endpoint", "message", "messagegroup", "schema", "schemagroup", "schemaversion"}
 )
@@ -101,7 +98,7 @@ class _Walk:
         source = page.member("modelsource")
         if source is not None:
             mend_model(source)
-        for plural in _collections(page):
+        for plural in collections(page.body):
             self._members(page, plural, (plural,))
 
     def _group(self, page: Page, plural: str) -> None:
@@ -110,7 +107,7 @@ class _Walk:
         if plural in _SINGULARS:
             page.rename("definitions", "messages", "I-6")
         _GROUPS.get(plural, _nothing)(page)
-        for collection in _collections(page):
+        for collection in collections(page.body):
             _free_format(page, plural, collection)
             self._members(page, collection, (plural, "", collection))
         self._label(page)
@@ -149,14 +146,6 @@ class _Walk:
 
 def _nothing(_: Page) -> None:
     """No repairs are known for this type."""
-
-
-def _collections(page: Page) -> Iterator[str]:
-    """Attributes that hold entities: objects of objects."""
-    for name in list(page.body):
-        value = page.body[name]
-        if name not in _NO_COLLECTIONS and isinstance(value, dict) and all(isinstance(x, dict) for x in value.values()):
-            yield name
 
 
 def _common(page: Page, plural: str) -> None:

@@ -1,0 +1,65 @@
+"""A registry behind its API, as commands see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from signalbook.cli.registry import Registry
+from signalbook.client import Client, NotFound
+from signalbook.documents import Upload
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Xid
+
+_PAGE: Final = 100
+
+
+class RemoteRegistry:
+    """A registry behind its API."""
+
+    def __init__(self, client: Client, *, read_only: bool = False) -> None:
+        self._client = client
+        self._read_only = read_only
+
+    def model(self) -> JSONObject:
+        """The full model."""
+        return self._client.model()
+
+    def modelsource(self) -> JSONObject:
+        """The model as it was supplied."""
+        return self._client.modelsource()
+
+    def find(self, xid: Xid) -> JSONObject | None:
+        """As the protocol says."""
+        try:
+            return self._client.get(xid, inline=["capabilities"] if xid == ROOT else ["*"], doc=True)
+        except NotFound:
+            return None
+
+    def patch(self, upload: Upload, ignore: Sequence[str]) -> None:
+        """As the protocol says."""
+        if not self._read_only:
+            self._client.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
+
+    def export(self, target: Xid) -> Iterator[bytes]:
+        """As the protocol says."""
+        return self._client.export_stream(target)
+
+    def entities(self) -> Iterator[tuple[Xid, JSONObject]]:
+        """As the protocol says; a page of a collection at a time."""
+        yield ROOT, self._client.get(ROOT, inline=["capabilities", "modelsource"], doc=True)
+        for plural, group in self._client.model()["groups"].items():
+            for name, body in self._client.items(ROOT / plural, doc=True, limit=_PAGE):
+                yield ROOT / plural / name, body
+                for resources in group["resources"]:
+                    yield from self._resources(ROOT / plural / name / resources)
+
+    def _resources(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
+        for name, body in self._client.items(collection, inline=["*"], doc=True, binary=True, limit=_PAGE):
+            yield collection / name, body
+
+    @contextmanager
+    def trying(self) -> Iterator[Registry]:
+        """The same registry, sent nothing: what it would refuse is not known."""
+        yield RemoteRegistry(self._client, read_only=True)
