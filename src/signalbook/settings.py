@@ -49,6 +49,8 @@ class Settings:
     threads: int = _setting(8, "Threads in a server process that run requests.")
     max_body_bytes: int = _setting(64 * 1024 * 1024, "Largest request body accepted, in bytes.")
     max_response_bytes: int = _setting(256 * 1024 * 1024, "Largest response built, in bytes; beyond it: too_large.")
+    page_size: int = _setting(0, "Members of a collection on a page if a request names no limit; 0 shows all.")
+    max_page_size: int = _setting(10_000, "Most members of a collection on a page, whatever limit a request names.")
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")

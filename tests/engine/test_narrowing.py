@@ -101,7 +101,8 @@ def without_urls(value: JSON) -> JSON:
 
 ATTRIBUTES = st.sampled_from(
     ["name", "description", "size", "hidden", "when", "mixed", "epoch", "createdat", "xid", "dirid", "fileid",
-     "versionid", "isdefault", "ancestorid", "empty", "labels.stage", "labels['a.b']", "labels.*", "tags[*]", "tags[0]", "tags",
+     "versionid", "isdefault", "ancestorid", "empty", "labels.stage", "labels['a.b']", "labels.*", "tags[*]", "tags[0]",
+     "tags",
      "deep.x[*].y", "deep.x[1].y", "deep['*']", "deep.*", "meta.owner", "meta.epoch", "meta.xref", "meta.fileid",
      "filescount", "versionscount", "meta.defaultversionid", "none", "specversion", "readonly", "meta.readonly"]
 )  # fmt: skip

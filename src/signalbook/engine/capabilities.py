@@ -28,7 +28,18 @@ _AVAILABLE: Final[dict[str, bool]] = {
 }
 """What may be listed in ``available``, and whether it may be mutable."""
 _ALWAYS_AVAILABLE: Final = ("capabilities", "entities", "model")
-FLAGS: Final = ("binary", "collections", "doc", "epoch", "ignore", "inline", "setdefaultversionid", "specversion")
+FLAGS: Final = (
+    "binary",
+    "collections",
+    "doc",
+    "epoch",
+    "filter",
+    "ignore",
+    "inline",
+    "setdefaultversionid",
+    "sort",
+    "specversion",
+)
 IGNORES: Final = (
     "capabilities",
     "defaultversionid",
@@ -129,8 +140,8 @@ def table() -> dict[str, Capability]:
         _list("flags", FLAGS),
         _list("formats", formats.supported()),
         _list("ignores", IGNORES),
-        _switch("pagination"),
-        _switch("shortself"),
+        _switch("pagination", (False, True)),
+        _switch("shortself", (False,)),
         _list("specversions", (SPECVERSION,), always=(SPECVERSION,)),
         _list("versionmodes", VERSIONMODES, always=("manual",)),
     )
@@ -149,16 +160,20 @@ def _list(name: str, values: tuple[str, ...], always: tuple[str, ...] = ()) -> C
     return Capability(name=name, default=list(always), everything=list(values), offered=item, check=check)
 
 
-def _switch(name: str) -> Capability:
-    """A boolean that is known, and fixed to false."""
+def _switch(name: str, values: tuple[bool, ...]) -> Capability:
+    """A boolean that can have any of ``values``, and is on from the start where it can be."""
 
     def check(row: Capability, given: Any) -> JSON:
-        if given is not False:
-            raise _value_error(row.name, given, ["false"])
-        return False
+        if given not in values or not isinstance(given, bool):
+            raise _value_error(row.name, given, [str(value).lower() for value in values])
+        return given
 
     return Capability(
-        name=name, default=False, everything=False, offered={"type": "boolean", "enum": [False]}, check=check
+        name=name,
+        default=False,
+        everything=True in values,
+        offered={"type": "boolean", "enum": list(values)},
+        check=check,
     )
 
 

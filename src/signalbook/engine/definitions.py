@@ -37,7 +37,7 @@ def defined(model: Model, types: tuple[str, ...], steps: Steps) -> list[Attribut
             attributes = found.resourceattributes
     if not steps:
         return []
-    level = list(_named(attributes, steps[0]))
+    level = _named(attributes, steps[0])
     for step in steps[1:]:
         level = [inner for attribute in level for inner in _within(attribute, step)]
     return level
@@ -48,16 +48,23 @@ def is_made(model: Model, types: tuple[str, ...], steps: Steps) -> bool:
     return any(attribute.managed for attribute in defined(model, types, steps[: 2 if steps[0] == "meta" else 1]))
 
 
-def _within(attribute: Attribute, step: Step) -> Iterator[Attribute]:
+def _within(attribute: Attribute, step: Step) -> list[Attribute]:
     if attribute.attributes is not None:
-        yield from _named(attribute.attributes, step)
-    elif attribute.item is not None:
-        yield attribute.item
+        return _named(attribute.attributes, step)
+    return [] if attribute.item is None else [attribute.item]
 
 
-def _named(attributes: Mapping[str, Attribute], step: Step) -> Iterator[Attribute]:
-    for name, attribute in attributes.items():
-        if name == step or name == "*" or step is Wild.KEY:
-            yield attribute
+def _named(attributes: Mapping[str, Attribute], step: Step) -> list[Attribute]:
+    """By name if there is any, else what the model leaves open there."""
+    everything = list(_everything(attributes))
+    if step is Wild.KEY:
+        return everything
+    named = [attribute for attribute in everything if attribute.name == step]
+    return named or [attribute for attribute in everything if attribute.name == "*"]
+
+
+def _everything(attributes: Mapping[str, Attribute]) -> Iterator[Attribute]:
+    for attribute in attributes.values():
+        yield attribute
         for branch in attribute.branches.values():
-            yield from _named(branch, step)
+            yield from _everything(branch)

@@ -91,16 +91,16 @@ def parse(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> 
         return None
     if EXCLUDE_ALL in values and len(values) == 1:
         return NOTHING
-    parsed = [_alternative(value, target, model, subject) for value in values]
-    if sum(map(len, parsed)) > MAX_EXPRESSIONS:
+    if sum(value.count(",") + 1 for value in values) > MAX_EXPRESSIONS:
         detail = f"there are more than {MAX_EXPRESSIONS} expressions; ask in several requests"
         raise RegistryError("bad_filter", subject=subject, value=values[0][:100], error_detail=detail)
+    parsed = (_alternative(value, target, model, subject) for value in values)
     return Filter(tuple(dict.fromkeys(each for each in parsed if _joined(each))))
 
 
 def _alternative(value: str, target: Xid, model: Model, subject: str) -> Alternative:
     expressions = []
-    for text in value.split(",", MAX_EXPRESSIONS + 1):
+    for text in value.split(","):
         try:
             expressions.append(_expression(text.lstrip(" "), target, model))
         except ValueError as error:

@@ -32,7 +32,10 @@ def code(query: bytes) -> str:
         (b"setdefaultversionid=", Query(setdefaultversionid="")),
         (b"setdefaultversionid=null", Query(setdefaultversionid="null")),
         (b"specversion=1.0-RC4", Query(specversion="1.0-RC4")),
-        (b"Doc&unknown=1&filter=a&sort=b&limit=c", NOTHING),
+        (b"filter=a=1,b&filter=c", Query(filter=("a=1,b", "c"))),
+        (b"sort=name=desc&limit=5", Query(sort="name=desc", limit="5")),
+        (b"cursor=x", Query(cursor="x")),
+        (b"Doc&unknown=1&Limit=c", NOTHING),
     ],
 )
 def test_flags(query: bytes, expected: Query) -> None:
@@ -45,6 +48,8 @@ def test_flags(query: bytes, expected: Query) -> None:
     [
         (b"epoch=1&epoch=1", "bad_flag"),
         (b"specversion=1&specversion=2", "bad_flag"),
+        (b"sort=a&sort=b", "bad_flag"),
+        (b"limit=1&limit=2", "bad_flag"),
         (b"epoch=-1", "bad_request"),
         (b"epoch=x", "bad_request"),
         (b"epoch=", "bad_request"),
@@ -64,6 +69,13 @@ def test_flags_switched_off_are_ignored() -> None:
     some = {**capabilities.everything(), "flags": ["inline"]}
     assert Query(doc=True, epoch=3, inline=("a",)).supported(some) == Query(inline=("a",))
     assert Query(doc=True).supported(capabilities.everything()) == Query(doc=True)
+
+
+def test_paging_is_a_capability_of_its_own() -> None:
+    """R122, R285."""
+    paged = Query(limit="5", filter=("a",))
+    assert paged.supported({**capabilities.everything(), "flags": []}) == Query(limit="5")
+    assert paged.supported({**capabilities.everything(), "pagination": False}) == Query(filter=("a",))
 
 
 def test_ignore_means_all_unless_named() -> None:

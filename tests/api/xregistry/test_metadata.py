@@ -152,7 +152,7 @@ def test_configuration(client: Client) -> None:
         "singular": "dir",
     }
     assert client.put("/modelsource", {}).json() == {}
-    assert client.get("/capabilitiesoffered").json()["pagination"] == {"type": "boolean", "enum": [False]}
+    assert client.get("/capabilitiesoffered").json()["pagination"] == {"type": "boolean", "enum": [False, True]}
     changed = client.send("PATCH", "/capabilities", json={"ignores": ["epoch"]}).json()
     assert changed["ignores"] == ["epoch"]
     assert client.get("/capabilities").json() == changed

@@ -14,27 +14,37 @@ from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
 _MAX_PARAMETERS: Final = 1000
-_ONCE: Final = ("epoch", "setdefaultversionid", "specversion")
+_ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")
+_TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
+_PAGING: Final = ("cursor", "limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The flags of one request as sent; None is absence. Parameters that are no flags are not here (R136)."""
+    """The flags of one request as sent; None is absence. Parameters that are no flags are not here (R136).
+
+    ``limit`` and ``cursor`` are no flags, but ask for a page (R286).
+    """
 
     binary: bool = False
     collections: bool = False
+    cursor: str | None = None
     doc: bool = False
     epoch: int | None = None
+    filter: tuple[str, ...] = ()
     ignore: tuple[str, ...] | None = None
     inline: tuple[str, ...] = ()
+    limit: str | None = None
     setdefaultversionid: str | None = None
+    sort: str | None = None
     specversion: str | None = None
 
     def supported(self, capabilities: JSONObject) -> Query:
         """These flags without those that are switched off: they are ignored (R119)."""
         if self is NOTHING:
             return self
-        off = {name: value for name, value in _NONE.items() if name not in capabilities["flags"]}
+        on = (*capabilities["flags"], *(_PAGING if capabilities.get("pagination") else ()))
+        off = {name: value for name, value in _NONE.items() if name not in on}
         return replace(self, **off) if off else self
 
     def for_write(self, capabilities: JSONObject, target: Xid) -> commands.Flags:
@@ -69,10 +79,10 @@ def parse(query: bytes, *, subject: str) -> Query:
         collections=_on(found, "collections"),
         doc=_on(found, "doc"),
         epoch=_epoch(found["epoch"][0], subject) if "epoch" in found else None,
+        filter=tuple(found.get("filter", ())),
         ignore=_listed(found["ignore"]) if "ignore" in found else None,
         inline=tuple(found.get("inline", ())),
-        setdefaultversionid=found["setdefaultversionid"][0] if "setdefaultversionid" in found else None,
-        specversion=found["specversion"][0] if "specversion" in found else None,
+        **{name: found[name][0] for name in _TEXTS if name in found},
     )
 
 

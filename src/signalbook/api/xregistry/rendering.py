@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
 from signalbook import __version__
 from signalbook.api import caching
 from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
-from signalbook.api.xregistry import headers
+from signalbook.api.xregistry import headers, paging
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine.changes import Result
 from signalbook.engine.engine import Session
@@ -44,8 +45,12 @@ def tree(view: View, request: Request, options: ViewOptions) -> Answer:
     large = Answer(headers=(("ETag", tag), caching.ASK_AGAIN, *_JSON), etag=tag)
     if caching.as_asked(large, request.raw_headers) is not large:
         return large.unmodified
-    pieces = (_fitting(piece, request) for piece in view.pieces(xid, options))
-    return limited(request.spool.fill(Answer(headers=_JSON), large, pieces), request)
+    page = paging.asked(view, request)
+    listed = view.listed(xid, options, page) if xid.is_collection else None
+    links = tuple(paging.links(request, page, listed)) if listed is not None else ()
+    pieces = (_fitting(piece, request) for piece in view.pieces(xid, options, listed))
+    small, large = Answer(headers=(*links, *_JSON)), replace(large, headers=(*links, *large.headers))
+    return limited(request.spool.fill(small, large, pieces), request)
 
 
 def document(view: View, request: Request, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()) -> Answer:

@@ -11,7 +11,7 @@ from starlette.types import Scope
 from signalbook.api.spool import Spool
 from signalbook.api.urls import base_url
 from signalbook.api.xregistry import flags, headers, paths
-from signalbook.engine import inline
+from signalbook.engine import filters, inline, sorting
 from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Method
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
@@ -46,7 +46,9 @@ class Request:
     def is_small(self) -> bool:
         """Whether it reads one entity with nothing beneath it, so that it takes a few point reads."""
         query, target = self.query, self.path.target
-        return not (query.inline or query.collections or target.is_collection or self.path.name == "export")
+        return not (
+            query.inline or query.collections or query.filter or target.is_collection or self.path.name == "export"
+        )
 
     @cached_property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -81,7 +83,10 @@ class Request:
         return None if self.path.details or self.query.doc else self.path.type(view.model)
 
     def options(self, view: View, shown: Xid) -> ViewOptions:
-        """How to show ``shown`` in the answer. Raises ``bad_inline``, ``inline_noninlineable``."""
+        """How to show ``shown`` in the answer.
+
+        Raises ``bad_inline``, ``inline_noninlineable``, ``bad_filter``, ``bad_sort``, ``sort_noncollection``.
+        """
         query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
         return ViewOptions(
             base_url=self.base_url,
@@ -89,6 +94,8 @@ class Request:
             doc=query.doc,
             binary=query.binary,
             collections=query.collections,
+            filter=filters.parse(query.filter, shown, view.model, subject=self.path.text),
+            sort=sorting.parse(query.sort, shown, view.model, subject=self.path.text),
             max_bytes=self.settings.max_response_bytes,
         )
 

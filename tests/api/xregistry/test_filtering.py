@@ -1,0 +1,238 @@
+"""The filter and sort flags over HTTP: entities, collections, exports, writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.conftest import Client
+
+BASE = "http://r.example"
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    """``/dirs/g1`` with r1 (Versions v1, v2) and r2, ``/dirs/g2`` with r3, ``/dirs/g3`` with nothing."""
+    one = {"versions": {"v1": {"name": "one"}, "v2": {"name": "Two", "size": 5, "ancestorid": "v1"}}}
+    groups = {
+        "g1": {"files": {"r1": one, "r2": {"versionid": "v1", "name": "two"}}},
+        "g2": {"name": "Second", "files": {"r3": {"versionid": "v1"}}},
+        "g3": {},
+    }
+    assert client.put("/", {"dirs": groups}).status_code == 200
+    return client
+
+
+def tree(shown: dict[str, Any]) -> list[str]:
+    """The paths of the Versions in a Registry with everything inlined."""
+    return [
+        f"{g}/{r}/{v}"
+        for g, group in shown["dirs"].items()
+        for r, file in group["files"].items()
+        for v in file["versions"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("filter=dirs.files.fileid=r1", ["g1/r1/v1", "g1/r1/v2"]),
+        ("filter=dirs.dirid=g2&filter=dirs.files.fileid=r1", ["g1/r1/v1", "g1/r1/v2", "g2/r3/v1"]),
+        ("filter=dirs.dirid=g1&filter=dirs.files.fileid=r1", ["g1/r1/v1", "g1/r1/v2", "g1/r2/v1"]),
+        ("filter=dirs.dirid=g1,dirs.files.fileid=r1", ["g1/r1/v1", "g1/r1/v2"]),
+        ("filter=dirs.files.name=two", ["g1/r1/v1", "g1/r1/v2", "g1/r2/v1"]),
+        ("filter=dirs.files.versions.name=t*o", ["g1/r1/v2", "g1/r2/v1"]),
+        ("filter=dirs.files.versions.size>4", ["g1/r1/v2"]),
+        ("filter=dirs.files.versions.name", ["g1/r1/v1", "g1/r1/v2", "g1/r2/v1"]),
+        ("filter=dirs.files.name=null", ["g2/r3/v1"]),
+        ("filter=dirs.files.name!=two", ["g2/r3/v1"]),
+        ("filter=dirs.files.meta.defaultversionid=v2", ["g1/r1/v1", "g1/r1/v2"]),
+        ("filter=dirs.filescount=0", []),
+    ],
+)
+def test_the_tree_that_is_left(filled: Client, query: str, expected: list[str]) -> None:
+    """R181 to R184, R190, R191, trap 19: the examples of the specification among others."""
+    assert tree(filled.get(f"/?{query}&inline=*").json()) == expected
+
+
+def test_counts_and_urls_follow(filled: Client) -> None:
+    """R193, R194, trap 20: not inlined, but counted; the URL shows the same."""
+    shown = filled.get("/?filter=dirs.files.name=two,dirs.dirid=g1").json()
+    assert (shown["dirscount"], shown["dirsurl"]) == (1, f"{BASE}/dirs?filter=files.name=two,dirid=g1")
+    group = filled.get(shown["dirsurl"].removeprefix(BASE)).json()["g1"]
+    assert (group["filescount"], group["filesurl"]) == (2, f"{BASE}/dirs/g1/files?filter=name=two")
+    assert group["notesurl"] == f"{BASE}/dirs/g1/notes?filter=excludeall"
+    file = filled.get(group["filesurl"].removeprefix(BASE)).json()["r1"]
+    assert (file["versionscount"], file["versionsurl"]) == (2, f"{BASE}/dirs/g1/files/r1/versions")
+
+
+def test_every_nested_url_shows_what_was_inlined(filled: Client) -> None:
+    """R193."""
+    queries = "filter=dirs.files.versions.name=t*&filter=dirs.name=second&filter=dirs.files.versions.size=5"
+    for group in filled.get(f"/dirs?{queries.replace('dirs.', '')}&inline=files.versions").json().values():
+        for file in group["files"].values():
+            followed = filled.get(file["versionsurl"].removeprefix(BASE)).json()
+            assert (len(followed), followed) == (file["versionscount"], file["versions"])
+
+
+@pytest.mark.parametrize(
+    ("path", "filters", "status"),
+    [
+        ("/", "registryid=test", 200),
+        ("/", "description=no-match", 404),
+        ("/", "description=no-match,dirs.dirid=g1", 404),
+        ("/", "dirs.name=nowhere", 404),
+        ("/", "excludeall", 404),
+        ("/dirs", "name=nowhere", 200),
+        ("/dirs", "excludeall", 200),
+        ("/dirs/g1/files/r1$details", "size=5", 200),
+        ("/dirs/g1/files/r1$details", "size=6", 404),
+        ("/dirs/g1/files/r1", "size=5", 200),
+        ("/dirs/g1/files/r1", "size=6", 404),
+        ("/dirs/g1/files/r1$details", "versions.versionid=v9", 404),
+        ("/dirs/g1/files/r1/meta", "defaultversionid=v2", 200),
+        ("/dirs/g1/files/r1/meta", "defaultversionid=v1", 404),
+        ("/dirs/g1/files/r1/versions/v1$details", "isdefault=false", 200),
+        ("/dirs/g1/files/r1/versions/v1", "isdefault=true", 404),
+        ("/export", "dirs.files.size=5", 200),
+        ("/export", "dirs.files.size=6", 404),
+    ],
+)
+def test_nothing_left_of_an_entity_is_not_found(filled: Client, path: str, filters: str, status: int) -> None:
+    """R192, R195: an empty collection is there, an entity that does not match is not."""
+    answer = filled.get(f"{path}?filter={filters}")
+    assert answer.status_code == status, answer.text
+    if status == 200 and path == "/dirs":
+        assert answer.json() == {}
+    if status == 404:
+        assert answer.json()["type"].endswith("#not_found")
+
+
+@pytest.mark.parametrize(
+    "filters",
+    ["", "a,", ",a", "=x", "a b=1", "a..b", "a[", "a[x]", "a['x]", "a!x", "a<null", "a>=null", "a<b*", "dirs",
+     "dirs.files",
+     "excludeall,a=1", "excludeall&filter=excludeall", "dirs.files.file=x", "dirs.files.versions.filebase64", ".a",
+     "a" * 3000, ".".join("a" * 40), ",".join(["a"] * 101), "a&filter=b" * 101, "a[99999999999]"],
+)  # fmt: skip
+def test_what_is_no_filter(filled: Client, filters: str) -> None:
+    """R185, R195, R196: limits included."""
+    filled.refused("GET", f"/?filter={filters}", "bad_filter")
+
+
+@pytest.mark.parametrize("filters", ["files.fileid=r1", "files.versions.name=two", "excludeall"])
+def test_a_document_view_is_narrowed_too(filled: Client, filters: str) -> None:
+    """R178, R193: a collection that is inlined is pointed at, others by URL."""
+    shown = filled.get(f"/dirs/g1?doc&inline=files&filter={filters}")
+    if filters == "excludeall":
+        assert shown.status_code == 404
+        return
+    assert shown.json()["filesurl"] == "#/files"
+    assert next(iter(shown.json()["files"])) == "r1"
+    assert shown.json()["notesurl"] == f"{BASE}/dirs/g1/notes?filter=excludeall"
+
+
+def test_an_export_of_a_part_imports_again(filled: Client) -> None:
+    """R274 with R190."""
+    part = filled.get("/export?filter=dirs.files.size=5").json()
+    assert list(part["dirs"]) == ["g1"]
+    assert list(part["dirs"]["g1"]["files"]) == ["r1"]
+    assert filled.send("DELETE", "/dirs/g1/files/r1").status_code == 204
+    assert filled.send("POST", "/dirs?ignore", json=part["dirs"]).status_code == 200
+    assert filled.get("/dirs/g1/files/r1/versions").json().keys() == {"v1", "v2"}
+
+
+def test_collections_alone(filled: Client) -> None:
+    """R177."""
+    assert list(filled.get("/?collections&filter=dirs.name=second").json()["dirs"]) == ["g2"]
+
+
+def test_the_answer_to_a_write_is_narrowed(filled: Client) -> None:
+    """R150: as GET of the same URL would be."""
+    body = {"g4": {"name": "four"}, "g5": {"name": "five"}}
+    assert list(filled.send("POST", "/dirs?filter=name=four", json=body).json()) == ["g4"]
+    sent = {"files": {"r1": {"name": "x"}, "r2": {"name": "y"}}}
+    assert list(filled.send("POST", "/dirs/g1?filter=files.name=y", json=sent).json()["files"]) == ["r2"]
+    shown = filled.put("/dirs/g4?filter=name=four", {"name": "four"})
+    assert (shown.status_code, shown.json()["epoch"]) == (200, 2)
+
+
+@pytest.mark.parametrize("query", ["filter=name=other", "filter=a,", "sort=name"])
+def test_a_write_whose_answer_fails_changes_nothing(filled: Client, query: str) -> None:
+    """R22, R150, R212."""
+    code = {"filter=name=other": "not_found", "filter=a,": "bad_filter", "sort=name": "sort_noncollection"}[query]
+    filled.refused("PUT", f"/dirs/g4?{query}", code, json={"name": "four"})
+
+
+def test_a_flag_that_is_off_is_ignored(filled: Client) -> None:
+    """R119."""
+    assert filled.send("PATCH", "/capabilities", json={"flags": ["inline"]}).status_code == 200
+    assert list(filled.get("/dirs?filter=name=nowhere&sort=name=up").json()) == ["g1", "g2", "g3"]
+
+
+def test_references_are_filtered_by_what_they_show(filled: Client) -> None:
+    """R191, R265."""
+    filled.put("/dirs/g3/files/ref$details", {"meta": {"xref": "/dirs/g1/files/r1"}})
+    shown = filled.get("/dirs/g3?filter=files.versions.size=5&inline=files.versions").json()
+    assert list(shown["files"]["ref"]["versions"]) == ["v2"]
+    assert filled.get("/dirs/g3?filter=files.name=two,files.meta.xref").status_code == 200
+
+
+class TestSorting:
+    @pytest.fixture
+    def sorted_files(self, client: Client) -> Client:
+        values: dict[str, Any] = {
+            "a": {"name": "beta", "size": 10, "owner": {"when": 3}},
+            "B": {"name": "Alpha", "size": 9, "hidden": True},
+            "c": {"name": "alpha", "hidden": False, "any": "x"},
+            "D": {"any": 5},
+            "e": {"name": "\u00dcber", "size": 9, "any": True},
+        }
+        assert client.send("POST", "/dirs/d/files", json=values).status_code == 200
+        return client
+
+    @pytest.mark.parametrize(
+        ("sort", "expected"),
+        [
+            ("name", "DBcae"),
+            ("name=asc", "DBcae"),
+            ("name=desc", "eacBD"),
+            ("size", "cDBea"),
+            ("size=desc", "aeBDc"),
+            ("hidden", "aDecB"),
+            ("any", "aBeDc"),
+            ("owner.when=desc", "aeDcB"),
+            ("fileid=desc", "eDcBa"),
+            ("versionscount", "aBcDe"),
+            ("meta.epoch", "aBcDe"),
+            ("unknown", "aBcDe"),
+            ("createdat=desc", "eDcBa"),
+        ],
+    )
+    def test_order(self, sorted_files: Client, sort: str, expected: str) -> None:
+        """R212 to R214: by type, no value is lowest, ties by id in the same direction."""
+        assert "".join(sorted_files.get(f"/dirs/d/files?sort={sort}").json()) == expected
+
+    def test_by_id_without_it(self, sorted_files: Client) -> None:
+        """R215."""
+        assert "".join(sorted_files.get("/dirs/d/files").json()) == "aBcDe"
+
+    def test_with_a_filter(self, sorted_files: Client) -> None:
+        assert "".join(sorted_files.get("/dirs/d/files?sort=name=desc&filter=size").json()) == "eaB"
+
+    @pytest.mark.parametrize(
+        "sort", ["", "=asc", "name=up", "name=ASC", "a.*", "a[*]", "versions.name", "labels", "a b"]
+    )
+    def test_what_is_no_order(self, sorted_files: Client, sort: str) -> None:
+        """R213, R214."""
+        sorted_files.refused("GET", f"/dirs/d/files?sort={sort}", "bad_sort")
+
+    @pytest.mark.parametrize("path", ["/", "/dirs/d", "/dirs/d/files/a$details", "/dirs/d/files/a", "/export"])
+    def test_only_collections_are_sorted(self, sorted_files: Client, path: str) -> None:
+        """R212."""
+        sorted_files.refused("GET", f"{path}?sort=name", "sort_noncollection")
+
+    def test_the_answer_to_a_write(self, sorted_files: Client) -> None:
+        """R150."""
+        body = {name: {"name": name} for name in "xyz"}
+        assert list(sorted_files.send("POST", "/dirs/d/files?sort=name=desc", json=body).json()) == ["z", "y", "x"]

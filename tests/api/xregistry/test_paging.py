@@ -1,0 +1,189 @@
+"""Pages of collections over HTTP (pagination/spec.md)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from tests.api.conftest import MODEL, Client, Serve
+
+from signalbook.storage.base import Store
+
+BASE = "http://r.example"
+NAMES = [f"n{number:02}" for number in range(25)]
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    """``/dirs/d/files`` n00 to n24: even ones are red, sizes go down."""
+    files = {
+        name: {"text": "red, hot" if number % 2 == 0 else "blue", "size": (25 - number) // 3}
+        for number, name in enumerate(NAMES)
+    }
+    assert client.put("/dirs/d", {"files": files}).status_code == 201
+    return client
+
+
+def links(answer: httpx.Response) -> dict[str, tuple[str, int]]:
+    """URL and count by relation, read as simply as clients do."""
+    found = {}
+    for link in answer.headers.get_list("link"):
+        match = re.fullmatch(r"<([^>,]*)>;rel=([a-z]+);count=([0-9]+)", link)
+        if match:
+            found[match[2]] = (match[1], int(match[3]))
+    return found
+
+
+def follow(client: Client, path: str) -> tuple[list[dict[str, Any]], set[int]]:
+    """All pages, and the counts their links told."""
+    pages, counts, url = [], set(), f"{BASE}{path}"
+    while url:
+        answer = client.get(url.removeprefix(BASE))
+        assert answer.status_code == 200, answer.text
+        pages.append(answer.json())
+        told = links(answer)
+        counts |= {count for _, count in told.values()}
+        url = told.get("next", ("", 0))[0]
+    return pages, counts
+
+
+@pytest.mark.parametrize(
+    ("query", "sizes", "expected"),
+    [
+        ("limit=10", [10, 10, 5], NAMES),
+        ("limit=25", [25], NAMES),
+        ("limit=26", [26 - 1], NAMES),
+        ("limit=18446744073709551615", [25], NAMES),
+        ("limit=5&filter=text=red*", [5, 5, 3], NAMES[::2]),
+        ("limit=8&sort=fileid=desc", [8, 8, 8, 1], NAMES[::-1]),
+        ("limit=6&sort=size", [6, 6, 6, 6, 1], sorted(NAMES, key=lambda n: ((25 - int(n[1:])) // 3, n))),
+        ("limit=4&sort=text=desc&filter=size>5", [4, 4], ["n06", "n04", "n02", "n00", "n07", "n05", "n03", "n01"]),
+        ("limit=20&inline=versions&sort=unknown", [20, 5], NAMES),
+        ("limit=3&filter=text=none", [0], []),
+    ],
+)
+def test_pages_make_the_whole(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
+    """R215, R286 to R289, R291: each member once, in one order, the total the same everywhere."""
+    pages, counts = follow(filled, f"/dirs/d/files?{query}")
+    assert [len(page) for page in pages] == sizes
+    assert [name for page in pages for name in page] == expected
+    assert counts == ({len(expected)} if len(sizes) > 1 else set())
+
+
+def test_links_carry_the_flags(filled: Client) -> None:
+    """R287, R288: usable as they are, the rel parameter first, commas encoded; the root's link beside them."""
+    answer = filled.get("/dirs/d/files?filter=text=red*,size>0&limit=2&inline=versions,meta&sort=size=desc&x=1")
+    url, count = links(answer)["next"]
+    assert unquote(url).startswith(
+        f"{BASE}/dirs/d/files?filter=text=red*,size>0&inline=versions,meta&sort=size=desc&cursor="
+    )
+    assert f"<{BASE}/>;rel=xregistry-root" in answer.headers.get_list("link")
+    shown = filled.get(url.removeprefix(BASE))
+    assert list(shown.json()) == ["n02", "n06"]
+    assert "versions" in shown.json()["n02"]
+    first, same = links(shown)["first"]
+    assert (count, same) == (12, 12)
+    assert filled.get(first.removeprefix(BASE)).json() == answer.json()
+    assert "first" not in links(answer)
+
+
+def test_what_changes_meanwhile_moves_nothing_else(filled: Client) -> None:
+    """R289, R292: no member twice or left out, and the count stays what it was."""
+    answer = filled.get("/dirs/d/files?limit=10")
+    filled.send("POST", "/dirs/d/files", json={"n00a": {}, "n12a": {}})
+    filled.send("DELETE", "/dirs/d/files", json={"n05": {}, "n09": {}, "n20": {}})
+    url, _ = links(answer)["next"]
+    pages, counts = follow(filled, url.removeprefix(BASE))
+    assert [*pages[0], *pages[1]] == [*NAMES[10:13], "n12a", *NAMES[13:20], *NAMES[21:]]
+    assert counts == {25}
+
+
+@pytest.mark.parametrize("path", ["/dirs", "/dirs/d/files", "/dirs/d/files/n00/versions", "/dirs/ref/files/x/versions"])
+def test_every_collection_has_pages(filled: Client, path: str) -> None:
+    """R285."""
+    filled.put("/dirs/d/files/n00/versions/2$details", {})
+    filled.put("/dirs/ref/files/x$details", {"meta": {"xref": "/dirs/d/files/n00"}})
+    whole = filled.get(path).json()
+    pages, counts = follow(filled, f"{path}?limit=1")
+    assert [next(iter(page.items())) for page in pages] == list(whole.items())
+    assert counts == {len(whole)}
+
+
+@pytest.mark.parametrize("path", ["/", "/dirs/d?inline=files", "/dirs/d/files/n00$details", "/export", "/model"])
+def test_nothing_else_has(filled: Client, path: str) -> None:
+    """R285: ignored there, whatever it is."""
+    query = "&" if "?" in path else "?"
+    assert links(filled.get(f"{path}{query}limit=x")) == {}
+    assert filled.get(f"{path}{query}limit=x").json() == filled.get(path).json()
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "", "1.5", "18446744073709551616", "%2B1", "\u0661"])
+def test_what_is_no_limit(filled: Client, limit: str) -> None:
+    """R286."""
+    filled.refused("GET", f"/dirs/d/files?limit={limit}", "bad_request")
+
+
+def test_what_is_no_link(filled: Client) -> None:
+    """R288: a cursor belongs to its collection, filter and order."""
+    url = links(filled.get("/dirs/d/files?limit=3&filter=size>0&sort=size"))["next"][0].removeprefix(BASE)
+    cursor = url.partition("cursor=")[2]
+    for wrong in (
+        "/dirs/d/files?cursor=",
+        "/dirs/d/files?cursor=%FF",
+        "/dirs/d/files?cursor=AAAA",
+        f"{url}&limit=5",
+        f"{url[:-2]}",
+        f"/dirs/d/files?cursor={cursor}",
+        f"/dirs/d/files?filter=size>1&sort=size&cursor={cursor}",
+        f"/dirs/d/files?filter=size>0&sort=size=desc&cursor={cursor}",
+        f"/dirs?cursor={cursor}",
+    ):
+        filled.refused("GET", wrong, "bad_request")
+    assert filled.get(url).status_code == 200
+
+
+def test_settings(store: Store, serve: Serve) -> None:
+    """R285, R286: the server may page unasked, and gives fewer than asked for."""
+    client = serve(store, page_size=4, max_page_size=6)
+    client.put("/modelsource", MODEL)
+    client.put("/dirs/d", {"files": {name: {} for name in NAMES[:10]}})
+    assert [len(page) for page in follow(client, "/dirs/d/files")[0]] == [4, 4, 2]
+    assert [len(page) for page in follow(client, "/dirs/d/files?limit=100")[0]] == [6, 4]
+
+
+def test_without_the_capability(filled: Client) -> None:
+    """R122: no pages, and limits are ignored."""
+    filled.send("PATCH", "/capabilities", json={"pagination": False})
+    answer = filled.get("/dirs/d/files?limit=2")
+    assert len(answer.json()) == 25
+    assert links(answer) == {}
+
+
+def test_a_position_of_any_type(client: Client) -> None:
+    """R214, R288: booleans, numbers, times, long and foreign strings, none at all."""
+    values = [
+        None,
+        True,
+        False,
+        5,
+        2.5,
+        -1,
+        10**18,
+        "",
+        "x" * 400 + "1",
+        "x" * 400 + "0",
+        "\u00e9\u4e2d",
+        {"a": 1},
+        "null",
+    ]
+    for name in ("any", "when"):
+        files = {f"f{number}": {} if value is None else {name: value} for number, value in enumerate(values)}
+        client.send("POST", "/dirs/d/files", json=files)
+    for order in ("asc", "desc"):
+        whole = list(client.get(f"/dirs/d/files?sort=any={order}").json())
+        pages, _ = follow(client, f"/dirs/d/files?sort=any={order}&limit=1")
+        assert [name for page in pages for name in page] == whole
+        assert len(whole) == len(values)
