@@ -34,6 +34,7 @@ def refer(resource: ResourceDraft, intent: ResourceIntent, target: Xid, context:
     _check_bare(resource, intent)
     if resource.before is not None and resource.xref is None and intent.meta is not None:
         check_epoch(intent.meta.get("epoch"), resource.before.epoch, resource.xid / "meta")
+    resource.complete()
     for versionid in tuple(resource.versions):
         resource.remove(versionid)  # R264
     resource.xref = target

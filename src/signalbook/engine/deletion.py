@@ -12,6 +12,7 @@ from signalbook.engine.crossreferences import elsewhere
 from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
 from signalbook.engine.intents import require_object
 from signalbook.engine.tree import Tree, load_entities
+from signalbook.engine.vicinity import Partly
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSON, JSONObject, format_timestamp, parse_timestamp
@@ -27,13 +28,13 @@ class Doomed:
     rows: tuple[Row, ...]
 
 
-def load(reader: Reader, command: Command) -> tuple[Tree, Doomed]:
+def load(reader: Reader, command: Command, partly: Partly) -> tuple[Tree, Doomed]:
     """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171), ``bad_request`` (R266)."""
     collection = command.target if command.target.is_collection else command.target.parent
     owner = collection.owner
     groups = {Xid(owner.parts[:2])} if owner.parts else set()
     resources = {owner} if owner.kind is Kind.RESOURCE else set()
-    tree = load_entities(reader, groups, resources)
+    tree = load_entities(reader, groups, resources, partly)
     found = owner if not owner.parts else (tree.resources.get(owner) or tree.groups.get(owner))
     if found is None:
         raise RegistryError("not_found", subject=str(command.target))

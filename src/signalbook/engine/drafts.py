@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
-from signalbook.storage.base import Row
+from signalbook.storage.base import Reader, Row
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -79,6 +80,7 @@ class VersionDraft(Draft):
 
     ancestorid: str | None = None
     document: str | None = None
+    rank: str | None = None
 
     @classmethod
     def of(cls, row: Row) -> Self:
@@ -91,6 +93,7 @@ class VersionDraft(Draft):
             modifiedat=row.modifiedat,
             ancestorid=row.ancestorid,
             document=row.document,
+            rank=row.rank,
         )
 
     @property
@@ -110,15 +113,59 @@ class VersionDraft(Draft):
             attributes=self.attributes,
             ancestorid=self.ancestorid,
             document=self.document,
+            rank=self.rank,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The Versions of one Resource as they are stored, ``count`` of them: for a draft that has some."""
+
+    reader: Reader
+    key: int
+    count: int
+
+    def find(self, ids: Collection[str]) -> list[VersionDraft]:
+        """Those that exist among ``ids``."""
+        rows = self.reader.children([self.key], "versions", ids=ids)
+        return [VersionDraft.of(row) for row in rows if row.xid.id in ids]
+
+    def all(self) -> list[VersionDraft]:
+        """Every one."""
+        return _drafts(self.reader.children([self.key], "versions"))
+
+    def newest(self, *, leaves: bool = False) -> list[VersionDraft]:
+        """The two newest ones: one of them is the newest whatever becomes of a single Version."""
+        return _drafts(self.reader.newest(self.key, 2, leaves=leaves))
+
+    def neighbours(self, rank: str, id: str) -> tuple[list[VersionDraft], list[VersionDraft]]:
+        """The two before this place and the two behind it."""
+        before, behind = self.reader.neighbours(self.key, rank, id, 2)
+        return _drafts(before), _drafts(behind)
+
+    def derived(self, ancestors: Collection[str]) -> list[VersionDraft]:
+        """Those whose ancestor is another one, among ``ancestors``."""
+        return _drafts(self.reader.derived(self.key, ancestors))
+
+    def ancestors(self, versions: Iterable[VersionDraft]) -> set[str]:
+        """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
+        ids = {version.before.key: version.id for version in versions if version.before is not None}
+        return {ids[key] for key in self.reader.ancestors(ids)}
+
+
+def _drafts(rows: Iterable[Row]) -> list[VersionDraft]:
+    return [VersionDraft.of(row) for row in rows]
 
 
 @dataclass(slots=True, kw_only=True)
 class ResourceDraft(Draft):
-    """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and all its Versions by id.
+    """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
 
     ``removed`` are stored Versions that will be gone; ``floor`` is the epoch the new one must exceed after an xref is
-    taken away (R269).
+    taken away (R269); ``settled`` is the ``versionmode`` by which the Versions are in order.
+
+    ``versions`` are all there will be, or some if ``stored`` is there (see ``vicinity``): ``find`` brings those with
+    certain ids. Then only those in ``open`` may get another ancestor, and those in ``inner`` are ancestors of others.
     """
 
     defaultversionid: str | None = None
@@ -128,6 +175,10 @@ class ResourceDraft(Draft):
     versions: dict[str, VersionDraft] = field(default_factory=dict)
     removed: dict[str, VersionDraft] = field(default_factory=dict)
     floor: int = 0
+    settled: str | None = None
+    stored: Stored | None = None
+    open: set[str] | None = None
+    inner: Collection[str] = ()
 
     @classmethod
     def of(cls, row: Row) -> Self:
@@ -142,6 +193,7 @@ class ResourceDraft(Draft):
             sticky=row.defaultversionsticky,
             versioncounter=row.versioncounter,
             xref=row.xref,
+            settled=row.settled,
         )
 
     @property
@@ -154,6 +206,40 @@ class ResourceDraft(Draft):
     def readonly(self) -> bool:
         """Whether clients may not change this Resource (R261)."""
         return bool(self.attributes.get("readonly", False))
+
+    @property
+    def size(self) -> int:
+        """How many Versions are stored."""
+        return self.stored.count if self.stored else sum(v.before is not None for v in self.versions.values())
+
+    @property
+    def created(self) -> frozenset[str]:
+        """Ids of the Versions that are new."""
+        return frozenset(version.id for version in self.versions.values() if version.before is None)
+
+    def find(self, *ids: str) -> None:
+        """Have the Versions with these ids among ``versions``, as far as they exist."""
+        missing = [each for each in ids if each not in self.versions and each not in self.removed]
+        if self.stored and missing:
+            self.add(self.stored.find(missing))
+
+    def complete(self) -> None:
+        """Have all Versions among ``versions``."""
+        if self.stored:
+            self.add(self.stored.all())
+            self.stored, self.open, self.inner = None, None, ()
+            self.arrange()
+
+    def add(self, versions: Iterable[VersionDraft]) -> None:
+        """Have these stored Versions too, but for those that are there or were removed."""
+        for version in versions:
+            if version.id not in self.removed:
+                self.versions.setdefault(version.id, version)
+
+    def arrange(self) -> None:
+        """Put the Versions in the order in which they are when all are loaded: those stored by id, then new ones."""
+        line = sorted(self.versions.values(), key=lambda v: (v.before is None, v.before and v.id.casefold()))
+        self.versions = {version.id: version for version in line}
 
     def remove(self, versionid: str) -> None:
         """Take a Version out; one that was never stored simply vanishes."""
@@ -175,4 +261,5 @@ class ResourceDraft(Draft):
             defaultversionsticky=self.sticky,
             versioncounter=self.versioncounter,
             xref=self.xref,
+            settled=self.settled,
         )

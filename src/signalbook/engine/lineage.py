@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from signalbook.engine.drafts import VersionDraft
@@ -12,19 +13,40 @@ from signalbook.engine.drafts import VersionDraft
 Versions: TypeAlias = dict[str, VersionDraft]
 
 _SEMVER: Final = re.compile(r"[vV]?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
-_UNORDERED: Final = (0,)
+_STAMP: Final = len("2030-12-19T06:00:00.000000")  # all drafts' instants are UTC
 
 
-def semver_key(versionid: str) -> tuple[object, ...]:
-    """Sort key by semantic-version precedence; missing minor or patch count as 0, an id that is no semver is lowest."""
+def semver_key(versionid: str) -> str:
+    """A text that sorts by semantic-version precedence; missing minor or patch count as 0, an id that is no semver is
+    lowest."""
     match = _SEMVER.fullmatch(versionid)
     if match is None:
-        return _UNORDERED
-    major, minor, patch, prerelease = match.groups()
-    identifiers = tuple(
-        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (prerelease or "").split(".") if part
-    )
-    return (1, int(major), int(minor or 0), int(patch or 0), not identifiers, identifiers)
+        return ""
+    *numbers, prerelease = match.groups()
+    identifiers = [part for part in (prerelease or "").split(".") if part]
+    release = "".join(_number(number or "0") for number in numbers)
+    return f"{release}{'0' if identifiers else '1'}" + "".join(f" {_identifier(part)}" for part in identifiers)
+
+
+def _identifier(part: str) -> str:
+    return f"0{_number(part)}" if part.isdigit() else f"1{part}"
+
+
+def _number(digits: str) -> str:
+    """Digits led by how many they are, so that they sort as numbers. Ids have up to 128 characters."""
+    digits = digits.lstrip("0") or "0"
+    return f"{len(digits):03}{digits}"
+
+
+def _stamp(stamp: datetime) -> str:
+    return stamp.isoformat(timespec="microseconds")[:_STAMP]
+
+
+def rank(version: VersionDraft, mode: str) -> str:
+    """The text by which the store knows where ``version`` is among its siblings: as ``ORDERED`` says, or by age."""
+    if mode == "semver":
+        return semver_key(version.id)
+    return _stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
 
 
 def _by_id(version: VersionDraft) -> tuple[object, ...]:
@@ -52,11 +74,11 @@ ORDERED: Final[dict[str, Callable[[VersionDraft], tuple[object, ...]]]] = {
 """The modes in which all Versions form one line, with the key that orders them; the mode left over is ``manual``."""
 
 
-def newest(versions: Versions, mode: str) -> VersionDraft:
-    """The newest of at least one Version (R235-R238)."""
+def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionDraft:
+    """The newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
     if mode in ORDERED:
         return max(versions.values(), key=ORDERED[mode])
-    ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}
+    ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
     leaves = [v for v in versions.values() if v.id not in ancestors]
     return max(leaves or versions.values(), key=_by_createdat)
 
@@ -93,18 +115,23 @@ def roots(versions: Iterable[VersionDraft]) -> list[VersionDraft]:
     return [v for v in versions if v.ancestorid == v.id]
 
 
-def assign(versions: Versions, mode: str) -> None:
-    """Settle every ``ancestorid``: by order where the mode has one (R236-R238), else for those without (R235)."""
+def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None, inner: Collection[str] = ()) -> None:
+    """Settle every ``ancestorid``: by order where the mode has one (R236-R238), else for those without (R235).
+
+    Where not all Versions are given, only those in ``open`` are settled, and ``inner`` are as for ``newest``.
+    """
     if mode in ORDERED:
-        _assign_in_order(sorted(versions.values(), key=ORDERED[mode]))
+        _assign_in_order(sorted(versions.values(), key=ORDERED[mode]), open)
     else:
-        _reroot_orphans(versions)
-        _assign_to_newest(versions)
+        _reroot_orphans(versions, open)
+        _assign_to_newest(versions, inner)
 
 
-def unknown_ancestor(versions: Versions, removed: Collection[str]) -> VersionDraft | None:
-    """A Version whose ancestor neither exists nor goes away in this very request, if there is one (R239)."""
-    for version in versions.values():
+def unknown_ancestor(
+    versions: Versions, removed: Collection[str], open: Collection[str] | None = None
+) -> VersionDraft | None:
+    """A Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any (R239)."""
+    for version in _open(versions, open):
         ancestor = version.ancestorid
         if ancestor is not None and ancestor not in versions and ancestor not in removed:
             return version
@@ -131,20 +158,25 @@ def cycle(versions: Versions) -> tuple[str, ...]:
     return ()
 
 
-def _assign_in_order(line: list[VersionDraft]) -> None:
+def _open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionDraft]:
+    return (version for version in versions.values() if open is None or version.id in open)
+
+
+def _assign_in_order(line: list[VersionDraft], open: Collection[str] | None) -> None:
     previous = line[0] if line else None
     for version in line:
-        version.ancestorid = previous.id if previous else version.id
+        if open is None or version.id in open:
+            version.ancestorid = previous.id if previous else version.id
         previous = version
 
 
-def _reroot_orphans(versions: Versions) -> None:
-    for version in versions.values():
+def _reroot_orphans(versions: Versions, open: Collection[str] | None) -> None:
+    for version in _open(versions, open):
         if version.ancestorid is not None and version.ancestorid not in versions:
             version.ancestorid = version.id
 
 
-def _assign_to_newest(versions: Versions) -> None:
+def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
     pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_by_id)
     named = {v.ancestorid for v in versions.values()}
     settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
@@ -154,7 +186,7 @@ def _assign_to_newest(versions: Versions) -> None:
         if last is not None and last.id in candidates:
             version.ancestorid = last.id
         else:
-            version.ancestorid = newest(candidates, "manual").id if candidates else version.id
+            version.ancestorid = newest(candidates, "manual", inner).id if candidates else version.id
         settled[version.id] = version
         last = version
 

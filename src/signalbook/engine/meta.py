@@ -55,7 +55,7 @@ def settle_default(resource: ResourceDraft, type: ResourceType, choice: Choice, 
         raise RegistryError("setdefaultversionsticky_false", subject=str(resource.xid))
     wanted = choice.wanted if choice.sticky else None
     if wanted is None:
-        wanted = newest(resource.versions, type.versionmode).id
+        wanted = newest(resource.versions, type.versionmode, resource.inner).id
     elif wanted not in resource.versions:
         raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=wanted)
     if (resource.defaultversionid, resource.sticky) != (wanted, choice.sticky):
@@ -70,9 +70,7 @@ def kept(resource: ResourceDraft, type: ResourceType) -> Choice:
     return Choice(sticky=resource.sticky and default_sticky(type))
 
 
-def flagged(
-    choice: Choice, resource: ResourceDraft, intent: ResourceIntent, created: frozenset[str], context: Context
-) -> Choice:
+def flagged(choice: Choice, resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Choice:
     """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
 
     Raises ``defaultversionid_request``, ``too_many_versions``.
@@ -81,6 +79,7 @@ def flagged(
     if flag is None:
         return choice
     if flag == "request":
+        created = resource.created
         if not created:
             raise RegistryError("defaultversionid_request", subject=str(resource.xid))
         if len(created) > 1:

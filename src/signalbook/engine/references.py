@@ -54,6 +54,7 @@ def _drafted(xid: Xid, drafts: Mapping[Xid, ResourceDraft]) -> str | None:
     if resource is None:
         return None
     wanted = xid.id if xid.kind is Kind.VERSION else resource.defaultversionid
+    resource.find(wanted or "")
     version = resource.versions.get(wanted or "")
     return None if version is None else version.document
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from signalbook.engine import crossreferences, lineage, meta, validation, versions
+from signalbook.engine import crossreferences, lineage, meta, validation, versions, vicinity
 from signalbook.engine.attributes import check_id
 from signalbook.engine.constraints import Limits
 from signalbook.engine.context import Context
@@ -34,11 +34,11 @@ def write(
     if resource.xref is not None:
         crossreferences.dissolve(resource, target_epoch())
     found = context.problems.count
-    before = frozenset(resource.versions)
     _write_versions(resource, intent, limits, context)
     if context.problems.count > found:
         return False
-    _settle(resource, intent, frozenset(resource.versions) - before, limits, context)
+    vicinity.gather(resource, intent, context)
+    _settle(resource, intent, limits, context)
     return context.problems.count == found
 
 
@@ -47,7 +47,7 @@ def finish(resource: ResourceDraft, type: ResourceType, context: Context) -> Non
     validation.check_compatibility(resource, type, context)
     _prune(resource, type, context)
     validation.check_roots(resource, type)
-    _touch_moved(resource, context)
+    _mark(resource, type, moved=_touch_moved(resource, context))
 
 
 def resettle(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
@@ -58,19 +58,19 @@ def resettle(resource: ResourceDraft, type: ResourceType, context: Context) -> N
     _settle_lineage(resource, type)
     meta.settle_default(resource, type, meta.kept(resource, type), context)
     validation.recheck(resource, type, context)
-    _touch_moved(resource, context)
+    _mark(resource, type, moved=_touch_moved(resource, context))
 
 
 def _write_versions(resource: ResourceDraft, intent: ResourceIntent, limits: Limits, context: Context) -> None:
     """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
-    before = frozenset(resource.versions)
     own = _resource_level(resource, intent)
     for version in (*intent.versions, *own):
         with context.problems:
             versions.write(resource, version, intent, limits, context)
+    resource.find(*intent.remove)
     for versionid in intent.remove:
         resource.remove(versionid)
-    if frozenset(resource.versions) != before:
+    if resource.removed or resource.created:
         resource.touch(context.now)  # R38
 
 
@@ -110,14 +110,13 @@ def _first_version(resource: ResourceDraft, attributes: JSONObject, intent: Reso
 def _settle(
     resource: ResourceDraft,
     intent: ResourceIntent,
-    created: frozenset[str],
     limits: Limits,
     context: Context,
 ) -> None:
     """Steps 3 to 8, once the Versions are what the request says."""
     kind = intent.type
     _settle_lineage(resource, kind)
-    choice = meta.flagged(meta.write(resource, intent, context), resource, intent, created, context)
+    choice = meta.flagged(meta.write(resource, intent, context), resource, intent, context)
     meta.settle_default(resource, kind, choice, context)
     validation.check_formats(resource, kind, context)
     limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
@@ -128,10 +127,10 @@ def _settle_lineage(resource: ResourceDraft, type: ResourceType) -> None:
     """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
     versions = resource.versions
     if type.versionmode not in lineage.ORDERED:
-        lost = lineage.unknown_ancestor(versions, resource.removed)
+        lost = lineage.unknown_ancestor(versions, resource.removed, resource.open)
         if lost is not None:
             raise RegistryError("unknown_id", subject=str(lost.xid), singular="version", id=lost.ancestorid)
-    lineage.assign(versions, type.versionmode)
+    lineage.assign(versions, type.versionmode, open=resource.open, inner=resource.inner)
     circle = lineage.cycle(versions)
     if circle:
         raise RegistryError("ancestor_circular_reference", subject=str(resource.xid), list=", ".join(circle))
@@ -150,11 +149,19 @@ def _prune(resource: ResourceDraft, type: ResourceType, context: Context) -> Non
     resource.touch(context.now)
 
 
-def _touch_moved(resource: ResourceDraft, context: Context) -> None:
-    """A Version whose ancestor changed counts as updated (R241).
+def _touch_moved(resource: ResourceDraft, context: Context) -> bool:
+    """A Version whose ancestor changed counts as updated (R241); tells whether there was one.
 
     Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
     """
+    moved = [v for v in resource.versions.values() if v.before is not None and v.before.ancestorid != v.ancestorid]
+    for version in moved:
+        version.touch(context.now)
+    return bool(moved)
+
+
+def _mark(resource: ResourceDraft, type: ResourceType, *, moved: bool) -> None:
+    """Say where each Version is, and by which mode: a stamp that came after the order may have put it out of order."""
     for version in resource.versions.values():
-        if version.before is not None and version.before.ancestorid != version.ancestorid:
-            version.touch(context.now)
+        version.rank = lineage.rank(version, type.versionmode)
+    resource.settled = None if moved and type.versionmode == "modifiedat" else type.versionmode

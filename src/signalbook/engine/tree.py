@@ -7,8 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
+from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, Stored, VersionDraft
 from signalbook.engine.intents import Intent
+from signalbook.engine.vicinity import Partly
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Reader
 from signalbook.xid import ROOT, Xid
@@ -40,26 +41,33 @@ class Tree:
         return draft
 
 
-def load(reader: Reader, intent: Intent) -> Tree:
-    """Everything stored that ``intent`` can touch: two queries, however many entities it names."""
+def load(reader: Reader, intent: Intent, partly: Partly) -> Tree:
+    """Everything stored that ``intent`` can touch: a few queries, however many entities it names."""
     groups = {group.xid for group in intent.groups}
     resources = {resource.xid for resource in intent.resources()}
-    return load_entities(reader, groups, resources)
+    return load_entities(reader, groups, resources, partly)
 
 
-def load_entities(reader: Reader, groups: Collection[Xid], resources: Collection[Xid]) -> Tree:
-    """The Registry, these Groups, and these Resources with all their Versions, as far as they exist."""
+def load_entities(
+    reader: Reader, groups: Collection[Xid], resources: Collection[Xid], partly: Partly | None = None
+) -> Tree:
+    """The Registry, these Groups, and these Resources with their Versions, as far as they exist."""
     rows = reader.get_many({ROOT, *groups, *resources})
     tree = Tree(registry=OwnerDraft.of(rows[ROOT]))
     tree.groups = {xid: OwnerDraft.of(rows[xid]) for xid in groups if xid in rows}
     tree.resources = {xid: ResourceDraft.of(rows[xid]) for xid in resources if xid in rows}
-    load_versions(reader, tree.resources.values())
+    load_versions(reader, tree.resources.values(), partly)
     return tree
 
 
-def load_versions(reader: Reader, resources: Collection[ResourceDraft]) -> None:
-    """Give each stored Resource its Versions, in one query."""
+def load_versions(reader: Reader, resources: Collection[ResourceDraft], partly: Partly | None = None) -> None:
+    """Give each stored Resource its Versions, in one query, but for those that ``partly`` says need some only."""
     by_key = {draft.before.key: draft for draft in resources if draft.before is not None and draft.xref is None}
+    counts = reader.counts(by_key) if partly and by_key else {}
+    for (key, _), count in counts.items():
+        row = by_key[key].before
+        if partly and row is not None and partly(row, count):
+            by_key.pop(key).stored = Stored(reader, key, count)
     for row in reader.children(by_key, "versions") if by_key else ():
         by_key[row.parent].versions[row.xid.id] = VersionDraft.of(row)
 

@@ -30,8 +30,10 @@ def generate_id(resource: ResourceDraft) -> str:
     while True:
         resource.versioncounter += 1
         number = str(resource.versioncounter)
+        resource.find(number)
         if number not in resource.versions:
             return number
+        resource.complete()  # a client numbers them: the next ones may be taken as well
 
 
 def write(
@@ -39,6 +41,7 @@ def write(
 ) -> VersionDraft:
     """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
     versionid = intent.id or generate_id(resource)
+    resource.find(versionid)
     version = resource.versions.get(versionid)
     if version is None:
         _check_may_name(resource, intent, about.type)

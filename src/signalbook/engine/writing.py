@@ -14,6 +14,7 @@ from signalbook.engine.drafts import ResourceDraft
 from signalbook.engine.intents import GroupIntent, Intent, Mode, ResourceIntent
 from signalbook.engine.references import resolver
 from signalbook.engine.tree import Tree, check_siblings, load, load_versions
+from signalbook.engine.vicinity import partly
 from signalbook.errors import RegistryError
 from signalbook.model import Constraints, Model, ResourceType
 from signalbook.storage.base import Reader, Row
@@ -67,7 +68,7 @@ class Writing:
 
     def add(self, intent: Intent) -> Result:
         """Decide a PUT, PATCH or POST. Raises ``RegistryError`` for all that is wrong with it."""
-        self.tree = load(self._reader, intent)
+        self.tree = load(self._reader, intent, partly(self._command, self._context))
         if intent.body is not None:
             with self._context.problems:
                 registryid = self.tree.registry.attributes["registryid"]
@@ -83,7 +84,7 @@ class Writing:
     def delete(self) -> Result:
         """Decide a DELETE. Raises ``not_found`` and what ``deletion.check`` tells."""
         target = self._command.target
-        self.tree, doomed = deletion.load(self._reader, self._command)
+        self.tree, doomed = deletion.load(self._reader, self._command, partly(self._command, self._context))
         rows = deletion.check(doomed, self._singular(doomed.collection), self._context)
         explicit = not target.is_collection
         if doomed.collection.kind is Kind.VERSIONS:
@@ -175,7 +176,7 @@ class Writing:
             explicit=True,
         )
         self._locked(intent)
-        if draft.before is not None and rows and len(rows) == len(draft.versions):
+        if draft.before is not None and rows and len(rows) == draft.size:
             del self.tree.resources[xid]
             deletion.remove(self._reader, self.tree, (draft.before,), self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:

@@ -125,6 +125,18 @@ class Reader(Protocol):
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``."""
 
+    def newest(self, parent: int, limit: int, *, leaves: bool = False) -> list[Row]:
+        """The Versions below ``parent`` with the highest ranks, then ids, falling; ``leaves`` are no one's ancestor."""
+
+    def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
+        """Up to ``limit`` Versions before and behind this place in the order of ranks, then ids; the nearest first."""
+
+    def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
+        """Versions below ``parent`` whose ancestor is another one, one of ``ancestors``; by id."""
+
+    def ancestors(self, keys: Collection[int]) -> set[int]:
+        """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
+
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
 

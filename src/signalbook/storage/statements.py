@@ -28,6 +28,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
+from signalbook.storage.line import Line
 from signalbook.storage.rows import COLUMNS, IDENTITY, position
 from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, OUTBOX
 from signalbook.storage.selecting import Selections
@@ -75,6 +76,7 @@ class Statements:
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
         self.by_key = self._text(rows.where(dialect.member(_E.key, "keys")).order_by(*_ORDER))
         self.selections = Selections(dialect)
+        self.line = Line(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self._member_statements()
         self._document_statements()

@@ -95,6 +95,27 @@ class SqlReader:
         records = self._all(self._sql.referrers, {"xrefs": self._texts(targets)}) if targets else ()
         return [load(record) for record in records]
 
+    def newest(self, parent: int, limit: int, *, leaves: bool = False) -> list[Row]:
+        """Versions from the highest rank down."""
+        line = self._sql.line
+        return self._rows(line.newest_leaves if leaves else line.newest, {"parent": parent, "limit": limit})
+
+    def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
+        """Versions around a place in the order of ranks."""
+        place = {"parent": parent, "rank": rank, "folded": fold(id), "limit": limit}
+        return self._rows(self._sql.line.before, place), self._rows(self._sql.line.after, place)
+
+    def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
+        """Versions with one of these ancestors."""
+        if not ancestors:
+            return []
+        return self._rows(self._sql.line.derived, {"parent": parent, "ancestors": self._dialect.array(ancestors)})
+
+    def ancestors(self, keys: Collection[int]) -> set[int]:
+        """Versions that others have as ancestor."""
+        found = self._all(self._sql.line.ancestors, {"keys": self._dialect.array(keys)}) if keys else ()
+        return {key for (key,) in found}
+
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
         return dict(self._all(self._sql.documents, {"digests": self._dialect.array(digests)}) if digests else ())
@@ -131,6 +152,9 @@ class SqlReader:
 
     def _texts(self, xids: Collection[Xid]) -> object:
         return self._dialect.array([str(xid) for xid in xids])
+
+    def _rows(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        return [load(record) for record in self._all(sql, parameters)]
 
     def _all(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
         if self._over:

@@ -1,0 +1,113 @@
+"""Of a Resource with many Versions, those that one write is about: their ancestors, neighbours and the newest ones.
+
+The decisions are those made with all Versions at hand (``lineage``, ``meta``): whichever is left out keeps its ancestor, is
+not the newest and was found right when it was written. Where that cannot be said all of them are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from signalbook.engine.commands import Command
+from signalbook.engine.context import Context
+from signalbook.engine.drafts import ResourceDraft, Stored, VersionDraft
+from signalbook.engine.intents import ResourceIntent
+from signalbook.engine.lineage import ORDERED, rank
+from signalbook.storage.base import Row
+from signalbook.xid import Kind
+
+Partly: TypeAlias = Callable[[Row, int], bool]
+
+FEW: Final = 12
+"""Versions that are loaded at once: finding the right ones among them takes longer."""
+_ONE_RESOURCE: Final = frozenset({Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION})
+
+
+def partly(command: Command, context: Context) -> Partly:
+    """Whether a write to a Resource, stored with so many Versions, needs some of them only.
+
+    It must be about that Resource alone, whose Versions must be in order by the present rules. What counts or compares
+    all of them asks for all.
+    """
+    target = command.target
+    if target.kind not in _ONE_RESOURCE:
+        return lambda _row, _count: False
+    kind = context.model.groups[target.group_type].resources[target.resource_type]
+    body = command.body if isinstance(command.body, dict) else {}
+    meta = body if target.kind is Kind.META else body.get("meta")
+    asked = (meta if isinstance(meta, dict) else {}).get("compatibility")
+
+    def some(row: Row, count: int) -> bool:
+        compared = context.compatibility or row.attributes.get("compatibility") or asked
+        return (
+            count > FEW
+            and row.settled == kind.versionmode
+            and not kind.singleversionroot
+            and not (kind.maxversions and count >= kind.maxversions)
+            and not (compared and (kind.validatecompatibility or context.compatibility))
+        )
+
+    return some
+
+
+def gather(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> None:
+    """Load what the place of every Version depends on, once the Versions are as the request says, or everything."""
+    if resource.stored is None:
+        return
+    mode = intent.type.versionmode
+    changed = [version for version in resource.versions.values() if _changed(version, mode)]
+    gone = list(resource.removed.values())
+    if len(changed) + len(gone) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
+        resource.complete()
+        return
+    resource.find(*_named(resource, intent, context))
+    if mode in ORDERED:
+        _gather_line(resource, resource.stored, changed, gone, mode)
+    else:
+        _gather_leaves(resource, resource.stored, changed, gone)
+    resource.arrange()
+
+
+def _changed(version: VersionDraft, mode: str) -> bool:
+    """Whether it is new, or may be in another place than it was."""
+    before = version.before
+    return before is None or before.rank != rank(version, mode) or before.ancestorid != version.ancestorid
+
+
+def _named(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Iterator[str]:
+    """Versions that are, or may become, the default one."""
+    for name in (
+        resource.defaultversionid,
+        (intent.meta or {}).get("defaultversionid"),
+        context.flags.setdefaultversionid,
+    ):
+        if isinstance(name, str):
+            yield name
+
+
+def _gather_line(
+    resource: ResourceDraft, stored: Stored, changed: list[VersionDraft], gone: list[VersionDraft], mode: str
+) -> None:
+    """All are in one line: what moves has neighbours where it was and where it will be, and one behind each of them."""
+    moving = {version.id for version in (*changed, *gone)}
+    resource.open = {version.id for version in changed}
+    places = [(rank(version, mode), version.id) for version in changed]
+    places += [(v.before.rank, v.id) for v in (*changed, *gone) if v.before is not None and v.before.rank is not None]
+    for place in places:
+        before, behind = (list(filter(lambda v: v.id not in moving, side)) for side in stored.neighbours(*place))
+        resource.add((*before[:1], *behind[:1]))
+        resource.open |= {version.id for version in behind[:1]}
+    resource.add(stored.newest())
+
+
+def _gather_leaves(
+    resource: ResourceDraft, stored: Stored, changed: list[VersionDraft], gone: list[VersionDraft]
+) -> None:
+    """Ancestors are what clients said: a new Version may end the line of one, one that goes leaves others without."""
+    resource.find(*(version.ancestorid for version in (*changed, *gone) if version.ancestorid is not None))
+    orphans = stored.derived([version.id for version in gone])
+    resource.add(orphans)
+    resource.add(stored.newest(leaves=True))
+    resource.open = {version.id for version in (*changed, *orphans)}
+    resource.inner = stored.ancestors([*resource.versions.values(), *gone])

@@ -1,0 +1,174 @@
+"""A write that loads some Versions of a Resource decides what it would decide with all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.conftest import Make, model_of
+
+from signalbook.engine import resources, vicinity
+from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.drafts import ResourceDraft
+from signalbook.engine.engine import Engine
+from signalbook.engine.lineage import semver_key
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import Row
+from signalbook.storage.walk import walk
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    pass
+
+F1 = "/dirs/d1/files/f1"
+START = datetime(2030, 1, 1, tzinfo=UTC)
+IDS = st.sampled_from(["1", "2", "3", "1.0", "v1.2", "1.10", "1.2-a", "1.2-10", "x"])
+STAMPS = st.integers(0, 6).map(lambda day: f"2030-01-0{day + 1}T00:00:00Z")
+
+
+def bodies(**more: st.SearchStrategy[JSON]) -> st.SearchStrategy[JSONObject]:
+    optional: dict[str, st.SearchStrategy[JSON]] = {
+        "createdat": STAMPS,
+        "modifiedat": STAMPS,
+        "ancestorid": IDS | st.sampled_from(["request", None]),
+        "name": st.sampled_from(["a", "b"]),
+    }
+    return st.fixed_dictionaries({}, optional=optional | more)
+
+
+METAS = st.fixed_dictionaries({}, optional={"defaultversionid": IDS | st.none(), "defaultversionsticky": st.booleans()})
+FLAGS: st.SearchStrategy[dict[str, Any]] = (
+    st.just({})
+    | IDS.map(lambda versionid: {"setdefaultversionid": versionid})
+    | st.just({"setdefaultversionid": "null"})
+)
+STEPS = st.one_of(
+    st.tuples(st.just("POST"), st.just(F1), bodies(versionid=IDS), FLAGS),
+    st.tuples(st.just("POST"), st.just(F1), bodies(), st.just({"setdefaultversionid": "request"})),
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), IDS.map(f"{F1}/versions/{{}}".format), bodies(), FLAGS),
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), st.just(F1), bodies(meta=METAS), FLAGS),
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), st.just(f"{F1}/meta"), METAS, st.just({})),
+    st.tuples(st.just("DELETE"), IDS.map(f"{F1}/versions/{{}}".format), st.none(), FLAGS),
+    st.tuples(st.just("POST"), st.just(f"{F1}/versions"), st.dictionaries(IDS, bodies(), max_size=3), FLAGS),
+    st.tuples(st.just("DELETE"), st.just(f"{F1}/versions"), st.dictionaries(IDS, st.just({}), max_size=2), FLAGS),
+)
+Step = tuple[str, str, JSON, dict[str, Any]]
+
+
+class Twin:
+    """A registry in which time is what the test says; of a Resource with up to ``few`` Versions it loads all."""
+
+    def __init__(self, few: int, **resource: JSON) -> None:
+        self._few = few
+        self.store = open_store("sqlite://")
+        self.engine = Engine(self.store, settings=Settings(model="empty"))
+        with self.engine.writing() as session:
+            session.execute(ConfigCommand(name="modelsource", method=Method.PUT, body=model_of(**resource)))
+
+    def take(self, step: Step, group: str, now: datetime) -> object:
+        """Do one step in ``group``; what came of it."""
+        method, path, body, flags = step
+        target = Xid.parse(path.replace("/d1/", f"/{group}/"))
+        command = Command(method=Method(method), target=target, body=body, flags=Flags(**flags))
+        try:
+            with few(self._few), self.engine.writing() as session:
+                session.now = now
+                return session.execute(command)
+        except RegistryError as error:
+            return error.code, error.subject
+
+    def state(self, group: str) -> list[Row]:
+        """Every row of ``group``."""
+        with self.store.read() as reader:
+            top = reader.get(Xid(("dirs", group)))
+            return list(walk(reader, [top])) if top else []
+
+
+@contextmanager
+def few(number: int) -> Iterator[None]:
+    usual, vicinity.FEW = vicinity.FEW, number  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        vicinity.FEW = usual  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module", params=["manual", "createdat", "modifiedat", "semver"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=[{}, {"maxversions": 4}, {"singleversionroot": True}], ids=str)
+def twins(mode: str, request: pytest.FixtureRequest) -> Iterator[tuple[Twin, Twin]]:
+    """One registry that loads as little as it may, and one that loads everything."""
+    both = [Twin(number, versionmode=mode, hasdocument=False, **request.param) for number in (0, 1 << 60)]
+    yield both[0], both[1]
+    for twin in both:
+        twin.store.close()
+
+
+GROUPS = count(1)
+
+
+@given(steps=st.lists(STEPS, max_size=14))
+@settings(deadline=None)
+def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: list[Step]) -> None:
+    """R93, R173, R209, R225-R243, whatever the history."""
+    group = f"g{next(GROUPS)}"
+    for day, step in enumerate(steps):
+        now = START + timedelta(days=day, hours=12)
+        assert twins[0].take(step, group, now) == twins[1].take(step, group, now)
+        assert twins[0].state(group) == twins[1].state(group)
+
+
+def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many Versions there are."""
+    loaded: list[int] = []
+    settle = resources._settle
+
+    def watched(resource: ResourceDraft, *rest: Any) -> None:
+        loaded.append(len(resource.versions))
+        settle(resource, *rest)
+
+    registry = make()
+    registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
+    monkeypatch.setattr(resources, "_settle", watched)
+    for method, path, body in [
+        ("POST", F1, {}),
+        ("PUT", f"{F1}/versions/v050", {"name": "x"}),
+        ("PATCH", F1, {"name": "y"}),
+        ("DELETE", f"{F1}/versions/v020", None),
+    ]:
+        registry.send(method, path, body)
+    assert max(loaded) <= 6
+    assert registry.row(F1).defaultversionid == "1"
+    assert registry.ancestors()["v021"] == "v021"
+
+
+IDENTIFIERS = st.from_regex(r"[0-9a-zA-Z-]{1,3}", fullmatch=True)
+VERSIONS = st.from_regex(r"v?[0-9]{1,3}(\.[0-9]{1,2}(\.[0-9])?)?(-[0-9a-zA-Z.-]{1,6})?(\+[a-z]+)?", fullmatch=True)
+
+
+def precedence(versionid: str) -> tuple[object, ...]:
+    """Semantic Versioning 2.0, section 11, as tuples."""
+    release, _, prerelease = versionid.removeprefix("v").partition("+")[0].partition("-")
+    numbers = [int(number) for number in release.split(".")]
+    parts = [part for part in prerelease.split(".") if part]
+    identifiers = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    return (*numbers, *[0] * (3 - len(numbers)), not identifiers, identifiers)
+
+
+@given(one=VERSIONS, other=VERSIONS)
+def test_ranks_sort_as_semantic_versions_do(one: str, other: str) -> None:
+    """R238."""
+    assert (semver_key(one) < semver_key(other)) == (precedence(one) < precedence(other))
+    assert "" == semver_key("draft") < semver_key(one)
