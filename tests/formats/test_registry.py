@@ -23,6 +23,8 @@ from signalbook.formats import FormatClash, find, registry, supported
         ("Protobuf/3", "Protobuf/3"),
         ("Protobuf/2.0", "Protobuf/2"),
         ("protobuf/3.0", "Protobuf/3"),
+        ("XSD/1.0", "XSD/1.0"),
+        ("XMLSchema/1.1", "XSD/1.1"),
     ],
 )
 def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
@@ -33,7 +35,7 @@ def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
 
 @pytest.mark.parametrize(
     "format",
-    ["JSONSchema/Unknown", "XSD/1.1", "XMLSchema/1.1", "JsonStructure/draft-04", "Avro/new", "Protobuf/4", "", "x/1"],
+    ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/draft-04", "Avro/new", "Protobuf/4", "", "x/1"],
 )
 def test_knows_what_it_does_not_read(format: str) -> None:
     """G-20: what comes of an unsupported format is the engine's decision."""
@@ -42,7 +44,7 @@ def test_knows_what_it_does_not_read(format: str) -> None:
 
 def test_lists_what_can_be_validated() -> None:
     """G-25."""
-    assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3"} <= set(supported())
+    assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3", "XSD/1.1"} <= set(supported())
     assert all(map(find, supported()))
 
 

@@ -1,4 +1,4 @@
-"""Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf."""
+"""Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
 from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, Typed
 from signalbook.formats.registry import FormatClash, find, supported

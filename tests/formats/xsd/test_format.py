@@ -1,0 +1,402 @@
+"""XML Schema documents, links, payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.formats import Anything, Field, ListOf, PayloadError, Scalar, SchemaError, Struct
+from signalbook.formats.compatibility import comparing
+from signalbook.formats.xsd import FORMAT, XsdSchema
+from signalbook.values import JSON
+
+XS = "http://www.w3.org/2001/XMLSchema"
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
+
+
+def schema(body: str, attributes: str = "") -> bytes:
+    return f'<xs:schema xmlns:xs="{XS}" {attributes}>{body}</xs:schema>'.encode()
+
+
+def parse(body: str, link: str = "", others: Mapping[str, bytes] | None = None, attributes: str = "") -> XsdSchema:
+    return FORMAT.parse(schema(body, attributes), "XSD/1.1", link=link, resolve=(others or {}).get)
+
+
+def order(content: str, attributes: str = "") -> str:
+    return f'<xs:element name="order"><xs:complexType>{content}{attributes}</xs:complexType></xs:element>'
+
+
+def sequence(*elements: str) -> str:
+    return f"<xs:sequence>{''.join(f'<xs:element {element}/>' for element in elements)}</xs:sequence>"
+
+
+def restricted(base: str, facets: str) -> str:
+    return f'<xs:simpleType><xs:restriction base="{base}">{facets}</xs:restriction></xs:simpleType>'
+
+
+ORDER = order(
+    f"""<xs:sequence>
+      <xs:element name="id" type="xs:int"/>
+      <xs:element name="paid" type="xs:boolean" minOccurs="0"/>
+      <xs:element name="total">
+        {restricted("xs:decimal", '<xs:totalDigits value="6"/><xs:fractionDigits value="2"/>')}
+      </xs:element>
+      <xs:element name="note" type="xs:token" nillable="true"/>
+      <xs:element name="item" minOccurs="0" maxOccurs="unbounded">
+        <xs:complexType><xs:simpleContent><xs:extension base="xs:string">
+          <xs:attribute name="count" type="xs:integer" default="1"/>
+        </xs:extension></xs:simpleContent></xs:complexType>
+      </xs:element>
+    </xs:sequence>""",
+    '<xs:attribute name="raw" type="xs:base64Binary" use="required"/>'
+    '<xs:attribute name="tags"><xs:simpleType><xs:list itemType="xs:int"/></xs:simpleType></xs:attribute>',
+)
+SENT = (
+    f'<order raw="AAE=" tags=" 1 2 " xmlns:i="{XSI}"><id> 7 </id><total>12.50</total><note i:nil="true"/>'
+    f'<item>a</item><item count="2">b</item></order>'
+).encode()
+MEANT = {
+    "@raw": b"\x00\x01", "@tags": [1, 2], "id": 7, "total": Decimal("12.50"), "note": None,
+    "item": [{"@count": 1, "$": "a"}, {"@count": 2, "$": "b"}],
+}  # fmt: skip
+
+
+def test_payloads_become_values() -> None:
+    """K-40: attributes by @name, children by name, lists where there may be several."""
+    assert parse(ORDER).decode(SENT, "application/xml") == MEANT
+    assert parse(ORDER).validate(MEANT) == []
+
+
+def test_columns_hold_what_payloads_have() -> None:
+    def field(name: str, shape: Scalar | ListOf, required: bool = True) -> Field:
+        return Field(name=name, attribute=name, shape=shape, required=required)
+
+    item = Struct(fields=(field("@count", Scalar(kind="int64")), field("$", Scalar(kind="string"))))
+    assert parse(ORDER).shape() == Struct(
+        fields=(
+            field("@raw", Scalar(kind="bytes")),
+            field("@tags", ListOf(item=Scalar(kind="int32")), required=False),
+            field("id", Scalar(kind="int32")),
+            field("paid", Scalar(kind="bool"), required=False),
+            field("total", Scalar(kind="decimal", precision=6, scale=2)),
+            field("note", Scalar(kind="string", nullable=True)),
+            Field(name="item", attribute="item", shape=ListOf(item=item), required=True),
+        )
+    )
+
+
+BAD_PATTERN = restricted("xs:string", '<xs:pattern value="(a"/>')
+BAD_FACET = restricted("xs:int", '<xs:length value="1"/>')
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "rule"),
+    [
+        (b"", "", "empty"),  # G-23
+        (b" \n", "", "empty"),
+        (b"{}", "", "xml"),
+        (b"<a>", "", "xml"),
+        (b"<a/>", "", "schema"),
+        (b"\xff\xfe<", "", "xml"),
+        (b'<?xml version="1.0" encoding="nonsense"?><a/>', "", "xml"),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "", "xml"),
+        (b'<!DOCTYPE a SYSTEM "http://127.0.0.1/a.dtd"><a/>', "", "xml"),
+        (b"<a>" * 70, "", "xml"),
+        (schema('<xs:element name="a" type="xs:nothing"/>'), "line 1", "schema"),
+        (schema('\n<xs:element name="a" type="T"/>'), "line 2", "schema"),
+        (schema('\n\n<xs:element name="1"/>'), "line 3", "schema"),
+        (schema("\n<xs:unheard/>"), "line 1", "schema"),
+        (schema('<xs:element name="a"/><xs:element name="a"/>'), "line 1", "schema"),
+        (schema(order('<xs:choice><xs:any/><xs:element name="a"/></xs:choice>')), "line 1", "schema"),
+        (schema(f'\n<xs:element name="a">{BAD_PATTERN}</xs:element>'), "line 2", "schema"),
+        (schema(f'<xs:element name="a">{BAD_FACET}</xs:element>'), "line 1", "schema"),
+    ],
+)  # fmt: skip
+def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+    """G-19: with the line."""
+    assert (path, rule) in [(finding.path, finding.rule) for finding in FORMAT.check(document, "XSD/1.0")]
+    with pytest.raises(SchemaError):
+        FORMAT.parse(document, "XSD/1.0")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        ORDER,
+        '<xs:element name="a"/>',
+        '<xs:complexType name="t"><xs:all><xs:element name="a" minOccurs="0"/></xs:all></xs:complexType>',
+        '<xs:import namespace="http://www.w3.org/XML/1998/namespace" schemaLocation="http://www.w3.org/2001/xml.xsd"/>'
+        '<xs:element name="a"><xs:complexType><xs:attribute ref="xml:lang"/></xs:complexType></xs:element>',
+    ],
+)
+def test_sound_documents_have_no_findings(body: str) -> None:
+    assert FORMAT.check(schema(body), "XSD/1.0") == FORMAT.check(schema(body), "XSD") == []
+
+
+def test_versions_differ() -> None:
+    """G-12: what 1.1 added is no XML Schema 1.0."""
+    asserted = schema(order('<xs:attribute name="a" type="xs:int"/><xs:assert test="@a > 0"/>'))
+    assert FORMAT.check(asserted, "XSD/1.1") == []
+    assert [finding.rule for finding in FORMAT.check(asserted, "XSD/1.0")] == ["schema"]
+
+
+@pytest.mark.parametrize(
+    ("format", "canonical"),
+    [("XSD/1.0", "XSD/1.0"), ("xmlschema/1.1", "XSD/1.1"), ("XMLSchema", "XSD"), ("XSD/2.0", None), ("XSD/", None)],
+)
+def test_formats_have_canonical_names(format: str, canonical: str | None) -> None:
+    """G-13."""
+    assert FORMAT.canonical(format) == canonical
+
+
+TWO = '<xs:element name="a" type="xs:int"/><xs:element name="b" type="xs:string"/>'
+DEEP = order(
+    '<xs:sequence><xs:element name="line"><xs:complexType><xs:attribute name="n" type="xs:int"/></xs:complexType>'
+    "</xs:element></xs:sequence>"
+)
+TYPE = '<xs:complexType name="T"><xs:attribute name="n" type="xs:int"/></xs:complexType>'
+
+
+@pytest.mark.parametrize(
+    ("body", "link", "payload", "value"),
+    [
+        (TWO, "#b", b"<b>x</b>", "x"),
+        (TWO, "a", b"<a>1</a>", 1),
+        (TWO, "#/xs:schema/xs:element[@name='b']", b"<b>x</b>", "x"),
+        (TWO, "/xs:schema/xs:element[2]", b"<b>x</b>", "x"),
+        (TWO, "//xs:element[@name='a']", b"<a>1</a>", 1),
+        (TWO, "#xpath(/*/xs:element[@name='a'])", b"<a>1</a>", 1),
+        (TWO, "//xs:element%5B@name='a'%5D", b"<a>1</a>", 1),
+        (DEEP, "//xs:element[@name='line']", b'<line n="1"/>', {"@n": 1}),
+        (TYPE, "#T", b'<whatever n="1"/>', {"@n": 1}),
+        (TYPE, "/xs:schema/xs:complexType[@name='T']", b'<whatever n="1"/>', {"@n": 1}),
+        (DEEP, "//xs:complexType[xs:attribute]", b'<x n="1"/>', {"@n": 1}),
+    ],
+)
+def test_deep_links_name_an_element_or_a_type(body: str, link: str, payload: bytes, value: JSON) -> None:
+    """G.2: by XPath, or by name."""
+    found = parse(body, link)
+    assert found.decode(payload) == value
+    assert found.validate(value) == []
+    assert found.fingerprint != parse(body + '<xs:attributeGroup name="U"/>', link).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("link", "what"),
+    [
+        ("#c", "nothing"),
+        ("//xs:element", "several"),
+        ("//xs:attribute", "nothing"),
+        ("//xs:element[", "no XPath"),
+        ("//nope:element", "no XPath"),
+        ("//*//*//*", "too much"),
+        ("/xs:schema", "nothing"),
+        ("document('/etc/passwd')", "no XPath"),
+    ],
+)
+def test_links_to_nothing_say_what_there_is(link: str, what: str) -> None:
+    with pytest.raises(SchemaError, match=what):
+        parse(TWO, link)
+
+
+def test_without_a_link_any_top_level_element_is_taken() -> None:
+    """G-17: told by the root, with a warning."""
+    found = parse(TWO)
+    assert [found.decode(b"<a>1</a>"), found.decode(b"<b>1</b>")] == [{"a": 1}, {"b": "1"}]
+    assert found.shape() == Anything()
+    assert [warning.rule for warning in found.warnings] == ["link"]
+    assert [len(found.validate(value)) for value in ({"a": 1}, {"a": "x"}, {"c": 1}, 3)] == [0, 1, 1, 1]
+    with pytest.raises(SchemaError, match="no element at its top level"):
+        parse(TYPE)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason", "rule", "path"),
+    [
+        (b"", "decode_error", "xml", ""),
+        (b"<order", "decode_error", "xml", ""),
+        (b'<!DOCTYPE order [<!ENTITY a "b">]><order/>', "decode_error", "xml", ""),
+        (b"<other/>", "schema_violation", "root", "/other"),
+        (SENT.replace(b"7", b"seven"), "schema_violation", "xsd", "/order/id"),
+        (SENT.replace(b"12.50", b"12.505"), "schema_violation", "xsd", "/order/total"),
+        (SENT.replace(b'raw="AAE="', b""), "schema_violation", "xsd", "/order"),
+        (SENT.replace(b"<id> 7 </id>", b""), "schema_violation", "xsd", "/order"),
+        (SENT.replace(b'count="2"', b'count="x"'), "schema_violation", "xsd", "/order/item[2]"),
+        (SENT.replace(b"<id>", b"<extra/><id>"), "schema_violation", "xsd", "/order"),
+    ],
+)
+def test_refused_payloads_say_where_and_why(payload: bytes, reason: str, rule: str, path: str) -> None:
+    """K-44."""
+    with pytest.raises(PayloadError) as caught:
+        parse(ORDER).decode(payload)
+    assert caught.value.reason == reason
+    assert (path, rule) in [(finding.path, finding.rule) for finding in caught.value.findings]
+
+
+@pytest.mark.parametrize("content_type", ["", "application/xml", "text/xml; charset=utf-8", "application/order+xml"])
+def test_xml_by_any_name(content_type: str) -> None:
+    """K-40."""
+    assert parse(TWO, "a").decode(b"<a>1</a>", content_type) == 1
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/octet-stream"])
+def test_other_encodings_are_unsupported(content_type: str) -> None:
+    with pytest.raises(PayloadError) as caught:
+        parse(TWO, "a").decode(b"<a>1</a>", content_type)
+    assert caught.value.reason == "unsupported_format"
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"id": "7"}, "/id"),
+        ({"id": True}, "/id"),
+        ({"item": {}}, "/item"),
+        ({"item": [{"$": 3}]}, "/item/0/$"),
+        ({"item": ["x"]}, "/item/0"),
+        ({"@tags": 3}, "/@tags"),
+        ({"other": 1}, "/other"),
+    ],
+)
+def test_values_are_validated_as_well(change: dict[str, JSON], path: str) -> None:
+    assert [finding.path for finding in parse(ORDER).validate({**MEANT, **change})] == [path]
+
+
+def test_values_are_held_to_the_schema() -> None:
+    assert [finding.rule for finding in parse(ORDER).validate({**MEANT, "id": 2**40})] == ["xsd"]
+    assert [finding.rule for finding in parse(ORDER).validate([])] == ["type"]
+
+
+def test_namespaces_are_left_out_of_names() -> None:
+    body = order(sequence('name="id" type="xs:int"'))
+    found = parse(body, attributes='targetNamespace="urn:o" elementFormDefault="qualified"')
+    assert found.decode(b'<o:order xmlns:o="urn:o"><o:id>1</o:id></o:order>') == {"id": 1}
+    with pytest.raises(PayloadError, match="the root is order"):
+        found.decode(b"<order><id>1</id></order>")
+
+
+REFERRING = '<xs:include schemaLocation="parts/b.xsd"/><xs:element name="a" type="B"/>'
+NUMBER = '<xs:simpleType name="{}"><xs:restriction base="xs:int"/></xs:simpleType>'
+WITH_C = '<xs:complexType name="B"><xs:attribute name="c" type="C"/></xs:complexType>'
+PARTS = {
+    "parts/b.xsd": schema(f'<xs:include schemaLocation="c.xsd"/>{WITH_C}'),
+    "parts/c.xsd": schema(f'<xs:include schemaLocation="b.xsd"/>{NUMBER.format("C")}'),
+}
+
+
+def test_documents_are_gathered_through_the_resolver() -> None:
+    """Relative to the document that refers, each one once."""
+    assert parse(REFERRING, others=PARTS).decode(b'<a c="1"/>') == {"@c": 1}
+    assert [finding.severity for finding in FORMAT.check(schema(REFERRING), "XSD/1.1")] == ["warning"]
+    with pytest.raises(SchemaError, match=r"parts/b\.xsd"):
+        parse(REFERRING)
+
+
+def test_documents_that_include_each_other_end() -> None:
+    body = REFERRING.replace("parts/", "")
+    others = {"a.xsd": schema(body), "b.xsd": schema(f'<xs:include schemaLocation="a.xsd"/>{NUMBER.format("B")}')}
+    assert parse(body, others=others).decode(b"<a>1</a>") == 1
+
+
+def test_imports_are_found_by_place_or_by_namespace() -> None:
+    body = '<xs:import namespace="urn:b" {}/><xs:element name="a" type="b:B"/>'
+    other = schema(NUMBER.format("B"), 'targetNamespace="urn:b"')
+    for where, place in (("", "urn:b"), ('schemaLocation="http://elsewhere/b.xsd"', "http://elsewhere/b.xsd")):
+        found = parse(body.format(where), others={place: other}, attributes='xmlns:b="urn:b"')
+        assert found.decode(b"<a>1</a>") == 1
+
+
+def test_faults_in_other_documents_name_them() -> None:
+    others = {"parts/b.xsd": schema('\n<xs:complexType name="B"><xs:attribute name="c" type="D"/></xs:complexType>')}
+    with pytest.raises(SchemaError) as caught:
+        parse(REFERRING, others=others)
+    assert [finding.path for finding in caught.value.findings] == ["parts/b.xsd line 2"]
+
+
+@pytest.mark.parametrize(
+    "location", ["/etc/passwd", "file:///etc/passwd", "http://127.0.0.1:9/x.xsd", "../../x", "http://["]
+)
+@pytest.mark.parametrize("kind", ["include", "redefine", "override", 'import namespace="urn:x"'])
+def test_nothing_is_fetched(location: str, kind: str) -> None:
+    asked: list[str] = []
+
+    def resolve(place: str) -> None:
+        asked.append(place)
+
+    with pytest.raises(SchemaError, match="to include or import"):
+        FORMAT.parse(schema(f'<xs:{kind} schemaLocation="{location}"/>'), "XSD/1.1", resolve=resolve)
+    assert len(asked) == 1
+    with pytest.raises(SchemaError):
+        FORMAT.parse(schema(f'<xs:{kind} schemaLocation="{location}"/>'), "XSD/1.1")
+
+
+def test_payloads_fetch_nothing() -> None:
+    """Where a payload says its schema is does not matter."""
+    places = 'i:noNamespaceSchemaLocation="http://127.0.0.1:9/x.xsd" i:schemaLocation="urn:x /etc/x"'
+    hint = f'<a xmlns:i="{XSI}" {places}>1</a>'
+    assert parse(TWO, "a").decode(hint.encode()) == 1
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*.*)*x"])
+def test_patterns_take_linear_time(pattern: str) -> None:
+    """Python's engine would not come back from these."""
+    kind = restricted("xs:string", f'<xs:pattern value="{pattern}"/>')
+    found = parse(f'<xs:element name="a">{kind}</xs:element>')
+    with pytest.raises(PayloadError):
+        found.decode(b"<a>" + b"a" * 5000 + b"!</a>")
+
+
+def test_groups_that_multiply_are_refused() -> None:
+    twice = '<xs:group name="g{0}"><xs:sequence><xs:group ref="g{1}"/><xs:group ref="g{1}"/></xs:sequence></xs:group>'
+    groups = "".join(twice.format(number, number - 1) for number in range(1, 40))
+    first = '<xs:group name="g0"><xs:sequence><xs:element name="a" minOccurs="0"/></xs:sequence></xs:group>'
+    assert [finding.rule for finding in FORMAT.check(schema(first + groups), "XSD/1.1")] == ["weight"]
+
+
+def test_expressions_without_bounds_are_not_run() -> None:
+    body = order('<xs:attribute name="a" type="xs:int"/><xs:assert test="@a = 1 to 1000000000"/>')
+    assert [finding.severity for finding in FORMAT.check(schema(body), "XSD/1.1")] == ["warning"]
+    with pytest.raises(SchemaError, match="nobody knows how long"):
+        parse(body)
+
+
+def test_assertions_hold() -> None:
+    found = parse(order(sequence('name="a" type="xs:int" maxOccurs="unbounded"'), '<xs:assert test="sum(a) &lt; 10"/>'))
+    assert found.decode(b"<order><a>1</a><a>2</a></order>") == {"a": [1, 2]}
+    with pytest.raises(PayloadError, match="assert"):
+        found.decode(b"<order><a>11</a></order>")
+    with pytest.raises(PayloadError, match="more than 2000 elements"):
+        found.decode(b"<order>" + b"<a>0</a>" * 2000 + b"</order>")
+
+
+def test_identity_is_checked() -> None:
+    key = '<xs:key name="k"><xs:selector xpath="a"/><xs:field xpath="."/></xs:key>'
+    body = order(sequence('name="a" type="xs:int" maxOccurs="9"'))
+    found = parse(body[: -len("</xs:element>")] + key + "</xs:element>")
+    assert found.decode(b"<order><a>1</a><a>2</a></order>") == {"a": [1, 2]}
+    with pytest.raises(PayloadError, match="duplicated"):
+        found.decode(b"<order><a>1</a><a>1</a></order>")
+
+
+def test_xml_schemas_are_not_compared() -> None:
+    """G-30: not advertised."""
+    assert comparing("XSD/1.1") is None
+
+
+@given(st.binary(max_size=60) | st.text("<>/ab= &'\"!?[]", max_size=40).map(str.encode))
+def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
+    try:
+        told = parse(TWO, "b").decode(payload) is not None
+    except PayloadError as error:
+        told = bool(error.findings)
+    assert told
+
+
+@given(st.text("<>/xs:schemaelnt= '\"", max_size=60))
+def test_any_text_is_a_schema_or_has_findings(text: str) -> None:
+    assert FORMAT.check(text.encode(), "XSD/1.1")

@@ -1,0 +1,55 @@
+"""Patterns mean in the linear engine what they mean in Python's."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from elementpath.regex import translate_pattern
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.formats.xsd.patterns import Linear
+
+PATTERNS = [
+    "a", "a*b+c?", "(ab|c){2,3}", "[a-c]*", "[^a-c]", r"\d{3}-[A-Z]+", r"\D", r"[\w]+", r"[^\w]", r"\s", r"\S*",
+    r"\i\c*", r"\I", ".", ".*", r"[\w-[a-m]]", r"\p{Lu}\p{Ll}*", r"\P{L}", r"\p{IsBasicLatin}", r"[+\-]?\d+(\.\d+)?",
+    "a{0}",
+    "", "|a", r"\n", r"[\t\n]", "^", "$", r"\^a\$", "a|b|", "[-a]", "[a-]", "()", r"[\d.]+", r"[^\d]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(text=st.text(st.sampled_from("abcmzAZ09 -+.:\n\t\r^$\u0660é\U0001f600"), max_size=6))
+def test_both_engines_agree(pattern: str, text: str) -> None:
+    python = re.compile(translate_pattern(pattern, back_references=False, lazy_quantifiers=False, anchors=False))
+    assert (Linear(pattern, "1.0").match(text) is None) == (python.match(text) is None)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a", "[b", "a{2,1}", r"\p{Nothing}", "((((a{1000}){1000}){1000}){1000})+", "a" * 10_001]
+)
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError):
+        Linear(pattern, "1.1")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (r"\w", "_", False),
+        (r"\w", "+", True),
+        (r"\W", "_", True),
+        (r"\s", "\xa0", False),
+        (r"\S", "\x0b", True),
+        (r"\d", "\u0660", True),
+    ],
+)
+def test_classes_mean_what_xml_schema_says(pattern: str, text: str, matches: bool) -> None:
+    """Part 2, appendix on regular expressions: letters, marks, numbers and symbols; four kinds of space."""
+    assert bool(Linear(pattern, "1.1").match(text)) == matches
+
+
+def test_only_text_matches() -> None:
+    with pytest.raises(TypeError):
+        Linear("a", "1.1").match(3)  # type: ignore[arg-type]
