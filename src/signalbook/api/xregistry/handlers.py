@@ -7,6 +7,7 @@ from typing import Final
 
 from signalbook.api import caching
 from signalbook.api.answers import Answer, json_answer
+from signalbook.api.openapi.document import describe
 from signalbook.api.xregistry import flags, paths, rendering
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine import capabilities
@@ -89,7 +90,7 @@ def check(view: View, request: Request) -> None:
         if request.method == "PATCH" and path.type(view.model) is not None:
             raise RegistryError("details_required", subject=str(path.target))
         raise RegistryError("action_not_supported", subject=path.text, action=request.method)
-    if path.name and path.name != ".xregistry":
+    if path.name and path.name not in paths.ALWAYS_THERE:
         capabilities.require_available(view.capabilities, path.name)
 
 
@@ -103,6 +104,9 @@ def _named(view: View, request: Request) -> JSONObject:
             return view.capabilities
         case "capabilitiesoffered":
             return capabilities.offered()
+        case "openapi.json":
+            flags, paged = tuple(view.capabilities["flags"]), view.capabilities["pagination"]
+            return describe(view.model, flags, paged=paged, base_url=request.base_url)
         case _:
             return {"registries": [f"{request.base_url}/"]}
 

@@ -19,9 +19,12 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "export": ("GET",),
     "model": ("GET",),
     "modelsource": ("GET", "PUT"),
+    "openapi.json": ("GET",),
     ".xregistry": ("GET",),
 }
-"""Paths beside the entities, and their methods."""
+"""Paths beside the entities, and their methods. No name with a dot is that of a Group type (R135)."""
+ALWAYS_THERE: Final = (".xregistry", "openapi.json")
+"""Those that the capability ``available`` says nothing about."""
 
 _DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
 

@@ -45,10 +45,9 @@ class Request:
     @property
     def is_small(self) -> bool:
         """Whether it reads one entity with nothing beneath it, so that it takes a few point reads."""
-        query, target = self.query, self.path.target
-        return not (
-            query.inline or query.collections or query.filter or target.is_collection or self.path.name == "export"
-        )
+        query, path = self.query, self.path
+        wide = query.inline or query.collections or query.filter or path.target.is_collection
+        return not wide and path.name not in ("export", "openapi.json")
 
     @cached_property
     def headers(self) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,130 @@
+"""The description of the API: valid, complete, and true of what the server sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from openapi_spec_validator import validate
+from tests.api.conftest import MODEL
+from tests.api.xregistry.test_matrix import CELLS
+
+from signalbook.api.openapi.document import describe
+from signalbook.engine.capabilities import FLAGS
+from signalbook.model import builtin, compile_model
+from signalbook.storage import open_store
+from signalbook.storage.base import Store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+F1, N1 = "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
+IDS = {"d1": "{groupid}", "f1": "{resourceid}", "n1": "{resourceid}", "1": "{versionid}"}
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = open_store("sqlite://")
+    yield opened
+    opened.close()
+
+
+def template(path: str) -> str:
+    steps = [step.removesuffix("$details") for step in path.split("/")]
+    named = "/".join(IDS.get(step, step) for step in steps)
+    return f"{named}$details" if path.endswith("$details") and "/notes/" not in path else named
+
+
+@pytest.mark.parametrize("model", [builtin("default"), builtin("empty"), MODEL], ids=["default", "empty", "files"])
+def test_it_is_valid(model: Any) -> None:
+    validate(describe(compile_model(model), FLAGS, paged=True, base_url="http://r.example"))
+
+
+def test_it_has_every_method_at_every_path(client: Client) -> None:
+    """The method matrix; OPTIONS and HEAD go without saying."""
+    described = client.get("/openapi.json").json()["paths"]
+    wanted = {
+        template(path): {method.lower() for method in cells} - {"options", "head"} for path, cells in CELLS.items()
+    }
+    del wanted["/.well-known/xregistry"]  # at the root of the host, which need not be the registry's
+    found = {path: set(item) - {"parameters"} for path, item in described.items()}
+    assert found == wanted
+
+
+def test_it_follows_the_model_and_the_capabilities(client: Client) -> None:
+    assert "/dirs/{groupid}/notes" in client.get("/openapi.json").json()["paths"]
+    off = {**client.get("/capabilities").json(), "flags": ["inline"], "pagination": False}
+    client.put("/capabilities", off)
+    described = client.get("/openapi.json").json()
+    assert list(described["components"]["parameters"]) == ["inline"]
+    client.put("/modelsource", {})
+    assert "/dirs" not in client.get("/openapi.json").json()["paths"]
+    assert described["servers"] == [{"url": "http://r.example"}]
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    client.put_document(F1, b"{}", "application/json", **{"size": "3", "labels.a": "b", "x": "any"})
+    client.put(N1, {"name": "N"})
+    client.put("/dirs/d1/files/x$details", {"meta": {"xref": F1}})
+    client.put("/dirs/d1/files/dangling$details", {"meta": {"xref": f"{F1}0"}})
+    return client
+
+
+def check(described: Any, shown: Any, path: str) -> None:
+    """``shown`` is what GET of ``path`` is described to answer."""
+    schema = described["paths"][template(path)]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    rules = {**schema, "components": described["components"]}
+    jsonschema.Draft202012Validator(rules, format_checker=jsonschema.FormatChecker()).validate(shown)
+
+
+@pytest.mark.parametrize("flags", ["", "?inline=*", "?doc", "?doc&inline=*", "?inline=*&binary", "?collections"])
+@pytest.mark.parametrize(
+    "path", [path for path in CELLS if path not in (F1, f"{F1}/versions/1", "/.well-known/xregistry")]
+)
+def test_what_is_shown_is_as_described(filled: Client, path: str, flags: str) -> None:
+    answer = filled.get(f"{path}{flags}")
+    if answer.status_code == 200:
+        check(filled.get("/openapi.json").json(), answer.json(), path)
+    assert answer.status_code == 200 or flags
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        (f"{F1}$details", {"size": -1}),
+        (f"{F1}$details", {"labels": {"a": 1}}),
+        (N1, {"epoch": "1"}),
+        ("/dirs/d1", {"xid": 1}),
+    ],
+)
+def test_what_is_not_so_is_not_as_described(filled: Client, path: str, wrong: Any) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        check(filled.get("/openapi.json").json(), {**filled.get(path).json(), **wrong}, path)
+
+
+def test_conditional_attributes(client: Client) -> None:
+    """core/model.md "ifvalues": in any case, and nowhere else."""
+    kind = {"type": "string", "ifvalues": {"Big": {"siblingattributes": {"size": {"type": "uinteger"}}}}}
+    notes = {"singular": "note", "hasdocument": False, "attributes": {"kind": kind}}
+    client.put("/modelsource", {"groups": {"dirs": {"singular": "dir", "resources": {"notes": notes}}}})
+    shown = client.put(N1, {"kind": "bIG", "size": 3}).json()
+    described = client.get("/openapi.json").json()
+    check(described, shown, N1)
+    for wrong in ({"kind": "small"}, {"size": "3"}):
+        with pytest.raises(jsonschema.ValidationError):
+            check(described, {**shown, **wrong}, N1)
+
+
+def test_errors_are_as_described(client: Client) -> None:
+    described = client.get("/openapi.json").json()["components"]
+    rules = {**described["schemas"]["Error"], "components": described}
+    for answer in (
+        client.get("/dirs/none"),
+        client.put("/dirs/d1", [1]),
+        client.put("/", {}, headers={"If-Match": "x"}),
+    ):
+        assert answer.status_code >= 400
+        jsonschema.validate(answer.json(), rules)
