@@ -12,7 +12,7 @@ from signalbook.values import JSON
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
-    from tests.engine.conftest import Registry
+    from tests.engine.conftest import Make, Registry
 
 F1 = "/dirs/d1/files/f1"
 
@@ -184,3 +184,12 @@ def test_clients_cannot_lock(registry: Registry) -> None:
     registry.put(F1, {"meta": {"readonly": True}})
     registry.put(F1, {"meta": {"readonly": "nonsense"}})
     assert registry.row(F1).attributes == {}
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", F1), ("PUT", f"{F1}/versions/v9")])
+def test_a_version_too_old_to_be_kept_is_refused(make: Make, method: str, path: str) -> None:
+    """R93: there would be nothing to answer with."""
+    registry = make(versionmode="createdat", maxversions=2)
+    registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
+    error = registry.refused(method, path, {"createdat": "2020-01-01T00:00:00Z"})
+    assert (error.code, "oldest" in error.detail or "oldest" in error.title) == ("bad_request", True)

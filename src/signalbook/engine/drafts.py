@@ -134,9 +134,13 @@ class Stored:
         """Every one."""
         return _drafts(self.reader.children([self.key], "versions"))
 
-    def newest(self, *, leaves: bool = False) -> list[VersionDraft]:
+    def newest(self) -> list[VersionDraft]:
         """The two newest ones: one of them is the newest whatever becomes of a single Version."""
-        return _drafts(self.reader.newest(self.key, 2, leaves=leaves))
+        return _drafts(self.reader.newest(self.key, 2))
+
+    def leaves(self, limit: int, *, above: tuple[str, str] = ("", "")) -> list[VersionDraft]:
+        """The newest of those that are no other's ancestor, behind the place ``above`` (rank, id)."""
+        return _drafts(self.reader.leaves(self.key, limit, above=above))
 
     def neighbours(self, rank: str, id: str) -> tuple[list[VersionDraft], list[VersionDraft]]:
         """The two before this place and the two behind it."""

@@ -1,6 +1,6 @@
 """Of a Resource with many Versions, those that one write is about: their ancestors, neighbours and the newest ones.
 
-The decisions are those made with all Versions at hand (``lineage``, ``meta``): whichever is left out keeps its ancestor, is
+The decisions are those made with all Versions at hand (``lineage``): one that is left out keeps its ancestor, is
 not the newest and was found right when it was written. Where that cannot be said all of them are loaded.
 """
 
@@ -107,7 +107,22 @@ def _gather_leaves(
     """Ancestors are what clients said: a new Version may end the line of one, one that goes leaves others without."""
     resource.find(*(version.ancestorid for version in (*changed, *gone) if version.ancestorid is not None))
     orphans = stored.derived([version.id for version in gone])
-    resource.add(orphans)
-    resource.add(stored.newest(leaves=True))
+    newest = stored.leaves(1)
+    resource.add((*orphans, *newest))
     resource.open = {version.id for version in (*changed, *orphans)}
     resource.inner = stored.ancestors([*resource.versions.values(), *gone])
+    # A single line of Versions has no second leaf, and looking for it would pass by all of them.
+    if any(_displaces(version, newest) for version in (*changed, *gone)):
+        resource.add(stored.leaves(2, above=_sure_leaf(resource, changed, gone)))
+
+
+def _displaces(version: VersionDraft, newest: list[VersionDraft]) -> bool:
+    """Whether the newest stored leaf may be the newest no more, or no leaf, by what becomes of ``version``."""
+    return any(leaf.id == version.id or version.ancestorid in (leaf.id, None) for leaf in newest)
+
+
+def _sure_leaf(resource: ResourceDraft, changed: list[VersionDraft], gone: list[VersionDraft]) -> tuple[str, str]:
+    """The place of a Version that will be a leaf: none that comes before it is the newest."""
+    above = [resource.versions.get(version.ancestorid or "") for version in gone]
+    left = [version for version in above if version is not None and version.id not in resource.inner]
+    return max(((rank(version, "manual"), version.id) for version in (*changed, *left)), default=("", ""))

@@ -202,9 +202,17 @@ class Writing:
             target=target, created=draft.before is None, processed=processed, version=new[0] if len(new) == 1 else None
         )
         if target.kind is Kind.VERSION:
-            return replace(result, created=target in new)
+            return replace(result, target=_kept(draft, target.id), created=target in new)
         if self._command.method is not Method.POST:
             return result
         named = next(intent.resources()).versions[0].id
-        posted = target / "versions" / named if named else new[0]
+        posted = _kept(draft, named or "".join(xid.id for xid in new))
         return replace(result, target=posted, created=posted in new)
+
+
+def _kept(draft: ResourceDraft, versionid: str) -> Xid:
+    """The Version written, unless it was the oldest of more than there may be (R93): there is nothing to answer."""
+    if versionid in draft.versions:
+        return draft.versions[versionid].xid
+    detail = "as the oldest of more Versions than maxversions allows, this one would be deleted at once"
+    raise RegistryError("bad_request", subject=str(draft.xid), error_detail=detail)

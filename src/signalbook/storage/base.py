@@ -125,8 +125,14 @@ class Reader(Protocol):
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``."""
 
-    def newest(self, parent: int, limit: int, *, leaves: bool = False) -> list[Row]:
-        """The Versions below ``parent`` with the highest ranks, then ids, falling; ``leaves`` are no one's ancestor."""
+    def newest(self, parent: int, limit: int) -> list[Row]:
+        """The Versions below ``parent`` with the highest ranks, then ids, falling."""
+
+    def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
+        """As ``newest``, of those that are no other's ancestor, behind the place ``above`` (rank, id).
+
+        Costs as many steps as there are Versions from the newest one to the last found, or to that place.
+        """
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
         """Up to ``limit`` Versions before and behind this place in the order of ranks, then ids; the nearest first."""

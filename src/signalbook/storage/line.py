@@ -26,7 +26,7 @@ class Line:
         given = tuple_(bindparam("rank"), bindparam("folded"))
         leaf = ~exists().where(*_DERIVED, _OTHER.c.key != _E.key)
         self.newest = self._ranked(falling=True)
-        self.newest_leaves = self._ranked(leaf, falling=True)
+        self.leaves = self._ranked(place > given, leaf, falling=True)
         self.before = self._ranked(place < given, falling=True)
         self.after = self._ranked(place > given, falling=False)
         named = dialect.member(_E.ancestorid, "ancestors")

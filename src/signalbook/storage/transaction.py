@@ -95,10 +95,15 @@ class SqlReader:
         records = self._all(self._sql.referrers, {"xrefs": self._texts(targets)}) if targets else ()
         return [load(record) for record in records]
 
-    def newest(self, parent: int, limit: int, *, leaves: bool = False) -> list[Row]:
+    def newest(self, parent: int, limit: int) -> list[Row]:
         """Versions from the highest rank down."""
-        line = self._sql.line
-        return self._rows(line.newest_leaves if leaves else line.newest, {"parent": parent, "limit": limit})
+        return self._rows(self._sql.line.newest, {"parent": parent, "limit": limit})
+
+    def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
+        """Versions from the highest rank down that are no other's ancestor."""
+        rank, name = above
+        place = {"parent": parent, "rank": rank, "folded": fold(name), "limit": limit}
+        return self._rows(self._sql.line.leaves, place)
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
         """Versions around a place in the order of ranks."""

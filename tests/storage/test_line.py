@@ -1,0 +1,114 @@
+"""Finding Versions by rank and by ancestor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Row, Store
+from signalbook.storage.sqlite import SQLite
+from signalbook.storage.statements import Statements
+from signalbook.values import now
+from signalbook.xid import Xid
+
+THING = Xid.parse("/groups/g/things/t")
+# id, rank, ancestor: two lines from a, one of them ending in C, the other in e; f is alone.
+VERSIONS = [("a", "1", "a"), ("b", "3", "a"), ("C", "2", "b"), ("d", "3", "a"), ("e", "4", "d"), ("f", "0 x", "f")]
+
+
+@pytest.fixture
+def rows(store: Store) -> dict[str, Row]:
+    with store.write() as writer:
+        rows = [
+            Row(
+                key=key, parent=9, xid=THING / "versions" / name, epoch=1, createdat=now(), modifiedat=now(),
+                rank=rank, ancestorid=ancestor,
+            )
+            for key, (name, rank, ancestor) in enumerate(VERSIONS, 10)
+        ]  # fmt: skip
+        writer.insert(rows)
+        writer.insert([Row(key=1, parent=9, xid=THING / "notes" / "z", epoch=1, createdat=now(), modifiedat=now())])
+    return {row.xid.id: row for row in rows}
+
+
+def ids(rows: Sequence[Row]) -> str:
+    return "".join(row.xid.id for row in rows)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, "e"), (3, "edb"), (9, "edbCaf")])
+def test_the_newest_by_rank_then_id(store: Store, rows: dict[str, Row], limit: int, expected: str) -> None:
+    with store.read() as reader:
+        assert ids(reader.newest(9, limit)) == expected
+        assert reader.newest(8, limit) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "above", "expected"),
+    [(1, ("", ""), "e"), (9, ("", ""), "eCf"), (9, ("2", "c"), "e"), (9, ("4", "e"), "")],
+)
+def test_leaves_are_no_ones_ancestor_but_their_own(
+    store: Store, rows: dict[str, Row], limit: int, above: tuple[str, str], expected: str
+) -> None:
+    with store.read() as reader:
+        assert ids(reader.leaves(9, limit, above=above)) == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [(("3", "b"), ("Ca", "de")), (("3", "c"), ("bC", "de")), (("", ""), ("", "fa")), (("9", "Z"), ("ed", ""))],
+)
+def test_neighbours_of_a_place_taken_or_not(
+    store: Store, rows: dict[str, Row], place: tuple[str, str], expected: tuple[str, str]
+) -> None:
+    with store.read() as reader:
+        assert tuple(map(ids, reader.neighbours(9, *place, 2))) == expected
+
+
+@pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "bd"), ("fb", "C"), ("A", "")])
+def test_derived_from(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
+    with store.read() as reader:
+        assert ids(reader.derived(9, list(names))) == expected
+
+
+@pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "a"), ("abd", "bd"), ("abCdef", ""), ("Cef", "")])
+def test_ancestors_of_others(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
+    with store.read() as reader:
+        found = reader.ancestors([rows[name].key for name in names])
+        assert found == {rows[name].key for name in expected}
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """How SQLite runs each statement."""
+    path = tmp_path_factory.mktemp("plans") / "s.db"
+    open_store(f"sqlite:///{path}").close()
+    dialect = SQLite(Path(path), timeout=1)
+    given = {"parent": 1, "limit": 2, "rank": "a", "folded": "b", "ancestors": '["a"]', "keys": "[1]"}
+    with closing(dialect.connect()) as connection:
+        line = vars(Statements(dialect).line).items()
+        plans = {name: f"EXPLAIN QUERY PLAN {sql}" for name, sql in line if isinstance(sql, str)}
+        yield {
+            name: "\n".join(str(step[3]) for step in connection.execute(sql, given).fetchall())
+            for name, sql in plans.items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("newest", "USING INDEX entities_by_rank (parent=? AND rank>?)"),
+        ("leaves", "USING INDEX entities_by_rank (parent=? AND (rank,folded)>(?,?))"),
+        ("leaves", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
+        ("before", "USING INDEX entities_by_rank (parent=? AND rank>? AND (rank,folded)<(?,?))"),
+        ("after", "USING INDEX entities_by_rank (parent=? AND (rank,folded)>(?,?))"),
+        ("derived", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
+        ("ancestors", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
+    ],
+)
+def test_each_goes_by_index(explained: dict[str, str], name: str, step: str) -> None:
+    assert step in explained[name]
+    assert "SCAN entities" not in explained[name]
