@@ -20,7 +20,18 @@ from signalbook.values import JSON, JSONObject
 MAX_DEPTH: Final = 32
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FLAGS: Final = frozenset(
-    {"binary", "collections", "doc", "epoch", "filter", "ignore", "inline", "setdefaultversionid", "sort"}
+    {
+        "binary",
+        "collections",
+        "doc",
+        "epoch",
+        "filter",
+        "ignore",
+        "inline",
+        "setdefaultversionid",
+        "sort",
+        "specversion",
+    }
 )
 _STEP_KEYS: Final = frozenset(
     {
@@ -125,7 +136,7 @@ class Topic:
 @cache
 def topics() -> tuple[Topic, ...]:
     """Every topic of the kit, in the order of the specification. Raises ``CaseError``."""
-    folder = resources.files("signalbook.conformance") / "data"
+    folder = resources.files("signalbook.conformance") / "data" / "cases"
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
     return tuple(parse_topic(name, (folder / name).read_bytes()) for name in files)
 

@@ -96,6 +96,6 @@ def _range(first: str, last: str) -> Iterator[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    data = (resources.files("signalbook.conformance") / "data" / "requirements.yml").read_bytes()
-    document, _ = parse_document(data, name="requirements.yml")
+    data = (resources.files("signalbook.conformance") / "data" / "requirements.yaml").read_bytes()
+    document, _ = parse_document(data, name="requirements.yaml")
     return dict(document)
