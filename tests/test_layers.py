@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "settings", "documents", "verdict"}
 L1 = {"model", "formats", "messages"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
+ALL |= {"fetching"}
 
 # room -> rooms it may import (itself is always allowed)
 ARROWS: dict[str, set[str]] = {
@@ -20,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": {"values"},
     "settings": {"errors", "values"},
     "verdict": {"errors", "values"},
-    "verdict": {"errors", "values"},
+    "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},
     "model": L0,
     "formats": L0,
@@ -29,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "engine": L0 | L1 | {"storage"},
     "events": L0 | L1 | {"storage", "engine"},
     "replication": L0 | L1 | {"storage", "engine", "events", "client"},
-    "api": {"__init__"} | L0 | L1 | {"storage", "engine", "events"},
+    "api": {"__init__"} | L0 | L1 | {"fetching", "storage", "engine", "events"},
     "client": {"__init__"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client"},

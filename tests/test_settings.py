@@ -73,4 +73,19 @@ def test_an_unknown_setting() -> None:
 @pytest.mark.parametrize("name", settings.names())
 def test_every_setting_is_explained(name: str) -> None:
     assert settings.help_for(name).endswith(".")
-    assert type(getattr(Settings(), name)) in (str, int, float)
+    assert type(getattr(Settings(), name)) in (str, int, float, tuple)
+
+
+@pytest.mark.parametrize("value", ["a, b:1", "a b:1", "a,b:1"])
+def test_lists_in_the_environment(value: str) -> None:
+    assert settings.load({}, environ={"SIGNALBOOK_ALLOW_FETCH": value}).allow_fetch == ("a", "b:1")
+
+
+def test_lists_in_a_file_and_on_the_command_line(tmp_path: Path) -> None:
+    config = tmp_path / "s.toml"
+    config.write_text('allow_fetch = ["a", "b"]')
+    assert settings.load({"allow_fetch": None}, config=config).allow_fetch == ("a", "b")
+    assert settings.load({"allow_fetch": ["c"]}, config=config).allow_fetch == ("c",)
+    config.write_text("allow_fetch = [7]")
+    with pytest.raises(settings.SettingError, match="allow_fetch is a list of texts"):
+        settings.load(config=config)

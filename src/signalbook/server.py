@@ -17,6 +17,7 @@ from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
+from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT
@@ -100,6 +101,7 @@ def _check_settings(settings: Settings) -> None:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
     if not 0 < settings.port < 65536:
         raise SettingError(f"port is 1 to 65535, not {settings.port}")
+    AllowList(settings.allow_fetch)
     if settings.log_level.lower() not in _LOG_LEVELS:
         raise SettingError(f"log_level is one of {', '.join(_LOG_LEVELS)}, not {settings.log_level!r}")
 

@@ -16,15 +16,15 @@ from signalbook.errors import SignalbookError
 
 ENVIRONMENT_PREFIX: Final = "SIGNALBOOK_"
 CONFIG_FILE: Final = "signalbook.toml"
-_WORDS: Final[dict[type, str]] = {str: "text", int: "a whole number", float: "a number"}
+_WORDS: Final[dict[type, str]] = {str: "text", int: "a whole number", float: "a number", tuple: "a list of texts"}
 
 
 class SettingError(SignalbookError):
     """A setting that is unknown or has no usable value; the message names it and where it came from."""
 
 
-def _setting(default: Any, description: str) -> Any:
-    return field(default=default, metadata={"help": description})
+def _setting(default: Any, description: str, *, option: str | None = None) -> Any:
+    return field(default=default, metadata={"help": description, "option": option})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,13 @@ class Settings:
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to fetch a large answer.")
+    from_folder: str = _setting(
+        "", "Folder of documents to serve as a read-only catalogue, instead of a database.", option="from"
+    )
+    reload_seconds: float = _setting(2.0, "Seconds between looks for changes in that folder; 0 looks at SIGHUP only.")
+    allow_fetch: tuple[str, ...] = _setting(
+        (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
+    )
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 
 
@@ -66,6 +73,12 @@ def names() -> tuple[str, ...]:
 def help_for(name: str) -> str:
     """The help text of setting ``name``."""
     return str(Settings.__dataclass_fields__[name].metadata["help"])
+
+
+def option_for(name: str) -> str:
+    """The option of ``signalbook serve`` for setting ``name``."""
+    option = Settings.__dataclass_fields__[name].metadata["option"] or name
+    return f"--{option.replace('_', '-')}"
 
 
 def load(
@@ -88,7 +101,7 @@ def load(
         setting = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if name.startswith(ENVIRONMENT_PREFIX) and setting in known:
             values[setting] = _convert(setting, text, f"environment variable {name}")
-    values.update({name: value for name, value in (given or {}).items() if value is not None})
+    values.update({name: _listed(value) for name, value in (given or {}).items() if value is not None})
     unknown = set(values) - known
     if unknown:
         raise SettingError(f"unknown setting {sorted(unknown)[0]!r}; there are: {', '.join(names())}")
@@ -110,10 +123,18 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _convert(name: str, value: object, origin: str) -> object:
-    wanted: type[str | int | float] = type(getattr(Settings, name))
+    wanted: type = type(getattr(Settings, name))
+    if wanted is tuple:
+        found = tuple(value.replace(",", " ").split()) if isinstance(value, str) else _listed(value)
+        if isinstance(found, tuple) and all(isinstance(item, str) for item in found):
+            return found
     try:
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        if wanted is not tuple and isinstance(value, (str, int, float)) and not isinstance(value, bool):
             return wanted(value)
     except ValueError:
         pass
     raise SettingError(f"{origin}: {name} is {_WORDS[wanted]}, not {value!r}")
+
+
+def _listed(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

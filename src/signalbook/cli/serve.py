@@ -28,18 +28,25 @@ def serve(**given: Any) -> None:
 
 
 def _parameters() -> list[inspect.Parameter]:
-    table = [_parameter(row.name, type(row.default), _help(row.name, row.default)) for row in fields(settings.Settings)]
-    return [*table, _parameter("config", Path, f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there.")]
+    table = [
+        _parameter(row.name, settings.option_for(row.name), type(row.default), _help(row.name, row.default))
+        for row in fields(settings.Settings)
+    ]
+    text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
+    return [*table, _parameter("config", "--config", Path, text)]
 
 
 def _help(name: str, default: Any) -> str:
     text = settings.help_for(name)
+    if isinstance(default, tuple):
+        return f"{text} May be given again."
     return text if default == "" else f"{text} Default: {default}."
 
 
-def _parameter(name: str, type: type, text: str) -> inspect.Parameter:
-    option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)
-    annotation = Annotated[type | None, option]  # type: ignore[valid-type] # made at run time, out of the table
+def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
+    option = typer.Option(flag, help=text, show_default=False)
+    kind = list[str] if type is tuple else type
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

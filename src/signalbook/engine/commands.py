@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from signalbook.model import Included
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 
@@ -53,7 +54,7 @@ class Command:
 
     ``body`` is the decoded metadata document, None when none was sent (R148, R169); ``document`` is set instead for a
     write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
-    it, so that schemas may refer to others by URL.
+    it, so that schemas may refer to others by URL. ``included`` is what a model in the body includes from elsewhere.
     """
 
     method: Method
@@ -62,15 +63,17 @@ class Command:
     document: DocumentBody | None = None
     flags: Flags = field(default_factory=Flags)
     base_url: str = ""
+    included: Included = field(default_factory=Included)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigCommand:
-    """One write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT)."""
+    """One write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT, with what it includes from elsewhere)."""
 
     name: str
     method: Method
     body: JSON = None
+    included: Included = field(default_factory=Included)
 
 
 METHODS: Final[dict[Kind, tuple[Method, ...]]] = {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from signalbook.engine import capabilities
-from signalbook.model import Model, compile_model
+from signalbook.model import Included, Loader, Model, compile_model
 from signalbook.storage.base import Reader
 from signalbook.values import JSONObject
 
 CAPABILITIES = "capabilities"
 MODELSOURCE = "modelsource"
+INCLUDED = "included"
+"""What the model source includes from elsewhere, as it was when the model was put in force (R113)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +38,18 @@ class ConfigurationCache:
             return last[1]
         model = last[1].model if last is not None and last[0][0] == epochs[0] else None
         found = Configuration(
-            model=model or compile_model(reader.config(MODELSOURCE) or {}),
+            model=model or compile_model(reader.config(MODELSOURCE) or {}, include=_kept(reader)),
             capabilities=reader.config(CAPABILITIES) or capabilities.everything(),
         )
         self._last = (epochs, found)
         return found
+
+
+def _kept(reader: Reader) -> Loader:
+    """What was fetched when the model was put in force: a restart fetches nothing."""
+
+    @cache
+    def included() -> Included:
+        return Included(documents=reader.config(INCLUDED) or {})
+
+    return lambda name: included().load(name)

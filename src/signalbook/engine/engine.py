@@ -14,14 +14,14 @@ from signalbook import values
 from signalbook.engine import adoption, capabilities, compliance, domain, intents, tracking, updates
 from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.configuration import CAPABILITIES, MODELSOURCE, Configuration, ConfigurationCache
+from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
 from signalbook.engine.context import Context, Documents
 from signalbook.engine.references import resolver
 from signalbook.engine.tree import Tree, clash, load_entities
 from signalbook.engine.view import View
 from signalbook.engine.writing import Writing, check_command
 from signalbook.errors import RegistryError
-from signalbook.model import BUILTIN, builtin, compile_model
+from signalbook.model import BUILTIN, Included, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DuplicateId, Record, Row, Store, Writer
 from signalbook.values import JSON, Finding, JSONObject
@@ -267,7 +267,8 @@ class Session:
         for name in (CAPABILITIES, MODELSOURCE):
             if name in body and name not in command.flags.ignore:
                 method = command.method if name == CAPABILITIES and body[name] is not None else Method.PUT
-                told += self._change(ConfigCommand(name=name, method=method, body=body[name]), before)
+                part = ConfigCommand(name=name, method=method, body=body[name], included=command.included)
+                told += self._change(part, before)
         return told
 
     def _configure(self, command: ConfigCommand) -> Result:
@@ -289,7 +290,7 @@ class Session:
         capabilities.require_mutable(before, command.name)
         if command.name == CAPABILITIES:
             return self._change_capabilities(command)
-        return self._change_model(command.body)
+        return self._change_model(command.body, command.included)
 
     def _change_capabilities(self, command: ConfigCommand) -> list[Change]:
         current = self._configuration.capabilities
@@ -303,11 +304,13 @@ class Session:
         self._configuration = replace(self._configuration, capabilities=wanted)
         return _told(Entity.CAPABILITIES, [name for name in wanted if wanted[name] != current[name]])
 
-    def _change_model(self, source: JSON) -> list[Change]:
+    def _change_model(self, source: JSON, included: Included) -> list[Change]:
         old = self._configuration.model
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
-        new = compile_model(source or {})
+        new = compile_model(source or {}, include=included.load)
+        if included.documents or self._writer.config_epoch(INCLUDED):
+            self._writer.put_config(INCLUDED, dict(included.documents))
         self._writer.put_config(MODELSOURCE, new.source)
         self._configuration = replace(self._configuration, model=new)
         told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []

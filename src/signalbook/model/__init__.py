@@ -3,7 +3,7 @@
 from signalbook.model.attributes import Attribute, AttributeSet, Checked
 from signalbook.model.constraints import Constraint, Constraints, Violation
 from signalbook.model.faults import Fault, faults_to_error
-from signalbook.model.includes import Loader
+from signalbook.model.includes import Included, Loader, gather
 from signalbook.model.model import GroupType, Model, ResourceType, compile_model
 from signalbook.model.paths import Path, format_path, parse_path, pick
 from signalbook.model.sources import BUILTIN, builtin, read_source
@@ -23,6 +23,7 @@ __all__ = [
     "EntityTypes",
     "Fault",
     "GroupType",
+    "Included",
     "Loader",
     "Model",
     "Path",
@@ -32,6 +33,7 @@ __all__ = [
     "compile_model",
     "faults_to_error",
     "format_path",
+    "gather",
     "parse_path",
     "pick",
     "read_source",

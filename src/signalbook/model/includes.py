@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -15,6 +16,43 @@ Loader: TypeAlias = Callable[[str], JSON]
 # Includes multiply what they name: a small source must not become a huge model.
 MAX_NODES: Final = 200_000
 MAX_DOCUMENTS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Included:
+    """What a model source includes from elsewhere, fetched ahead of time; ``failures`` tells why some of it is not."""
+
+    documents: Mapping[str, JSON] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def load(self, name: str) -> JSON:
+        """The document ``name``, as a ``Loader``."""
+        if name in self.documents:
+            return self.documents[name]
+        raise LookupError(self.failures.get(name, _NOT_FETCHED))
+
+
+_NOT_FETCHED: Final = "documents elsewhere are included by a server that may fetch them (setting allow_fetch)"
+
+
+def gather(source: JSONObject, load: Loader) -> Included:
+    """Everything that ``source`` includes from elsewhere, directly or not, by ``load``.
+
+    For callers that must not wait for it later: model updates run in a transaction (R113).
+    """
+    documents: dict[str, JSON] = {}
+    failures: dict[str, str] = {}
+
+    def fetch(name: str) -> JSON:
+        try:
+            documents[name] = load(name)
+        except (OSError, ValueError, LookupError) as error:
+            failures[name] = str(error) or type(error).__name__
+            raise
+        return documents[name]
+
+    expand(source, fetch)
+    return Included(documents=documents, failures=failures)
 
 
 class _Failure(Exception):

@@ -24,6 +24,7 @@ from signalbook.api.xregistry import handlers
 from signalbook.api.xregistry.requests import WRITES, Request, read_request
 from signalbook.engine.engine import Batch, Engine
 from signalbook.errors import RegistryError
+from signalbook.fetching import AllowList, Fetcher
 from signalbook.settings import Settings
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class Door:
         self._commits = commits
         self._direct = direct
         self._memory = Memory(engine.generation)
+        self._fetcher = Fetcher(AllowList(settings.allow_fetch))
+        self._fetching = asyncio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -108,10 +111,17 @@ class Door:
 
     async def _write(self, scope: Scope, body: bytes) -> Answer:
         request = read_request(scope, body, self._settings)
+        if request.includes:
+            request = await self._gathered(request)
         large = len(body) > _LARGE
         if large:  # decoding it must not keep other writes waiting
             await self._workers.read(request.prepare)
         return await self._commits.write(partial(self._run, request, handlers.write), alone=large)
+
+    async def _gathered(self, request: Request) -> Request:
+        """The request with what its model includes: fetched before it has the writer, one such request at a time."""
+        async with self._fetching:
+            return await self._workers.read(lambda: request.gather(self._fetcher.errand().load))
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         limit, timeout = self._settings.max_body_bytes, self._settings.body_timeout

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 from starlette.types import Scope
 
@@ -15,10 +15,10 @@ from signalbook.engine import filters, inline, sorting
 from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Method
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
-from signalbook.model import ResourceType
+from signalbook.model import Included, Loader, ResourceType, gather
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONError, parse_json
-from signalbook.xid import Kind, Xid
+from signalbook.xid import ROOT, Kind, Xid
 
 WRITES: Final = frozenset(method.value for method in Method)
 _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.META, Kind.VERSIONS})
@@ -26,7 +26,10 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to the door; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large."""
+    """A request to the door; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large.
+
+    ``included`` is what a model in the body includes from elsewhere.
+    """
 
     method: str
     path: paths.Path
@@ -36,6 +39,7 @@ class Request:
     base_url: str = ""
     settings: Settings = field(default_factory=Settings)
     spool: Spool | None = None
+    included: Included = field(default_factory=Included)
 
     @property
     def is_write(self) -> bool:
@@ -77,6 +81,19 @@ class Request:
         ):
             _ = self.json
 
+    @property
+    def includes(self) -> bool:
+        """Whether there may be a model in the body that includes something."""
+        is_model = self.path.name == "modelsource" or (not self.path.name and self.path.target == ROOT)
+        return is_model and self.method in ("PUT", "PATCH") and b"$include" in self.body
+
+    def gather(self, load: Loader) -> Self:
+        """The request with what its model includes from elsewhere; it may be waited for long."""
+        source = self.json
+        if not self.path.name:
+            source = source.get("modelsource") if isinstance(source, dict) else None
+        return replace(self, included=gather(source, load)) if isinstance(source, dict) else self
+
     def document_type(self, view: View) -> ResourceType | None:
         """The Resource type if the request speaks of a document, None if it speaks of metadata (R153, R154, R273)."""
         return None if self.path.details or self.query.doc else self.path.type(view.model)
@@ -102,7 +119,7 @@ class Request:
         """The command of a write. Raises ``RegistryError`` for flags, headers or a body that cannot be read."""
         method, path = Method(self.method), self.path
         if path.name:
-            return ConfigCommand(name=path.name, method=method, body=self.json)
+            return ConfigCommand(name=path.name, method=method, body=self.json, included=self.included)
         kind = path.type(view.model)
         query = self.query.supported(view.capabilities)
         written = query.for_write(view.capabilities, path.target)
@@ -114,7 +131,14 @@ class Request:
                 method=method, target=path.target, document=self._document(kind), flags=written, base_url=self.base_url
             )
         headers.refuse(self.headers, subject=path.text)
-        return Command(method=method, target=path.target, body=self.json, flags=written, base_url=self.base_url)
+        return Command(
+            method=method,
+            target=path.target,
+            body=self.json,
+            flags=written,
+            base_url=self.base_url,
+            included=self.included,
+        )
 
     @property
     def _is_delete_of_one(self) -> bool:

@@ -1,0 +1,292 @@
+"""Fetching what a client names, from places the operator allows and no others (core R112, R316).
+
+A client that can make a server fetch URLs can look into its network, keep it busy, or fill its memory. So a host has
+to be on the list, it is looked up once and connected to at that very address, addresses that are not public have to be
+on the list themselves, redirects are held to the same rules, and time and size are bounded from the first byte to the
+last. No credentials, cookies or proxies are used.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import queue
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpcore
+
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError
+from signalbook.values import JSON, parse_json
+
+_PORTS: Final = {"http": 80, "https": 443}
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_HEADERS: Final = ((b"Accept", b"application/json, */*;q=0.5"), (b"Accept-Encoding", b"identity"))
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class FetchError(SignalbookError, ValueError):
+    """A URL that must not or cannot be fetched; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one errand may take: ``max_bytes`` and ``seconds`` in all, ``redirects`` for each URL."""
+
+    max_bytes: int = 8 * 1024 * 1024
+    seconds: float = 10.0
+    redirects: int = 3
+
+
+class AllowList:
+    """Places that may be fetched from, as the setting ``allow_fetch`` names them.
+
+    ``HOST`` stands for ports 80 and 443, ``HOST:PORT`` for that port; an address or a network in CIDR notation also
+    says that names may lead to it although it is not public, and ``localhost`` that it may be this machine.
+    Raises ``SettingError`` for anything else.
+    """
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        self._places: set[tuple[str, int]] = set()
+        self._networks: list[Network] = []
+        for entry in entries:
+            self._add(entry.strip())
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def names(self, host: str, port: int) -> bool:
+        """Whether ``host`` may be asked at ``port``."""
+        return (host, port) in self._places
+
+    def takes(self, address: Address, host: str) -> bool:
+        """Whether ``host`` may have this ``address``."""
+        known = getattr(address, "ipv4_mapped", None) or address
+        if known.is_global and not known.is_multicast:
+            return True
+        return (host == "localhost" and known.is_loopback) or any(known in network for network in self._networks)
+
+    def _add(self, entry: str) -> None:
+        if "/" in entry:
+            self._networks.append(_network(entry))
+            return
+        parts = _split(entry)
+        host = _host(parts)
+        self._places |= {(host, port) for port in ((parts.port,) if parts.port else _PORTS.values())}
+        try:
+            self._networks.append(ipaddress.ip_network(host))
+        except ValueError:
+            return
+
+
+class Fetcher:
+    """Fetches for one server; safe to use from several threads."""
+
+    def __init__(self, allowed: AllowList, limits: Limits | None = None) -> None:
+        self._allowed = allowed
+        self._limits = limits or Limits()
+
+    def errand(self) -> Errand:
+        """A round of fetches with limits of its own."""
+        return Errand(self._allowed, self._limits)
+
+
+class Errand:
+    """Fetches that together keep to one set of limits. For one thread."""
+
+    def __init__(self, allowed: AllowList, limits: Limits) -> None:
+        self._allowed = allowed
+        self._limits = limits
+        self._left = limits.max_bytes
+        self._deadline = time.monotonic() + limits.seconds
+
+    def load(self, url: str) -> JSON:
+        """The JSON value at ``url``. Raises ``FetchError``, and ``JSONError`` for anything else that is there."""
+        return parse_json(self.fetch(url))
+
+    def fetch(self, url: str) -> bytes:
+        """The bytes at ``url``. Raises ``FetchError``."""
+        for _ in range(self._limits.redirects + 1):
+            try:
+                found = self._exchange(url)
+            except httpcore.TimeoutException:
+                raise FetchError(f"{url} did not come within {self._limits.seconds:g} seconds") from None
+            except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
+                raise FetchError(f"{url} cannot be fetched: {error or type(error).__name__}") from None
+            if isinstance(found, bytes):
+                return found
+            url = found
+        raise FetchError(f"{url} is one redirect too many")
+
+    def _exchange(self, url: str) -> bytes | str:
+        """The content, or where it is instead."""
+        parts = _split_url(url)
+        host, port = _host(parts), parts.port or _PORTS[parts.scheme]
+        if not self._allowed.names(host, port):
+            raise FetchError(f"{host}:{port} is not among the places to fetch from (setting allow_fetch)")
+        backend = _Pinned(self._address(host, port), self)
+        with (
+            httpcore.ConnectionPool(ssl_context=ssl.create_default_context(), network_backend=backend) as pool,
+            pool.stream("GET", url.partition("#")[0], headers=[(b"Host", _authority(parts)), *_HEADERS]) as answer,
+        ):
+            headers = {name.lower(): value.decode("latin-1") for name, value in answer.headers}
+            if answer.status in _REDIRECTS and b"location" in headers:
+                return urljoin(url, headers[b"location"])
+            if answer.status != 200:
+                raise FetchError(f"{url}: the server answers {answer.status}")
+            if headers.get(b"content-encoding", "identity").lower() != "identity":
+                raise FetchError(f"{url}: the server sends it compressed, unasked")
+            return self._body(url, answer)
+
+    def _body(self, url: str, answer: httpcore.Response) -> bytes:
+        content = bytearray()
+        for chunk in answer.iter_stream():
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise FetchError(f"{url}: there is more than the {self._limits.max_bytes} bytes that are fetched")
+            content += chunk
+        return bytes(content)
+
+    def _address(self, host: str, port: int) -> str:
+        """The one address to connect to. All that the name has must be good: one of them is no accident."""
+        addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in _resolve(host, port, self.remaining())]
+        if not addresses:
+            raise FetchError(f"{host} has no address")
+        for address in addresses:
+            if not self._allowed.takes(address, host):
+                raise FetchError(
+                    f"{host} leads to {address}, which is not public: allow_fetch would have to name it too"
+                )
+        return str(addresses[0])
+
+    def remaining(self) -> float:
+        """Seconds left. Raises ``httpcore.ReadTimeout`` when there are none."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout
+        return left
+
+
+class _Pinned(httpcore.NetworkBackend):
+    """Connects to one address, whatever the name says by now."""
+
+    def __init__(self, address: str, errand: Errand) -> None:
+        self._address = address
+        self._errand = errand
+        self._backend = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,  # noqa: ARG002 - looked up before
+        port: int,
+        timeout: float | None = None,  # noqa: ARG002 - the errand has its own
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """A stream to the address, within the errand's time."""
+        stream = self._backend.connect_tcp(self._address, port, self._errand.remaining(), local_address, socket_options)
+        return _Timed(stream, self._errand)
+
+
+class _Timed(httpcore.NetworkStream):
+    """A stream whose every step has the time that is left for all of them."""
+
+    def __init__(self, stream: httpcore.NetworkStream, errand: Errand) -> None:
+        self._stream = stream
+        self._errand = errand
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
+        """As the stream's."""
+        return self._stream.read(max_bytes, self._errand.remaining())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
+        """As the stream's."""
+        self._stream.write(buffer, self._errand.remaining())
+
+    def close(self) -> None:
+        """As the stream's."""
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> httpcore.NetworkStream:
+        """The stream encrypted, the server's name checked."""
+        stream = self._stream.start_tls(ssl_context, server_hostname, self._errand.remaining())
+        return _Timed(stream, self._errand)
+
+    def get_extra_info(self, info: str) -> Any:
+        """As the stream's."""
+        return self._stream.get_extra_info(info)
+
+
+def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
+    """Every address of ``host``. The system's own limits on that are too long."""
+    answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers.put([str(address[0]) for *_, address in found])
+        except OSError as error:
+            answers.put(error)
+
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise httpcore.ConnectTimeout from None
+    if isinstance(answer, OSError):
+        raise FetchError(f"{host} cannot be found: {answer.strerror}")
+    return answer
+
+
+def _split_url(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+        url.encode("ascii")
+    except ValueError as error:
+        raise FetchError(f"{url!r} is no URL: {error}") from None
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise FetchError(f"{url!r} cannot be fetched: only http and https URLs can")
+    if parts.username is not None or parts.password is not None:
+        raise FetchError("a URL with a name or password is not fetched")
+    return parts
+
+
+def _split(entry: str) -> SplitResult:
+    bare = f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry
+    try:
+        parts = urlsplit(f"//{bare}")
+        _ = parts.port
+    except ValueError as error:
+        raise SettingError(f"allow_fetch: {entry!r} is no HOST or HOST:PORT: {error}") from None
+    if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
+        raise SettingError(f"allow_fetch: {entry!r} is no HOST or HOST:PORT")
+    return parts
+
+
+def _network(entry: str) -> Network:
+    try:
+        return ipaddress.ip_network(entry)
+    except ValueError as error:
+        raise SettingError(f"allow_fetch: {entry!r} is no network: {error}") from None
+
+
+def _host(parts: SplitResult) -> str:
+    return str(parts.hostname).lower().removesuffix(".")
+
+
+def _authority(parts: SplitResult) -> bytes:
+    return parts.netloc.encode("ascii")

@@ -1,0 +1,289 @@
+"""Fetching what a client names, from real servers that mean no good (R316)."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+
+import httpcore
+import pytest
+
+from signalbook.fetching import AllowList, Fetcher, FetchError, Limits
+from signalbook.settings import SettingError
+
+Answer = Callable[[socket.socket], None]
+Serve = Callable[[bytes | Answer], str]
+
+LIMITS = Limits(max_bytes=1000, seconds=2.0, redirects=2)
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a server that answers every connection so; its URL."""
+    listeners: list[socket.socket] = []
+
+    def start(answer: bytes | Answer) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+        threading.Thread(target=_accept, args=(listener, answer), daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    yield start
+    for listener in listeners:
+        listener.close()
+
+
+def _accept(listener: socket.socket, answer: bytes | Answer) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_talk, args=(connection, answer), daemon=True).start()
+
+
+def _talk(connection: socket.socket, answer: bytes | Answer) -> None:
+    with connection:
+        try:
+            connection.recv(65536)
+            if isinstance(answer, bytes):
+                connection.sendall(answer)
+            else:
+                answer(connection)
+        except OSError:
+            return
+
+
+def body(content: bytes, headers: bytes = b"") -> bytes:
+    return OK + headers + b"Content-Length: %d\r\n\r\n" % len(content) + content
+
+
+def place(url: str) -> str:
+    return url.removeprefix("http://")
+
+
+def fetch(url: str, *allowed: str) -> bytes:
+    return Fetcher(AllowList(allowed or [place(url)]), LIMITS).errand().fetch(url)
+
+
+def test_what_is_allowed_comes(serve: Serve) -> None:
+    url = serve(body(b'{"a": 1}'))
+    errand = Fetcher(AllowList([place(url)]), LIMITS).errand()
+    assert errand.fetch(url) == b'{"a": 1}'
+    assert errand.load(f"{url}/x?y#/z") == {"a": 1}
+
+
+def test_the_request_has_nothing_that_is_ours(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials, no proxy, no more than what is asked for."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    seen: list[bytes] = []
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(body(b"1"))
+
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        connection, _ = listener.accept()
+        seen.append(connection.recv(65536))
+        answer(connection)
+        connection.close()
+
+    threading.Thread(target=accept, daemon=True).start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/a?b=c#d"
+    assert fetch(url, place(url).partition("/")[0]) == b"1"
+    listener.close()
+    head = seen[0].decode().splitlines()
+    assert head[0] == "GET /a?b=c HTTP/1.1"
+    assert {line.partition(":")[0] for line in head[1:] if line} == {"Host", "Accept", "Accept-Encoding"}
+
+
+def drip(connection: socket.socket) -> None:
+    connection.sendall(OK + b"Content-Length: 1000\r\n\r\n")
+    while True:
+        connection.sendall(b"x")
+        time.sleep(0.05)
+
+
+def slow_head(connection: socket.socket) -> None:
+    connection.sendall(OK)
+    while True:
+        connection.sendall(b"X-A: b\r\n")
+        time.sleep(0.05)
+
+
+def silence(connection: socket.socket) -> None:
+    connection.recv(1)
+
+
+def flood(connection: socket.socket) -> None:
+    connection.sendall(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+    while True:
+        connection.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+
+
+def endless_head(connection: socket.socket) -> None:
+    connection.sendall(OK)
+    while True:
+        connection.sendall(b"X-A: " + b"b" * 10000 + b"\r\n")
+
+
+BAD = [
+    pytest.param(drip, "did not come within 2 seconds", id="a byte at a time"),
+    pytest.param(slow_head, "did not come within 2 seconds", id="a header at a time"),
+    pytest.param(silence, "did not come within 2 seconds", id="no answer"),
+    pytest.param(flood, "more than the 1000 bytes", id="endless"),
+    pytest.param(endless_head, "cannot be fetched", id="endless head"),
+    pytest.param(body(b"x" * 1001), "more than the 1000 bytes", id="too large"),
+    pytest.param(OK + b"Content-Length: 10\r\n\r\nshort", "cannot be fetched", id="less than it says"),
+    pytest.param(OK + b"Content-Length: x\r\n\r\nshort", "cannot be fetched", id="a length that is none"),
+    pytest.param(
+        body(gzip.compress(b"0" * 10**6), b"Content-Encoding: gzip\r\n"), "compressed, unasked", id="a gzip bomb"
+    ),
+    pytest.param(b"nonsense\r\n\r\n", "cannot be fetched", id="no HTTP"),
+    pytest.param(b"", "cannot be fetched", id="nothing"),
+    pytest.param(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "the server answers 404", id="404"),
+    pytest.param(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", "the server answers 302", id="302 to nowhere"),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), BAD)
+def test_servers_that_mean_no_good(serve: Serve, answer: bytes | Answer, message: str) -> None:
+    with pytest.raises(FetchError, match=message):
+        fetch(serve(answer))
+
+
+def redirect(url: str) -> bytes:
+    return b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % url.encode()
+
+
+def test_redirects_within_the_list(serve: Serve) -> None:
+    target = serve(body(b"1"))
+    url = serve(redirect(f"{target}/x"))
+    assert fetch(url, place(url), place(target)) == b"1"
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("http://127.0.0.1:9/", "127.0.0.1:9 is not among the places"),
+        ("http://169.254.169.254/latest/meta-data", "is not among the places"),
+        ("file:///etc/passwd", "only http and https"),
+        ("gopher://127.0.0.1/", "only http and https"),
+        ("/", "one redirect too many"),
+    ],
+)
+def test_redirects_off_the_list(serve: Serve, location: str, message: str) -> None:
+    with pytest.raises(FetchError, match=message):
+        fetch(serve(redirect(location)))
+
+
+def test_an_errand_has_one_set_of_limits(serve: Serve) -> None:
+    url = serve(body(b"x" * 600))
+    errand = Fetcher(AllowList([place(url)]), LIMITS).errand()
+    assert len(errand.fetch(url)) == 600
+    with pytest.raises(FetchError, match="more than the 1000 bytes"):
+        errand.fetch(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("ftp://example.com/", "only http and https"),
+        ("file:///etc/passwd", "only http and https"),
+        ("model.json", "only http and https"),
+        ("http:///x", "only http and https"),
+        ("http://user:secret@example.com/", "with a name or password"),
+        ("http://example.com:99999/", "is no URL"),
+        ("http://exämple.com/", "is no URL"),
+        ("http://[::1/", "is no URL"),
+        ("http://example.com:81/", "example.com:81 is not among"),
+        ("https://other.example/", "other.example:443 is not among"),
+        ("http://2130706433/", "2130706433:80 is not among"),
+    ],
+)
+def test_urls_that_are_not_fetched(url: str, message: str) -> None:
+    with pytest.raises(FetchError, match=message) as caught:
+        fetch(url, "example.com")
+    assert "secret" not in str(caught.value)
+
+
+def test_nothing_is_allowed_by_default() -> None:
+    assert not AllowList([])
+    with pytest.raises(FetchError, match="is not among the places"):
+        Fetcher(AllowList([])).errand().fetch("https://example.com/")
+
+
+@pytest.mark.parametrize(
+    ("entries", "address", "host", "taken"),
+    [
+        (["h"], "93.184.216.34", "h", True),
+        (["h"], "10.0.0.1", "h", False),
+        (["h"], "127.0.0.1", "h", False),
+        (["h"], "169.254.169.254", "h", False),
+        (["h"], "::1", "h", False),
+        (["h"], "::ffff:10.0.0.1", "h", False),
+        (["h"], "224.0.0.1", "h", False),
+        (["h"], "0.0.0.0", "h", False),
+        (["h", "10.0.0.0/8"], "10.0.0.1", "h", True),
+        (["h", "10.0.0.0/8"], "::ffff:10.0.0.1", "h", True),
+        (["h", "10.0.0.1"], "10.0.0.1", "h", True),
+        (["h", "10.0.0.2"], "10.0.0.1", "h", False),
+        (["localhost"], "127.0.0.1", "localhost", True),
+        (["localhost", "h"], "127.0.0.1", "h", False),
+        (["[::1]:80"], "::1", "::1", True),
+    ],
+)
+def test_addresses_that_names_may_have(entries: list[str], address: str, host: str, taken: bool) -> None:
+    """A name on the list that leads inside is an attack, unless the list says that it may (DNS rebinding)."""
+    assert AllowList(entries).takes(ip_address(address), host) is taken
+
+
+def test_a_name_that_leads_inside(serve: Serve) -> None:
+    """``localhost`` by another name: the list has the name, and not the address."""
+    port = serve(body(b"1")).rpartition(":")[2]
+    with pytest.raises(FetchError, match=r"127\.0\.0\.1, which is not public"):
+        fetch(f"http://{_own_name()}:{port}/", f"{_own_name()}:{port}")
+    assert fetch(f"http://localhost:{port}/", f"LOCALHOST.:{port}") == b"1"
+
+
+def _own_name() -> str:
+    return "127.1"  # a name to the resolver, an address to the network
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "named"),
+    [
+        ("example.com", "example.com", 443, True),
+        ("example.com", "example.com", 80, True),
+        ("example.com", "example.com", 8080, False),
+        ("Example.COM.:8080", "example.com", 8080, True),
+        ("example.com:8080", "example.com", 443, False),
+        ("example.com", "www.example.com", 443, False),
+        ("10.0.0.0/8", "10.0.0.1", 80, False),
+        ("::1", "::1", 80, True),
+    ],
+)
+def test_places(entry: str, host: str, port: int, named: bool) -> None:
+    assert AllowList([entry]).names(host, port) is named
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "http://example.com", "a:b", "a:99999", "user@host", "10.0.0.1/8", "*/x", "[::1"]
+)
+def test_entries_that_name_no_place(entry: str) -> None:
+    with pytest.raises(SettingError, match="allow_fetch: "):
+        AllowList([entry])
+
+
+def test_time_is_up() -> None:
+    errand = Fetcher(AllowList(["localhost"]), Limits(seconds=0)).errand()
+    with pytest.raises(httpcore.ReadTimeout):
+        errand.remaining()
+    with pytest.raises(FetchError, match="did not come within 0 seconds"):
+        errand.fetch("http://localhost/")
