@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest, nsmallest
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from signalbook.engine.comparing import SortKey, Value, as_instant, sort_key
-from signalbook.engine.lookup import Lookup
+from signalbook.engine.dotpath import Steps
 from signalbook.engine.sorting import Sort
 from signalbook.engine.view_tree import Node
 from signalbook.values import JSON, format_timestamp
@@ -21,7 +21,23 @@ from signalbook.values import JSON, format_timestamp
 _LONGEST: Final = 256
 """Characters of a string that count for its order: a position has to fit into a URL."""
 
-_Entry: TypeAlias = tuple[tuple[SortKey, str], Node]
+
+class Member(Protocol):
+    """An entity of a collection, of which no more is made than is asked for."""
+
+    @property
+    def folded(self) -> str:
+        """The folded id."""
+
+    @property
+    def node(self) -> Node:
+        """The entity."""
+
+    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+        """As ``Lookup.values``."""
+
+
+_Entry: TypeAlias = tuple[tuple[SortKey, str], Member]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,62 +69,63 @@ class Listed:
     total: int | None = None
 
 
-def by_id(nodes: Iterator[Node], page: Page, total: int | None = None) -> Listed:
+def by_id(members: Iterator[Member], page: Page, total: int | None = None) -> Listed:
     """The page of members that come by id from where it begins; the total is counted if it is not known."""
     if page.limit is None:
-        return Listed(nodes=nodes)
-    listed = list(islice(nodes, page.limit + 1))
+        return Listed(nodes=(member.node for member in members))
+    listed = list(islice(members, page.limit + 1))
+    shown = [member.node for member in listed[: page.limit]]
     if len(listed) <= page.limit:
-        return Listed(nodes=listed, total=page.total)
+        return Listed(nodes=shown, total=page.total)
     known = page.total if page.total is not None else total
     if known is None:
-        known = len(listed) + sum(1 for _ in nodes)
-    last = listed[page.limit - 1]
-    return Listed(nodes=listed[: page.limit], following=Position(id=last.xid.id.lower()), total=known)
+        known = len(listed) + sum(1 for _ in members)
+    return Listed(nodes=shown, following=Position(id=listed[page.limit - 1].folded), total=known)
 
 
-def sorted_by(sort: Sort, nodes: Iterable[Node], page: Page, lookup: Lookup) -> Listed:
+def sorted_by(sort: Sort, members: Iterable[Member], page: Page) -> Listed:
     """The page of all members, sorted (R214). Holds no more than the page."""
-    order = _Order(sort, lookup, page.after)
+    order = _Order(sort, page.after)
     best = nlargest if sort.descending else nsmallest
     if page.limit is None:
-        return Listed(nodes=[node for _, node in sorted(order.entries(nodes), key=_place, reverse=sort.descending)])
-    entries = best(page.limit + 1, order.entries(nodes), key=_place)
-    shown = [node for _, node in entries[: page.limit]]
+        everything = sorted(order.entries(members), key=_place, reverse=sort.descending)
+        return Listed(nodes=[member.node for _, member in everything])
+    entries = best(page.limit + 1, order.entries(members), key=_place)
+    shown = [member for _, member in entries[: page.limit]]
+    nodes = [member.node for member in shown]
     if len(entries) <= page.limit:
-        return Listed(nodes=shown, total=page.total)
+        return Listed(nodes=nodes, total=page.total)
     total = order.seen if page.total is None else page.total
-    return Listed(nodes=shown, following=order.position(shown[-1]), total=total)
+    return Listed(nodes=nodes, following=order.position(shown[-1]), total=total)
 
 
 class _Order:
     """Where each member stands. ``seen`` counts those that were asked for."""
 
-    def __init__(self, sort: Sort, lookup: Lookup, after: Position | None) -> None:
+    def __init__(self, sort: Sort, after: Position | None) -> None:
         self._sort = sort
-        self._lookup = lookup
         self._after = None if after is None else (self._key(_value(after, sort)), after.id)
         self.seen = 0
 
-    def entries(self, nodes: Iterable[Node]) -> Iterator[_Entry]:
+    def entries(self, members: Iterable[Member]) -> Iterator[_Entry]:
         """Those behind the position."""
-        for node in nodes:
+        for member in members:
             self.seen += 1
-            place = self._key(self._value(node)), node.xid.id.lower()
+            place = self._key(self._value(member)), member.folded
             if self._after is None or (place < self._after if self._sort.descending else place > self._after):
-                yield place, node
+                yield place, member
 
-    def position(self, node: Node) -> Position:
+    def position(self, member: Member) -> Position:
         """The position of a member."""
-        value = self._value(node)
+        value = self._value(member)
         if isinstance(value, datetime):
-            return Position(id=node.xid.id.lower(), value=format_timestamp(value))
+            value = format_timestamp(value)
         if isinstance(value, str):
             value = value[:_LONGEST]
-        return Position(id=node.xid.id.lower(), value=None if isinstance(value, dict | list) else value)
+        return Position(id=member.folded, value=None if isinstance(value, dict | list) else value)
 
-    def _value(self, node: Node) -> Value:
-        return self._lookup.value(node, self._sort.steps, timestamp=self._sort.timestamp)
+    def _value(self, member: Member) -> Value:
+        return next(member.values(self._sort.steps, timestamp=self._sort.timestamp), None)
 
     @staticmethod
     def _key(value: Value) -> SortKey:

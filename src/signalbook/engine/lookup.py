@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
 
@@ -14,10 +15,15 @@ from signalbook.engine.view_render import Renderer
 from signalbook.engine.view_tree import Node
 from signalbook.model import Model
 from signalbook.storage.base import Row
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSONObject
 from signalbook.xid import Kind
 
-_TIMES: Final = ("createdat", "modifiedat")
+_COLUMNS: Final[dict[str, Callable[[Row], Value]]] = {
+    "epoch": lambda row: row.epoch,
+    "createdat": lambda row: row.createdat,
+    "modifiedat": lambda row: row.modifiedat,
+}
+"""What is the same in a row and in what is shown of it."""
 
 
 class Lookup:
@@ -36,10 +42,6 @@ class Lookup:
     def accepts(self, node: Node, expression: Expression) -> bool:
         """Whether the entity that ``expression`` is about passes it."""
         return expression.accepts(self.values(node, expression.steps, timestamp=expression.timestamp))
-
-    def value(self, node: Node, steps: Steps, *, timestamp: bool) -> Value:
-        """The value at ``steps``, None without one."""
-        return next(self.values(node, steps, timestamp=timestamp), None)
 
     def _found(self, node: Node, steps: Steps) -> Iterator[Value]:
         first, *rest = steps
@@ -60,10 +62,25 @@ class Lookup:
         if row is not None:
             if name in row.attributes:
                 return row.attributes[name]
-            if name in _TIMES or name == "epoch":
-                return _column(row, name)
+            if name in _COLUMNS:
+                return _COLUMNS[name](row)
+            if name == "isdefault" and node.xid.kind is Kind.VERSION:
+                return node.shown is not None and node.shown.defaultversionid == row.xid.id
         return self._renderer.entity(node).get(name) if self._made(node.xid.parts[0::2], (name,)) else None
 
 
-def _column(row: Row, name: str) -> JSON:
-    return row.epoch if name == "epoch" else row.createdat if name == "createdat" else row.modifiedat
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An entity whose node is there already, among others that are not."""
+
+    node: Node
+    lookup: Lookup
+
+    @property
+    def folded(self) -> str:
+        """The folded id."""
+        return self.node.xid.id.lower()
+
+    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+        """As ``Lookup.values``."""
+        return self.lookup.values(self.node, steps, timestamp=timestamp)

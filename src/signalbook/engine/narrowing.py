@@ -7,11 +7,12 @@ from heapq import merge
 from itertools import chain, groupby
 from urllib.parse import quote
 
+from signalbook.engine.dotpath import Steps
 from signalbook.engine.filters import Filter
 from signalbook.engine.inline import Inline
 from signalbook.engine.lookup import Lookup
 from signalbook.engine.view_tree import WHOLE, Kept, Node
-from signalbook.engine.walking import Walk, Way
+from signalbook.engine.walking import Place, Walk, Way
 from signalbook.storage.base import Reader
 
 
@@ -32,20 +33,19 @@ class Narrowing:
         return kept if kept.passed else None
 
     def members(
-        self, base: Node, plural: str, inline: Inline, *, after: str | None = None, counted: bool = False
-    ) -> Iterator[Node]:
+        self, base: Node, plural: str, inline: Inline, *, after: str | None = None, asked: Steps | None = None
+    ) -> Iterator[Place]:
         """The members of a collection of ``base`` that are left, by id behind ``after``, each with what is beneath it.
 
-        ``counted``: with the counts of their own collections, for sorting. ``inline`` is that of the members.
+        ``asked`` is an attribute of theirs that will be asked for; ``inline`` is that of the members.
         """
         alive = [number for number in self._alive(base) if self._filter.paths[number][:1] == (plural,)]
-        ways = self._ways(base, alive, after=after, first=True, counted=counted)
+        ways = self._ways(base, alive, after=after, first=True, asked=asked)
         for _, group in groupby(ways, key=lambda way: way.steps[0]):
             rest = iter(group)
             way = next(rest)
-            if way.first is not None:
-                way.first.kept = self._gather(chain([way], rest), 1, inline)
-                yield way.first
+            way.first.kept = self._gather(chain([way], rest), 1, inline)
+            yield way.first
 
     def _alive(self, base: Node) -> list[int]:
         """Numbers of the alternatives whose expressions about ``base`` itself it passes."""
@@ -62,7 +62,7 @@ class Narrowing:
         *,
         after: str | None = None,
         first: bool = False,
-        counted: bool = False,
+        asked: Steps | None = None,
     ) -> Iterator[Way]:
         """The ways that pass, in the order of the response: by collection and id, an entity before what is beneath."""
         by_path: dict[tuple[str, ...], list[int]] = {}
@@ -76,7 +76,7 @@ class Narrowing:
                 path,
                 {number: self._filter.alternatives[number] for number in numbers},
                 first=first,
-                counted=counted,
+                asked=asked,
             )
             for path, numbers in by_path.items()
         ]

@@ -10,13 +10,13 @@ from signalbook.engine.capabilities import require_available
 from signalbook.engine.filters import Filter
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
 from signalbook.engine.listing import Listed, Page, by_id, sorted_by
-from signalbook.engine.lookup import Lookup
+from signalbook.engine.lookup import Known, Lookup
 from signalbook.engine.narrowing import Narrowing
 from signalbook.engine.sorting import Sort
 from signalbook.engine.view_pieces import Pieces
 from signalbook.engine.view_render import Renderer, pointer
 from signalbook.engine.view_tree import Budget, Kept, Loader, Node, member_node, version_node
-from signalbook.engine.walking import Walk, counts
+from signalbook.engine.walking import Walk
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Reader, Row
@@ -70,10 +70,6 @@ class View:
     def modelsource(self) -> JSONObject:
         """What the user supplied as model; ``{}`` if nothing (R63)."""
         return self.model.source
-
-    def position(self) -> int:
-        """``Reader.position``: as long as it is the same, so is everything here."""
-        return self._reader.position()
 
     def position(self) -> int:
         """``Reader.position``: as long as it is the same, so is everything here."""
@@ -140,18 +136,18 @@ class View:
 
     def _listed(self, owner: Node, plural: str, options: ViewOptions, page: Page) -> Listed:
         lookup, key, sort = self._lookup(options), (owner.shown or owner.row).key, options.sort
-        counted = sort is not None and counts(sort.steps)
+        asked = None if sort is None else sort.steps
         after = page.after.id if page.after is not None and sort is None else None
         if options.filter is not None:
             narrowing = Narrowing(self._reader, options.filter, lookup)
-            nodes = narrowing.members(owner, plural, options.inline, after=after, counted=counted)
-            return by_id(nodes, page) if sort is None else sorted_by(sort, nodes, page, lookup)
+            members = narrowing.members(owner, plural, options.inline, after=after, asked=asked)
+            return by_id(members, page) if sort is None else sorted_by(sort, members, page)
         if sort is not None:
-            ways = Walk(self._reader, lookup, owner, (plural,), {0: ()}, first=True, counted=counted).ways()
-            return sorted_by(sort, (way.first for way in ways if way.first is not None), page, lookup)
+            ways = Walk(self._reader, lookup, owner, (plural,), {0: ()}, first=True, asked=asked).ways()
+            return sorted_by(sort, (way.first for way in ways), page)
         rows = self._reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
         total = self._reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
-        return by_id((member_node(owner, row, plural) for row in rows), page, total)
+        return by_id((Known(member_node(owner, row, plural), lookup) for row in rows), page, total)
 
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
         """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146)."""
@@ -179,7 +175,7 @@ class View:
                 node.kept = kept.below(node.xid.parts[-2], node.row.key)
         if options.sort is not None:
             self._filled(nodes, options)
-            nodes = list(sorted_by(options.sort, nodes, Page(), lookup).nodes)
+            nodes = list(sorted_by(options.sort, [Known(node, lookup) for node in nodes], Page()).nodes)
         return nodes
 
     def _kept(self, xid: Xid, options: ViewOptions) -> Kept | None:

@@ -4,47 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Final, TypeAlias
 
 from signalbook.engine import sieve
-from signalbook.engine.definitions import collections_of
-from signalbook.engine.dotpath import Steps, Wild
+from signalbook.engine.comparing import Value, as_instant
+from signalbook.engine.definitions import collections_of, is_made
+from signalbook.engine.dotpath import Steps, Wild, find
 from signalbook.engine.filters import Alternative
 from signalbook.engine.lookup import Lookup
-from signalbook.engine.view_tree import Node, version_node
+from signalbook.engine.view_tree import Kept, Node, version_node
 from signalbook.storage.base import Hit, Reader, Row
-from signalbook.storage.selection import Selection, Test
+from signalbook.storage.selection import Part, Selection, Test
 
 _BATCH: Final = 1000
 Step: TypeAlias = tuple[str, str, int]
 """Collection, folded id and storage key: its steps put a way in its place in the response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Way:
-    """A way down to an entity that passed some alternatives, by their numbers; ``first`` is the first entity on it."""
+    """A way down to an entity that passed some alternatives, by their numbers; ``first`` is the first place on it."""
 
     steps: tuple[Step, ...]
     passed: frozenset[int]
-    first: Node | None
+    first: Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """One step of the present way: its entity if anything is asked of it, and the alternatives passed so far."""
+class Place:
+    """An entity on a way. What is asked of it decides what is decoded; ``kept`` goes on to its node."""
 
-    hit: Hit
-    step: Step
-    node: Node | None
-    passed: frozenset[int]
+    __slots__ = ("_above", "_level", "_node", "_walk", "hit", "kept", "passed", "step")
+
+    def __init__(self, walk: Walk, level: int, hit: Hit, above: Place | None) -> None:
+        self._walk = walk
+        self._level = level
+        self._above = above
+        self._node: Node | None = None
+        self.hit = hit
+        self.kept: Kept | None = None
+        self.step: Step = (walk.path[level], hit.folded, hit.key)
+        self.passed: frozenset[int] = walk.passing(level, self, walk.numbers if above is None else above.passed)
+
+    @property
+    def folded(self) -> str:
+        """The folded id."""
+        return self.hit.folded
+
+    @property
+    def node(self) -> Node:
+        """The entity, if its rows were wanted."""
+        if self._node is None:
+            self._node = self._walk.node(self._level, self.hit, self._above)
+        self._node.kept = self.kept
+        return self._node
+
+    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+        """As ``Lookup.values``; of a stored attribute without the rest of the row."""
+        lookup, part = self._walk.lookup, self._walk.part(self._level, steps)
+        if part is None:
+            return lookup.values(self.node, steps, timestamp=timestamp)
+        found = find(self.hit.attributes(part), steps)
+        return map(as_instant, found) if timestamp else found
 
 
 class Walk:
     """From ``base``, an entity with its rows, through the collections of ``path``.
 
     ``alternatives`` are those of a filter that lead down this path, by their numbers. ``first`` wants the first entity
-    of each way, ``counted`` wants it with the counts of its collections.
+    of each way; ``asked`` is an attribute that will be asked of it.
     """
 
     def __init__(
@@ -56,40 +85,57 @@ class Walk:
         alternatives: Mapping[int, Alternative],
         *,
         first: bool = False,
-        counted: bool = False,
+        asked: Steps | None = None,
     ) -> None:
         self._reader = reader
-        self._lookup = lookup
+        self.lookup = lookup
         self._base = base
-        self._path = path
+        self.path = path
+        self.numbers = frozenset(alternatives)
         self._alternatives = alternatives
         self._types = base.xid.parts[0::2]
-        self._tested = {len(each.types) - 1 for tests in alternatives.values() for each in tests if each.types}
-        self._wanted = self._tested | ({0} if first else set())
-        self._counted = {0} if counted else set()
-        self._counted |= {
-            len(each.types) - 1
-            for tests in alternatives.values()
-            for each in tests
-            if each.types and counts(each.steps)
-        }
+        self._tests = [
+            {n: [each for each in tests if len(each.types) == level + 1] for n, tests in alternatives.items()}
+            for level in range(len(path))
+        ]
+        self._asked = [{each.steps for tests in level.values() for each in tests} for level in self._tests]
+        self._wanted = {level for level, steps in enumerate(self._asked) if steps} | ({0} if first else set())
+        if asked is not None:
+            self._asked[0].add(asked)
+        self._counted = [level for level, steps in enumerate(self._asked) if any(map(counts, steps))]
         self._counts: Mapping[tuple[int, str], int] = {}
+        self.part = cache(self._part)
 
     def ways(self, *, after: str | None = None) -> Iterator[Way]:
         """Those that pass, by the folded ids on them; the first step behind the id ``after``."""
-        places: list[_Place | None] = [None] * len(self._path)
+        places: list[Place] = []
         for hits in self._hits(after):
-            above: _Place | None = None
-            fresh = False
-            for level, hit in enumerate(hits):
-                known = places[level]
-                fresh = fresh or known is None or known.hit is not hit
-                if fresh or known is None:
-                    known = places[level] = self._place(level, hit, above)
-                above = known
-            if above is not None and above.passed:
-                here = [place for place in places if place is not None]
-                yield Way(steps=tuple(place.step for place in here), passed=above.passed, first=here[0].node)
+            same = 0
+            while same < len(places) and places[same].hit is hits[same]:
+                same += 1
+            del places[same:]
+            for level in range(same, len(hits)):
+                places.append(Place(self, level, hits[level], places[-1] if places else None))
+            if places[-1].passed:
+                yield Way(steps=tuple(place.step for place in places), passed=places[-1].passed, first=places[0])
+
+    def passing(self, level: int, place: Place, among: frozenset[int]) -> frozenset[int]:
+        """Those alternatives whose expressions about the entities at ``level`` this one passes."""
+        tests = self._tests[level]
+        if not among or not self._asked[level]:
+            return among
+        return frozenset(
+            number
+            for number in among
+            if all(each.accepts(place.values(each.steps, timestamp=each.timestamp)) for each in tests[number])
+        )
+
+    def _part(self, level: int, steps: Steps) -> Part | None:
+        """Which row stores the attribute that ``steps`` begin with; None if it has to be made."""
+        types = self._types + self.path[: level + 1]
+        if steps[0] == "meta" or not isinstance(steps[0], str) or is_made(self.lookup.model, types, steps):
+            return None
+        return "default" if len(types) == 2 else "own"
 
     def _hits(self, after: str | None) -> Iterator[tuple[Hit, ...]]:
         """The store's answer, with counts batch by batch where they are asked for."""
@@ -103,46 +149,43 @@ class Walk:
 
     def _selection(self, after: str | None) -> Selection:
         place = 1 - len(self._types)
-        resource = place if 0 <= place < len(self._path) else None
-        rows = set(self._wanted)
-        if resource is not None and resource + 1 in rows:
+        resource = place if 0 <= place < len(self.path) else None
+        rows, shown = set(self._wanted), resource is not None and self._looks_behind(resource)
+        if resource is not None and shown:
             rows.add(resource)
         return Selection(
             parent=(self._base.shown or self._base.row).key,
-            types=self._path,
+            types=self.path,
             resource=resource,
             rows=frozenset(rows),
+            shown=shown,
             alternatives=tuple(self._sieve(alternative) for alternative in self._alternatives.values()),
             after=None if after is None else after.lower(),
         )
 
+    def _looks_behind(self, resource: int) -> bool:
+        """Whether anything is asked of the Resources themselves, or of Versions what only their Resource tells."""
+        below = self._asked[resource + 1] if resource + 1 < len(self.path) else set()
+        return bool(self._asked[resource]) or any(self.part(resource + 1, steps) is None for steps in below)
+
     def _sieve(self, alternative: Alternative) -> tuple[Test, ...]:
         below = [each for each in alternative if each.types]
-        return tuple(test for each in below for test in sieve.tests(each, self._lookup.model, self._types + each.types))
+        return tuple(test for each in below for test in sieve.tests(each, self.lookup.model, self._types + each.types))
 
-    def _place(self, level: int, hit: Hit, above: _Place | None) -> _Place:
-        node = None if hit.row is None else self._node(level, hit, hit.row, above)
-        passed = frozenset(self._alternatives) if above is None else above.passed
-        if level in self._tested and node is not None:
-            passed = frozenset(number for number in passed if self._passes(number, level, node))
-        return _Place(hit=hit, step=(self._path[level], hit.folded, hit.key), node=node, passed=passed)
-
-    def _passes(self, number: int, level: int, node: Node) -> bool:
-        return all(
-            self._lookup.accepts(node, each) for each in self._alternatives[number] if len(each.types) == level + 1
-        )
-
-    def _node(self, level: int, hit: Hit, row: Row, above: _Place | None) -> Node:
+    def node(self, level: int, hit: Hit, above: Place | None) -> Node:
+        """The entity at ``level``."""
+        row = hit.row
+        assert row is not None, "its rows are among those selected"
         match len(self._types) + level:
             case 0:
                 node = Node(xid=row.xid, row=row)
             case 1:
                 node = Node(xid=row.xid, row=row, shown=_shown(row, hit.target), default=hit.default)
             case _:
-                resource = self._base if above is None or above.node is None else above.node
+                resource = self._base if above is None else above.node
                 node = version_node(resource.xid, resource.shown, row)
         if level in self._counted:
-            plurals = collections_of(self._lookup.model, node.xid.parts[0::2])
+            plurals = collections_of(self.lookup.model, node.xid.parts[0::2])
             node.counts = {plural: self._counts.get((_owner(hit), plural), 0) for plural in plurals}
         return node
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from signalbook.errors import SignalbookError
-from signalbook.storage.selection import Selection
+from signalbook.storage.selection import Part, Selection
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
@@ -55,18 +55,27 @@ class Row:
     rank: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """One step of a selection's way: the folded id and, if wanted, the rows.
-
-    Of a Resource ``target`` is what it refers to and ``default`` the default Version of what it shows.
-    """
+class Hit(Protocol):
+    """One step of a selection's way. Its rows are there if they were wanted, and decoded when they are asked for."""
 
     key: int
     folded: str
-    row: Row | None = None
-    target: Row | None = None
-    default: Row | None = None
+    """The folded id."""
+
+    @property
+    def row(self) -> Row | None:
+        """The entity's own row; None if rows were not wanted."""
+
+    @property
+    def target(self) -> Row | None:
+        """What a Resource refers to."""
+
+    @property
+    def default(self) -> Row | None:
+        """The default Version of what a Resource shows."""
+
+    def attributes(self, part: Part) -> JSONObject:
+        """The attributes of a row alone, at a tenth of the cost; empty without one. ``part`` is own or default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
 
 import psycopg
-from sqlalchemy import ARRAY, URL, ColumnElement, bindparam, func, literal_column
+from sqlalchemy import ARRAY, URL, ColumnElement, and_, bindparam, func, literal_column
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
@@ -73,8 +73,9 @@ class Postgres:
         return column.ilike(bindparam(name), escape=ESCAPE)
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """A regular expression."""
-        return column.bool_op("~")(literal_column(f"'[{FOLDING}]'"))
+        """A regular expression, only for texts that have more bytes than characters."""
+        beyond_ascii = func.octet_length(column) > func.char_length(column)
+        return and_(beyond_ascii, column.bool_op("~")(literal_column(f"'[{FOLDING}]'")))
 
     def array(self, values: Collection[int] | Collection[str]) -> list[int] | list[str]:
         """A list, which psycopg sends as an array."""

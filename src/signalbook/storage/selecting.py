@@ -11,13 +11,15 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import BigInteger, ColumnElement, Text, and_, bindparam, case, func, literal_column, or_, select
 from sqlalchemy.sql.selectable import FromClause
 
-from signalbook.storage.base import Hit
+from signalbook.storage.base import Hit, Row
 from signalbook.storage.dialect import Dialect
-from signalbook.storage.rows import COLUMNS, load
+from signalbook.storage.rows import COLUMNS, load, load_json
 from signalbook.storage.schema import ENTITIES
 from signalbook.storage.selection import Part, Selection, Test
+from signalbook.values import JSONObject
 
 _LONGEST: Final = 200
+_ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
 _LIKE: Final = re.compile(r"([%_!])")
 
 Shape: TypeAlias = tuple[Any, ...]
@@ -44,13 +46,12 @@ class Selections:
             tuple((test.step, test.part, test.column, test.relation, len(test.values)) for test in tests)
             for tests in selection.alternatives
         )
-        return self._text(
-            len(selection.types), selection.resource, selection.rows, shapes, selection.after is not None
-        ), parameters
+        rows = tuple(_rows(selection, step) for step in range(len(selection.types)))
+        return self._text(rows, selection.resource, shapes, selection.after is not None), parameters
 
-    def _compiled(self, depth: int, resource: int | None, rows: frozenset[int], shapes: Shape, after: bool) -> str:
-        way = _Way(depth, resource)
-        columns = [column for step in range(depth) for column in way.columns(step, whole=step in rows)]
+    def _compiled(self, rows: tuple[int, ...], resource: int | None, shapes: Shape, after: bool) -> str:
+        way = _Way(len(rows), resource)
+        columns = [column for step, count in enumerate(rows) for column in way.columns(step, count)]
         query = select(*columns).select_from(way.source).where(*way.conditions)
         if all(shapes):
             passing = (
@@ -120,42 +121,80 @@ class _Way:
             return self._default.c[name]
         return self._shown(name) if part == "shown" else self.own[step].c[name]
 
-    def columns(self, step: int, *, whole: bool) -> Iterator[ColumnElement[Any]]:
-        """What comes back of a step, as ``ways`` reads it."""
+    def columns(self, step: int, rows: int) -> Iterator[ColumnElement[Any]]:
+        """What comes back of a step, as ``ways`` reads it: the first ``rows`` of own, target and default, or a key."""
         yield self.own[step].c.folded
-        if not whole:
+        if not rows:
             yield self.own[step].c.key
-            return
-        parts = (self.own[step], self._target, self._default) if step == self._resource else (self.own[step],)
-        for part in parts:
+        for part in (self.own[step], self._target, self._default)[:rows]:
             yield from (part.c[column.name] for column in COLUMNS)
+
+
+class SqlHit:
+    """``base.Hit`` over one step's columns."""
+
+    __slots__ = ("_attributes", "_record", "_rows", "folded", "key")
+
+    def __init__(self, record: Sequence[Any]) -> None:
+        self.folded: str = record[0]
+        self.key: int = record[1]
+        self._record = record
+        self._rows: dict[int, Row | None] = {}
+        self._attributes: dict[int, JSONObject] = {}
+
+    @property
+    def row(self) -> Row | None:
+        """The first row."""
+        return self._row(0)
+
+    @property
+    def target(self) -> Row | None:
+        """The second row."""
+        return self._row(1)
+
+    @property
+    def default(self) -> Row | None:
+        """The third row."""
+        return self._row(2)
+
+    def attributes(self, part: Part) -> JSONObject:
+        """One column, decoded."""
+        place = 2 if part == "default" else 0
+        if place not in self._attributes:
+            start = 1 + place * len(COLUMNS)
+            text = self._record[start + _ATTRIBUTES] if len(self._record) > start + 1 else None
+            self._attributes[place] = {} if text is None else load_json(text)
+        return self._attributes[place]
+
+    def _row(self, place: int) -> Row | None:
+        if place not in self._rows:
+            start = 1 + place * len(COLUMNS)
+            record = tuple(self._record[start : start + len(COLUMNS)])
+            self._rows[place] = load(record) if len(record) > 1 and record[0] is not None else None
+        return self._rows[place]
 
 
 def ways(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
     """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
     starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
-    way: list[Hit | None] = [None] * len(selection.types)
+    way: list[SqlHit | None] = [None] * len(selection.types)
     for record in records:
         for step, known in enumerate(way):
             start = starts[step]
             if known is None or known.key != record[start + 1]:
-                way[step] = _hit(record[start : starts[step + 1]])
+                way[step] = SqlHit(record[start : starts[step + 1]])
         yield tuple(hit for hit in way if hit is not None)
 
 
 def _width(selection: Selection, step: int) -> int:
+    return 1 + (_rows(selection, step) * len(COLUMNS) or 1)
+
+
+def _rows(selection: Selection, step: int) -> int:
+    """How many rows come back of a step."""
     if step not in selection.rows:
-        return 2
-    return 1 + len(COLUMNS) * (3 if step == selection.resource else 1)
-
-
-def _hit(record: Sequence[Any]) -> Hit:
-    folded, key, *_ = record
-    parts = [record[start : start + len(COLUMNS)] for start in range(1, len(record), len(COLUMNS))]
-    if len(record) == 2:
-        return Hit(key=key, folded=folded)
-    row, target, default = [*(load(tuple(part)) if part[0] is not None else None for part in parts), None, None][:3]
-    return Hit(key=key, folded=folded, row=row, target=target, default=default)
+        return 0
+    return 3 if step == selection.resource and selection.shown else 1
 
 
 def _parameter(test: Test, value: str | int) -> str | int:

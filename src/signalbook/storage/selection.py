@@ -32,13 +32,15 @@ class Selection:
     """Steps from the entity with key ``parent`` through the collections ``types``.
 
     Step number ``resource``, that of Resources if it is on the way, follows cross references, one hop: what lies
-    beneath is the target's. ``rows`` are the steps whose rows are wanted, not only their keys. A way comes back if
-    it passes all tests of one of ``alternatives``. ``after`` is an id of the first step to start behind.
+    beneath is the target's. ``rows`` are the steps whose rows are wanted, not only their keys; ``shown`` tells whether
+    a Resource's target and default Version are among these. A way comes back if it passes all tests of one of
+    ``alternatives``. ``after`` is an id of the first step to start behind.
     """
 
     parent: int
     types: tuple[str, ...]
     resource: int | None = None
     rows: frozenset[int] = frozenset()
+    shown: bool = True
     alternatives: tuple[tuple[Test, ...], ...] = ((),)
     after: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import tempfile
 import threading
@@ -11,7 +10,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import URL, ColumnElement, bindparam, func, literal_column, select
+import msgspec
+from sqlalchemy import URL, ColumnElement, LargeBinary, and_, bindparam, cast, func, literal_column, select
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect as SqlDialect
 
@@ -120,12 +120,13 @@ class SQLite:
         return column.like(bindparam(name), escape=ESCAPE)
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """``GLOB``."""
-        return column.bool_op("GLOB")(literal_column(f"'*[{FOLDING}]*'"))
+        """``GLOB``, which takes its time, only for texts that have more bytes than characters."""
+        beyond_ascii = func.length(cast(column, LargeBinary)) > func.length(column)
+        return and_(beyond_ascii, column.bool_op("GLOB")(literal_column(f"'*[{FOLDING}]*'")))
 
     def array(self, values: Collection[int] | Collection[str]) -> str:
         """A JSON array."""
-        return json.dumps(list(values))
+        return msgspec.json.encode(list(values)).decode()
 
     def stream(self, connection: Connection, sql: str, parameters: Parameters) -> Iterator[Record]:
         """Fetch batch by batch from an open cursor."""
