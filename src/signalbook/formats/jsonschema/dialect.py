@@ -70,8 +70,7 @@ def by_format(format: str) -> Dialect | None:
 
 def by_schema_uri(uri: str) -> Dialect | None:
     """The dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
-    wanted = _bare(uri)
-    return next((dialect for dialect in DIALECTS if _bare(dialect.uri) == wanted), None)
+    return _BY_URI.get(_bare(uri))
 
 
 def choose(root: JSON, format: str) -> tuple[Dialect, list[Finding]]:
@@ -92,3 +91,6 @@ def choose(root: JSON, format: str) -> tuple[Dialect, list[Finding]]:
 
 def _bare(uri: str) -> str:
     return uri.rstrip("#").removeprefix("https://").removeprefix("http://").lower()
+
+
+_BY_URI: Final = {_bare(dialect.uri): dialect for dialect in DIALECTS}
