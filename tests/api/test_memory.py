@@ -12,54 +12,37 @@ if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
 
-class Generation:
-    """A store's generation, set by hand."""
-
-    def __init__(self, now: int | None = 1) -> None:
-        self.now = now
-
-    def __call__(self) -> int | None:
-        return self.now
-
-
 def test_an_answer_lasts_as_long_as_its_generation() -> None:
-    generation = Generation()
-    memory = Memory(generation)
-    answer = Answer(body=b"x")
-    memory.keep("k", memory.recall("k")[0], answer)
-    assert memory.recall("k") == (1, answer)
-    generation.now = 2
-    assert memory.recall("k") == (2, None)
+    memory, answer = Memory(), Answer(body=b"x")
+    assert memory.recall("k", 1) is None
+    memory.keep("k", 1, answer)
+    assert memory.recall("k", 1) == answer
+    assert memory.recall("k", 2) is None
+    assert memory.recall("k", 1) is None
 
 
 def test_an_answer_made_before_a_change_is_not_kept() -> None:
-    generation = Generation()
-    memory = Memory(generation)
-    before, _ = memory.recall("k")
-    generation.now = 2
-    memory.recall("other")
-    memory.keep("k", before, Answer(body=b"old"))
-    assert memory.recall("k") == (2, None)
-
-
-def test_nothing_is_kept_where_changes_are_not_told() -> None:
-    memory = Memory(Generation(None))
-    memory.keep("k", memory.recall("k")[0], Answer())
-    assert memory.recall("k") == (None, None)
+    memory = Memory()
+    memory.recall("k", 1)
+    memory.recall("other", 2)
+    memory.keep("k", 1, Answer(body=b"old"))
+    assert memory.recall("k", 2) is None
 
 
 def test_errors_and_large_answers_are_not_kept() -> None:
-    memory = Memory(Generation())
-    memory.keep("error", memory.recall("error")[0], Answer(status=404))
-    memory.keep("large", memory.recall("large")[0], Answer(body=b"x" * (1 << 21)))
-    assert memory.recall("error")[1] is memory.recall("large")[1] is None
+    memory = Memory()
+    for key, answer in (("error", Answer(status=404)), ("large", Answer(body=b"x" * (1 << 21)))):
+        memory.recall(key, 1)
+        memory.keep(key, 1, answer)
+        assert memory.recall(key, 1) is None
 
 
 def test_the_oldest_goes_first() -> None:
-    memory = Memory(Generation(), limit=3 * 5000)
+    memory = Memory(limit=3 * 5000)
     for key in "abcd":
-        memory.keep(key, memory.recall(key)[0], Answer(body=b"x" * 900))
-    assert [key for key in "abcd" if memory.recall(key)[1]] == ["b", "c", "d"]
+        memory.recall(key, 1)
+        memory.keep(key, 1, Answer(body=b"x" * 900))
+    assert [key for key in "abcd" if memory.recall(key, 1)] == ["b", "c", "d"]
 
 
 def test_what_another_process_wrote_is_seen(store_url: str, serve: Serve) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Final
 
 from signalbook.api.answers import Answer
@@ -13,30 +13,28 @@ _HEADERS: Final = 4096
 
 
 class Memory:
-    """Answers by key, all of one ``generation`` of the store. For one event loop, not for threads.
+    """Answers by key, all of one generation of the store. For one event loop, not for threads.
 
-    ``generation`` tells when to forget: what it returns differs once anything was committed by any process; None
-    means that it cannot tell, and nothing is kept. ``limit`` bounds the bytes kept; the oldest answers go first.
+    A generation tells when to forget: it is another one once anything was committed by any process. ``limit`` bounds
+    the bytes kept; the oldest answers go first.
     """
 
-    def __init__(self, generation: Callable[[], int | None], *, limit: int = 64 << 20) -> None:
-        self._now = generation
-        self._generation: int | None = None
+    def __init__(self, *, limit: int = 64 << 20) -> None:
+        self._generation: Hashable = None
         self._answers: dict[Hashable, Answer] = {}
         self._left = self._limit = limit
 
-    def recall(self, key: Hashable) -> tuple[int | None, Answer | None]:
-        """The present generation, to hand to ``keep``, and the answer if it is known."""
-        now = self._now()
-        if now != self._generation:
+    def recall(self, key: Hashable, generation: Hashable) -> Answer | None:
+        """The answer if it is known of this, the present generation."""
+        if generation != self._generation:
             self._answers.clear()
-            self._generation, self._left = now, self._limit
-        return now, self._answers.get(key)
+            self._generation, self._left = generation, self._limit
+        return self._answers.get(key)
 
-    def keep(self, key: Hashable, generation: int | None, answer: Answer) -> None:
+    def keep(self, key: Hashable, generation: Hashable, answer: Answer) -> None:
         """Remember an answer that was made after ``generation`` was told, unless that is over by now."""
         fits = len(answer.body) <= _LARGEST and answer.status in (200, 303)
-        if generation is None or generation != self._generation or not fits or key in self._answers:
+        if generation != self._generation or not fits or key in self._answers:
             return
         self._answers[key] = answer
         self._left -= _size(answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -60,8 +60,8 @@ class Engine:
             now = self._cache.read(reader)
             yield View(reader, now.model, now.capabilities)
 
-    def generation(self) -> int | None:
-        """``Store.generation``: what was read stays true as long as it is the same number; None is no promise."""
+    def generation(self) -> Hashable:
+        """``Store.generation``: what was read stays true as long as it is the same."""
         return self._store.generation()
 
     @contextmanager

@@ -5,7 +5,7 @@ Twenty-odd calls; the rest of the house sees nothing else of the database.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -230,9 +230,9 @@ class Store(Protocol):
         Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
         """
 
-    def generation(self) -> int | None:
-        """Another number once anything was committed, by whichever process: as long as it is the same, so is what was
-        read before. None where asking costs as much as reading."""
+    def generation(self) -> Hashable:
+        """Another value once anything was committed, by whichever process: as long as it is the same, so is what was
+        read after it was told."""
 
     def close(self) -> None:
         """Give back every connection."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 from sqlalchemy import ColumnElement
@@ -84,7 +84,7 @@ class Dialect(Protocol):
     def explain(self, error: Exception) -> StorageError:
         """What to tell a person about ``error``: what failed, where, and what to do. Names no password."""
 
-    def generation(self) -> int | None:
+    def generation(self) -> Hashable:
         """``base.Store.generation``."""
 
     def close(self) -> None:

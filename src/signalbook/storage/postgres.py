@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Any, ClassVar, Final, cast
@@ -51,6 +52,8 @@ class Postgres:
         self._parameters |= self.sql.create_connect_args(url)[1]
         self._timeout = timeout
         self._cursors = count(1)
+        self._watch: Connection | None = None
+        self._watch_lock = threading.Lock()
         place = {name: value for name, value in url.query.items() if name in ("host", "port")}
         self.where = unquote(url.set(query=place).render_as_string())
 
@@ -109,11 +112,34 @@ class Postgres:
                 text = text.replace(str(secret), "***")
         return text
 
-    def generation(self) -> None:
-        """A round trip, like a read."""
+    def generation(self) -> str:
+        """Which transactions a query sees: another text as soon as one more has committed, in this database or beside.
+
+        One round trip, on a connection kept for it; a dead one is replaced once.
+        """
+        with self._watch_lock:
+            try:
+                return self._seen()
+            except psycopg.OperationalError as error:
+                self._stop_watching()
+                if not self.lost(error):
+                    raise
+                return self._seen()
+
+    def _seen(self) -> str:
+        if self._watch is None:
+            self._watch = self.connect()
+        return str(self._watch.execute("SELECT pg_current_snapshot()::text").fetchall()[0][0])
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def close(self) -> None:
-        """Nothing but connections here."""
+        """Give back the connection that watches."""
+        with self._watch_lock:
+            self._stop_watching()
 
 
 def _state(error: Exception, detail: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -62,8 +62,8 @@ class SqlStore:
                 writer.end()
             self._commit(connection)
 
-    def generation(self) -> int | None:
-        """Another number once anything was committed."""
+    def generation(self) -> Hashable:
+        """Another value once anything was committed."""
         self._check_open()
         try:
             return self._dialect.generation()

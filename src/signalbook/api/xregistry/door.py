@@ -16,6 +16,7 @@ from signalbook.api.bodies import Disconnected, read_body
 from signalbook.api.caching import as_asked, tagged
 from signalbook.api.commits import Commits
 from signalbook.api.errors import PreconditionFailed, condition_answer, error_answer, failure_answer
+from signalbook.api.freshness import Freshness
 from signalbook.api.memory import Memory
 from signalbook.api.spool import Abandoned, Spool
 from signalbook.api.urls import base_url
@@ -48,7 +49,8 @@ class Door:
         self._workers = workers
         self._commits = commits
         self._direct = direct
-        self._memory = Memory(engine.generation)
+        self._memory = Memory()
+        self._freshness = Freshness(engine.generation, workers)
         self._fetcher = Fetcher(AllowList(settings.allow_fetch))
         self._fetching = asyncio.Semaphore(1)
 
@@ -77,7 +79,8 @@ class Door:
         if scope["method"] not in ("GET", "HEAD"):
             return await self._read(scope)
         key = (base_url(scope, self._settings), scope["path"], scope.get("raw_path"), scope["query_string"])
-        generation, answer = self._memory.recall(key)
+        generation = self._engine.generation() if self._direct else await self._freshness.now()
+        answer = self._memory.recall(key, generation)
         if answer is None:
             made = await self._read(scope)
             if isinstance(made, Spool):
