@@ -15,7 +15,7 @@ from signalbook.engine.comparing import RELATIVE, Operand, Operator
 from signalbook.engine.definitions import is_made
 from signalbook.engine.filters import Expression
 from signalbook.model import Model
-from signalbook.storage.selection import Part, Test
+from signalbook.storage.selection import Condition, Part
 
 _SAFE: Final = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]+")
 _LARGEST: Final = 1 << 62
@@ -24,7 +24,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def tests(expression: Expression, model: Model, types: tuple[str, ...]) -> tuple[Test, ...]:
+def tests(expression: Expression, model: Model, types: tuple[str, ...]) -> tuple[Condition, ...]:
     """What a way has to pass at the step where ``expression`` is about its entities; none if the store cannot tell.
 
     ``types`` are the collections from the root to these entities.
@@ -49,7 +49,7 @@ class _Sieve:
         self._made = is_made(model, types, expression.steps)
         self._id = f"{_singular(model, types)}id"
 
-    def tests(self) -> Iterator[Test]:
+    def tests(self) -> Iterator[Condition]:
         name = self._steps[0] if self._steps else None
         if not isinstance(name, str):
             return
@@ -64,7 +64,7 @@ class _Sieve:
         elif name in ("epoch", "createdat", "modifiedat"):
             yield from self._of_number(name)
 
-    def _of_id(self, part: Part) -> Iterator[Test]:
+    def _of_id(self, part: Part) -> Iterator[Condition]:
         """Ids are ASCII: the stored form without upper case is what is compared."""
         pieces = self._operand.pieces
         if self._operand.wild:
@@ -72,12 +72,12 @@ class _Sieve:
         else:
             yield self._test(part, "folded", self._expression.operator.value, pieces[0])
 
-    def _of_number(self, column: str) -> Iterator[Test]:
+    def _of_number(self, column: str) -> Iterator[Condition]:
         value = self._operand.number if column == "epoch" else _microseconds(self._operand.instant)
         if isinstance(value, int) and abs(value) < _LARGEST:
             yield self._test(self._part, column, self._expression.operator.value, value)
 
-    def _in_text(self) -> Iterator[Test]:
+    def _in_text(self) -> Iterator[Condition]:
         """The key, and with it the beginning of the value; of a string its longest part as well."""
         names = [step for step in self._steps if isinstance(step, str) and _SAFE.fullmatch(step)]
         for name in names[:-1]:
@@ -96,10 +96,11 @@ class _Sieve:
         else:
             yield self._test(self._part, "attributes", "contains", key)
             yield self._test(self._part, "attributes", "contains", *beginnings)
-        yield self._test(self._part, "attributes", "contains", longest)
+        if not all(longest in beginning for beginning in beginnings):
+            yield self._test(self._part, "attributes", "contains", longest)
 
-    def _test(self, part: Part, column: str, relation: str, *values: str | int) -> Test:
-        return Test(step=self._step, part=part, column=column, relation=relation, values=values)
+    def _test(self, part: Part, column: str, relation: str, *values: str | int) -> Condition:
+        return Condition(step=self._step, part=part, column=column, relation=relation, values=values)
 
 
 def _beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:

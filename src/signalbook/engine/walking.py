@@ -16,7 +16,7 @@ from signalbook.engine.filters import Alternative
 from signalbook.engine.lookup import Lookup
 from signalbook.engine.view_tree import Kept, Node, version_node
 from signalbook.storage.base import Hit, Reader, Row
-from signalbook.storage.selection import Part, Selection, Test
+from signalbook.storage.selection import Condition, Part, Selection
 
 _BATCH: Final = 1000
 Step: TypeAlias = tuple[str, str, int]
@@ -168,7 +168,7 @@ class Walk:
         below = self._asked[resource + 1] if resource + 1 < len(self.path) else set()
         return bool(self._asked[resource]) or any(self.part(resource + 1, steps) is None for steps in below)
 
-    def _sieve(self, alternative: Alternative) -> tuple[Test, ...]:
+    def _sieve(self, alternative: Alternative) -> tuple[Condition, ...]:
         below = [each for each in alternative if each.types]
         return tuple(test for each in below for test in sieve.tests(each, self.lookup.model, self._types + each.types))
 

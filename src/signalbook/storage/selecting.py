@@ -15,7 +15,7 @@ from signalbook.storage.base import Hit, Row
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.rows import COLUMNS, load, load_json
 from signalbook.storage.schema import ENTITIES
-from signalbook.storage.selection import Part, Selection, Test
+from signalbook.storage.selection import Condition, Part, Selection
 from signalbook.values import JSONObject
 
 _LONGEST: Final = 200
@@ -197,7 +197,7 @@ def _rows(selection: Selection, step: int) -> int:
     return 3 if step == selection.resource and selection.shown else 1
 
 
-def _parameter(test: Test, value: str | int) -> str | int:
+def _parameter(test: Condition, value: str | int) -> str | int:
     if test.relation != "contains" or isinstance(value, int):
         return value
     escaped = _LIKE.sub(r"!\1", value[:_LONGEST])

@@ -13,7 +13,7 @@ Part: TypeAlias = Literal["own", "shown", "default"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class Condition:
     """A test of one column of one step's row.
 
     ``relation`` is one of ``= < <= > >=`` with one value, or ``contains``: the text has one of ``values`` in it,
@@ -42,5 +42,5 @@ class Selection:
     resource: int | None = None
     rows: frozenset[int] = frozenset()
     shown: bool = True
-    alternatives: tuple[tuple[Test, ...], ...] = ((),)
+    alternatives: tuple[tuple[Condition, ...], ...] = ((),)
     after: str | None = None

@@ -1,0 +1,112 @@
+"""Selections: ways through collections, on every database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.storage.test_behaviour import GROUP, plant, plant_things
+
+from signalbook.storage.base import Row, Store
+from signalbook.storage.selection import Condition, Selection
+from signalbook.xid import ROOT, Xid
+
+THING = GROUP / "things"
+
+
+@pytest.fixture
+def things(store: Store) -> int:
+    """``t`` with the Versions 1 and B, ``u`` with 1, ``v`` a reference to ``t``, ``w`` to nothing; the Group's key."""
+    with store.write() as writer:
+        found: list[Row] = []
+        for name, more in (
+            ("t", {"defaultversionid": "B", "attributes": {"meta": "100%_!"}}),
+            ("u", {"defaultversionid": "1"}),
+            ("v", {"xref": THING / "t"}),
+            ("w", {"xref": THING / "none"}),
+        ):
+            if not found:
+                found = plant_things(writer, [name], **more)
+            else:
+                parent = writer.get(GROUP)
+                found += plant(writer, parent, [THING / name], **more)
+        plant(writer, found[0], [THING / "t" / "versions" / "1"], attributes={"name": "One"})
+        plant(writer, found[0], [THING / "t" / "versions" / "B"], attributes={"name": "Stra\u00dfe"})
+        plant(writer, found[1], [THING / "u" / "versions" / "1"], attributes={"name": "\u00e4"})
+        return found[0].parent
+
+
+def chosen(store: Store, parent: int, *tests: Condition, **more: Any) -> list[str]:
+    """The folded ids of each way to a Version."""
+    selection = Selection(parent=parent, types=("things", "versions"), resource=0, alternatives=(tests,), **more)
+    with store.read() as reader:
+        return ["/".join(hit.folded for hit in way) for way in reader.select(selection)]
+
+
+def contains(*values: str, step: int = 1, part: Any = "own") -> Condition:
+    return Condition(step=step, part=part, column="attributes", relation="contains", values=values)
+
+
+@pytest.mark.parametrize(
+    ("tests", "expected"),
+    [
+        ((), ["t/1", "t/b", "u/1", "v/1", "v/b"]),
+        ((contains('"name":"oNE'),), ["t/1", "t/b", "v/1", "v/b"]),
+        ((contains('"name":"', "nothing"),), ["t/1", "t/b", "u/1", "v/1", "v/b"]),
+        ((contains("strasse"),), ["t/b", "v/b"]),
+        ((contains("%"),), ["t/b", "v/b"]),
+        ((contains("100%_!", step=0),), ["t/1", "t/b"]),
+        ((contains("100%_!", step=0, part="shown"),), ["t/1", "t/b", "v/1", "v/b"]),
+        ((contains("\u00e4", step=0, part="default"),), ["t/1", "t/b", "u/1", "v/1", "v/b"]),
+        ((Condition(step=1, part="own", column="folded", relation=">", values=("1",)),), ["t/b", "v/b"]),
+        (
+            (Condition(step=0, part="default", column="folded", relation="=", values=("b",)),),
+            ["t/1", "t/b", "v/1", "v/b"],
+        ),
+        ((Condition(step=0, part="shown", column="epoch", relation=">=", values=(2,)),), []),
+    ],
+)
+def test_ways(store: Store, things: int, tests: tuple[Condition, ...], expected: list[str]) -> None:
+    """In the order of ids, through references; a text with a sharp s may have anything in it."""
+    assert chosen(store, things, *tests) == expected
+
+
+def test_alternatives(store: Store, things: int) -> None:
+    one = Condition(step=0, part="own", column="folded", relation="=", values=("u",))
+    two = Condition(step=1, part="own", column="folded", relation="=", values=("b",))
+    with store.read() as reader:
+        selection = Selection(parent=things, types=("things", "versions"), resource=0, alternatives=((one,), (two,)))
+        assert ["/".join(hit.folded for hit in way) for way in reader.select(selection)] == ["t/b", "u/1", "v/b"]
+
+
+def test_behind_an_id(store: Store, things: int) -> None:
+    assert chosen(store, things, after="t") == ["u/1", "v/1", "v/b"]
+
+
+def test_rows_that_are_wanted(store: Store, things: int) -> None:
+    selection = Selection(parent=things, types=("things",), resource=0, rows=frozenset({0}))
+    with store.read() as reader:
+        found = {hit.folded: hit for (hit,) in reader.select(selection)}
+        (bare,) = next(iter(reader.select(Selection(parent=things, types=("things",)))))
+    reference, dangling = found["v"], found["w"]
+    assert reference.row is not None
+    assert reference.target == found["t"].row
+    assert reference.default is not None
+    assert (reference.row.xid, reference.default.xid.id) == (THING / "v", "B")
+    assert (dangling.target, dangling.default, dangling.attributes("default")) == (None, None, {})
+    assert reference.attributes("default") == {"name": "Stra\u00dfe"}
+    assert (bare.row, bare.default, bare.attributes("own")) == (None, None, {})
+
+
+def test_by_key(store: Store, things: int) -> None:
+    with store.read() as reader:
+        keys = [row.key for row in reader.children([things])]
+        assert [row.xid.id for row in reader.by_key([*reversed(keys), 10**9])] == ["t", "u", "v", "w"]
+        assert list(reader.by_key([])) == []
+        assert reader.get(ROOT) is not None
+
+
+def test_references_to_references_lead_nowhere(store: Store, things: int) -> None:
+    with store.write() as writer:
+        plant(writer, writer.get(Xid.parse("/groups/g")), [THING / "x"], xref=THING / "v")
+    assert chosen(store, things)[-1] == "v/b"
