@@ -37,6 +37,30 @@ def test_json_reads_back(value: object) -> None:
     assert parse_json(dump_json(value)) == value
     assert parse_json(dump_json(value, indent=2)) == value
     assert parse_json(canonical_json(value)) == value
+    assert parse_json(dump_json(value, indent=2), unique=True) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 1}',
+        '[[{"x": {"a" : 1, "b": 2, "\\u0061": 3}}]]',
+        '{"a": "\\"a\\":", "b": {"c": 1, "c"\t: [' + "9" * 300 + ".0]}}",
+        '{"": 1, "": {}}',
+    ],
+)
+def test_names_that_come_twice(text: str) -> None:
+    """RFC8259 4: refused where asked for, with the name."""
+    parse_json(text)
+    with pytest.raises(JSONError, match="twice"):
+        parse_json(text, unique=True)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "b:", "b": "\\"a\\": 1"}', '[{"a": 1}, {"a": 2}]', '"a:"', '{"a": {"a": ":"}}', "1"]
+)
+def test_names_that_do_not(text: str) -> None:
+    assert parse_json(text, unique=True) == parse_json(text)
 
 
 def test_equal_values_have_one_fingerprint() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,16 +20,19 @@ MAX_DEPTH: Final = 64
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
 )
+# A string, and whether it is the name of a member.
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?', re.DOTALL)
 
 
 class JSONError(ValueError):
     """Text that is no JSON, or is nested deeper than allowed. The message says what and where."""
 
 
-def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> JSON:
+def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH, unique: bool = False) -> JSON:
     """Decode JSON text. Numbers without fraction or exponent become ``int``.
 
-    Raises ``JSONError`` on broken JSON, invalid UTF-8, or nesting beyond ``max_depth`` containers.
+    Raises ``JSONError`` on broken JSON, invalid UTF-8, nesting beyond ``max_depth`` containers, and if ``unique`` on a
+    name that an object has twice: what that means no two programs agree on (RFC8259 4).
     """
     try:
         value = msgspec.json.decode(data)
@@ -39,6 +43,8 @@ def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> JSON:
     # Fewer brackets than levels cannot be too deep: most texts are spared the walk.
     if _brackets(data) > max_depth and _deeper_than(value, max_depth):
         raise JSONError(f"nested deeper than {max_depth} levels")
+    if unique:
+        _check_names(data.encode("utf-8") if isinstance(data, str) else data, value)
     return value
 
 
@@ -82,6 +88,35 @@ def _deeper_than(value: JSON, depth: int) -> bool:
             if isinstance(item, (dict, list))
         ]
     return False
+
+
+def _check_names(data: bytes, value: JSON) -> None:
+    """Names in the text against names in the value: the decoder keeps only the last of several."""
+    if sum(map(bool, _STRING.findall(data))) == _count_names(value):
+        return
+
+    def member(pairs: list[tuple[str, JSON]]) -> None:
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise JSONError(f"an object has the name {name[:100]!r} twice")
+            seen.add(name)
+
+    json.loads(data, object_pairs_hook=member, parse_int=len, parse_float=len)  # no number is worth reading here
+
+
+def _count_names(value: JSON) -> int:
+    count, level = 0, [value]
+    while level:
+        below: list[JSON] = []
+        for parent in level:
+            if isinstance(parent, dict):
+                count += len(parent)
+                below += [item for item in parent.values() if isinstance(item, (dict, list))]
+            elif isinstance(parent, list):
+                below += [item for item in parent if isinstance(item, (dict, list))]
+        level = below
+    return count
 
 
 def parse_timestamp(text: str) -> datetime:

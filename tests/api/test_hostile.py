@@ -104,3 +104,73 @@ def hostile(stores: Any, serve: Serve) -> Client:
     client.put("/capabilities", client.get("/capabilities").json())
     client.send("POST", "/dirs/d1", json={"files": {"f1": {"file": "x"}}, "notes": {"n1": {}}})
     return client
+
+
+TOKENS = [
+    b"null", b"true", b"0", b"-0", b"1.0", b"1e400", b"-1e-400", b"1E5", b"9" * 20, b"-" + b"9" * 400,
+    b"0.1" + b"0" * 500,
+    b"NaN", b"Infinity", b"01", b'""', b'" "', b'"\\u0000"', b'"a\\u0000b"', b'"\\ud800"', b'"\\udc00\\ud800"',
+    b'"\\uffff"', b'"\xff"', b'"\xed\xa0\x80"', b'"\xc0\x80"', b'"\x00"', b'"' + b"x" * 5000 + b'"',
+    b"{}", b"[]", b"[[[]]]",
+    b'{"a": 1, "a": 2}', b'{"": ""}', b'{"\\u0000": "x"}', b'{"\\ud800": "x"}', b'{"a": {"b": "\\u0000"}}',
+    b"[" * 70 + b"]" * 70, b'{"a":' * 70 + b"1" + b"}" * 70, b"[" * 100_000, b'"', b"", b"\xef\xbb\xbf{}",
+    b'"2026-13-45T99:99:99Z"', b'"0000-01-01T00:00:00Z"', b'"9999-12-31T23:59:59-23:59"', b'"urn:\\u0000"', b'"http://["',
+]  # fmt: skip
+"""Values of JSON, or nearly so: odd numbers, text that databases and encoders choke on, depth, two of one name."""
+PLACES = ["/dirs/d1", "/dirs/d1/files/f1$details", "/dirs/d1/notes/n1", "/dirs/d1/files/f1/meta", "/dirs", "/"]
+NESTED = ["", "versions", "meta", "labels", "files", "owner", "dirs"]
+TEXTS = st.text(max_size=8) | st.sampled_from(
+    ["\0", "\ufffe", "a\0b", "\U0010ffff", "e\u0301", "\u202e", "x" * 9000, "' OR 1=1 --"]
+)
+
+
+def harmless(client: Client, method: str, path: str, **sent: Any) -> None:
+    """No failure inside; what is refused changes nothing; what is taken can be read again."""
+    before = client.get("/export").content
+    answer = client.send(method, path, **sent)
+    assert answer.status_code < 500, (answer.text, method, path, sent)
+    if answer.status_code >= 400:
+        assert client.get("/export").content == before
+    else:
+        assert client.get("/?inline=*").status_code == client.get("/export").status_code == 200
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["PUT", "PATCH", "POST", "DELETE"]),
+    path=st.sampled_from(PLACES),
+    nested=st.sampled_from(NESTED),
+    name=NAMES | st.sampled_from(["size", "ratio", "hidden", "tags", "counts", "text", "other", "d1", "f1", "1"]),
+    token=st.sampled_from(TOKENS),
+)
+def test_any_value(client: Client, method: str, path: str, nested: str, name: str, token: bytes) -> None:
+    """R3-R18, R20, R22, on every database."""
+    body = b'{"%s": %s}' % (name.encode(), token)
+    content = b'{"%s": %s}' % (nested.encode(), body) if nested else body
+    harmless(client, method, path, content=content)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["GET", "PUT", "POST", "DELETE"]),
+    id=TEXTS,
+    flag=FLAGS | st.just("sort"),
+    value=TEXTS,
+    raw=st.binary(max_size=6),
+    header=st.sampled_from(["name", "labels.a", "size", "versionid", "ancestorid", "fileurl", "x", "createdat"]),
+)
+def test_any_text_anywhere(
+    client: Client, method: str, id: str, flag: str, value: str, raw: bytes, header: str
+) -> None:
+    """R25, R136, R166, R167: in the path, the query, headers and the document, on every database."""
+    path = f"/dirs/d1/files/{quote(id, safe='')}?{flag}={quote(value, safe='')}"
+    sent = {f"xRegistry-{header}": quote(value, safe="") if len(raw) % 2 else value.encode()}
+    plain = {name: text for name, text in sent.items() if isinstance(text, str) or not set(text) & set(b"\0\r\n")}
+    harmless(client, method, path, content=raw, headers=plain)
+    harmless(client, method, f"/dirs/d1/files/f1?{flag}=%{raw.hex()}", content=raw)
+
+
+def test_names_that_come_twice_are_refused(client: Client) -> None:
+    """R20, RFC8259 4: two readers would take two different things from it."""
+    body = client.refused("PUT", "/dirs/d1", "parsing_data", content=b'{"name": "a", "labels": {}, "name": "b"}')
+    assert "'name' twice" in body["title"]

@@ -64,7 +64,7 @@ class Request:
         if not self.body:
             return None
         try:
-            value = parse_json(self.body, max_depth=self.settings.max_depth)
+            value = parse_json(self.body, max_depth=self.settings.max_depth, unique=True)
         except JSONError as error:
             raise RegistryError("parsing_data", subject=self.path.text, error_detail=str(error)) from None
         if value is None:  # not to be taken for no body, which deletes everything (R169)
