@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test check bench run clean
+.PHONY: help demo test check bench conformance run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -26,6 +26,10 @@ check:  ## linter, formatter, types, and who may import whom
 bench:  ## measure again every figure the documentation quotes
 	@tools/setup bench
 	$(BIN)/python -m benchmarks
+
+conformance:  ## hold a fresh server to the specification, renew docs/conformance.md
+	@tools/setup test
+	@tools/scoreboard
 
 run:  ## a server on http://127.0.0.1:8080 with its data in signalbook.db
 	@tools/setup run

@@ -192,11 +192,12 @@ def _sections(screen: Console, summary: Summary) -> None:
 
     from signalbook.conformance import coverage
 
-    table = Table("section", "requirements", "with a case", "passed", "failed", "skipped", box=None)
+    table = Table("section", "requirements", "with a case here", "passed", "failed", "skipped", box=None)
     for section, rows in coverage(summary.results):
-        outcomes = [row.outcome for row in rows]
-        counts = (len(rows), sum(bool(row.results) for row in rows), *map(outcomes.count, _OUTCOMES))
-        table.add_row(section.name, *map(str, counts))
+        outcomes = [row.outcome for row in rows if row.results]
+        if outcomes:
+            counts = (len(rows), len(outcomes), *map(outcomes.count, _OUTCOMES))
+            table.add_row(section.name, *map(str, counts))
     screen.print()
     screen.print(table)
 

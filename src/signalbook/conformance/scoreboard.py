@@ -71,10 +71,10 @@ def _section(section: Section, rows: list[Covered]) -> str:
 def _gaps(summary: Summary, covered: list[tuple[Section, list[Covered]]]) -> Iterator[str]:
     failed = [row for row in summary.results if row.outcome is Outcome.FAILED]
     skipped = [row for row in summary.results if row.outcome is Outcome.SKIPPED]
-    yield "Cases that fail:" if failed else "No case fails."
+    yield "Cases that fail:\n" if failed else "No case fails.\n"
     yield "\n".join(
         f"- `{row.case.id}` ({row.case.level}): {summary.known.get(row.case.id, 'not explained')}" for row in failed
-    )
+    ) + "\n" * bool(failed)
     if skipped:
         yield "Cases that are skipped:\n"
         yield "\n".join(f"- `{row.case.id}`: {row.reason}" for row in skipped) + "\n"

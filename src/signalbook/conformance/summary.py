@@ -39,8 +39,6 @@ class Summary:
 def read_known(data: bytes, *, name: str) -> dict[str, str]:
     """Known failures from a file: a map of case ids to reasons. Raises ``DocumentError``."""
     document, _ = parse_document(data, name=name)
-    if document is None:
-        return {}
     if not isinstance(document, dict) or not all(isinstance(reason, str) and reason for reason in document.values()):
         raise DocumentError(f"{name}: needs to map ids of cases to the reasons why they fail")
     return dict(document)

@@ -1,0 +1,82 @@
+"""``signalbook conform`` against a server in another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tests.cli.conftest import Cli
+
+from signalbook.values import parse_json
+
+
+def test_reading(cli: Cli, server: str) -> None:
+    """Nothing is written without leave."""
+    ran = cli("conform", server, "--only", "capabilities,R53")
+    assert ran.code == 0
+    assert "capabilities: " in ran.out
+    assert "writes (--tier write)" in ran.out
+    assert f"{server} conforms" in ran.out
+
+
+def test_writing(cli: Cli, server: str) -> None:
+    ran = cli("conform", server, "--tier", "write", "--only", "entities-group-create, R255")
+    assert ran.code == 0
+    assert "entities: 1 passed" in ran.out
+    assert "needs a model of the kit's own" in ran.out
+
+
+def test_files(cli: Cli, server: str, tmp_path: Path) -> None:
+    """The model is changed with leave, and put back."""
+    given = ("--allow-model-changes", "--exact-titles", "--only", "samples", "--header", "X-Any: thing")
+    files = ("--json", tmp_path / "r.json", "--junit", tmp_path / "r.xml", "--scoreboard", tmp_path / "r.md")
+    ran = cli("conform", f"{server}/", *given, *files)
+    assert ran.code == 0, ran.out
+    assert parse_json((tmp_path / "r.json").read_bytes())["totals"]["MUST"] == {"passed": 30, "failed": 0, "skipped": 0}
+    assert ElementTree.fromstring((tmp_path / "r.xml").read_bytes()).get("tests") == "30"
+    assert "| R224 | passed | `samples-create-by-put`" in (tmp_path / "r.md").read_text()
+    assert "kitdirs" not in cli("export", "--server", server).out
+
+
+def test_a_server_that_fails(cli: Cli, serve: object, server: str, tmp_path: Path) -> None:
+    """The failing exchange is shown; what is known does not count."""
+    only = ("--allow-model-changes", "--only", "model-enum-on-scalars")
+    ran = cli("conform", server, *only)
+    assert ran.code == 1
+    assert "FAILED model-enum-on-scalars (MUST; R80)" in ran.out
+    assert "error: expected model_error, got 200" in ran.out
+    assert "> PUT /modelsource" in ran.out
+    assert "< 200" in ran.out
+    (tmp_path / "known.yaml").write_text("model-enum-on-scalars: on purpose\n")
+    ran = cli("conform", server, *only, "--known", tmp_path / "known.yaml")
+    assert ran.code == 0
+    assert "known: on purpose" in ran.out
+    (tmp_path / "known.yaml").write_text("http-head: long mended\n")
+    assert (
+        "http-head: passed, though it is known to fail"
+        in cli("conform", server, "--only", "http-head", "--known", tmp_path / "known.yaml").err
+    )
+
+
+def test_list(cli: Cli) -> None:
+    ran = cli("conform", "--list", "--only", "R142")
+    assert ran.code == 0
+    assert "http-put-replaces  MUST write  R142  PUT removes what is not in it" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "told"),
+    [
+        (("http://127.0.0.1:9",), 1, "GET /capabilities"),
+        (("ftp://nowhere",), 1, "is no URL of a registry"),
+        ((), 2, "name the URL of a server"),
+        (("http://x", "--only", "nonsense"), 2, "no requirement, topic or case"),
+        (("http://x", "--header", "nonsense"), 2, "is no header"),
+        (("http://x", "--known", "missing.yaml"), 1, "missing.yaml"),
+    ],
+)
+def test_misuse(cli: Cli, given: tuple[str, ...], code: int, told: str) -> None:
+    ran = cli("conform", *given)
+    assert ran.code == code
+    assert told in ran.err

@@ -1,0 +1,142 @@
+"""What a run is told as: JSON, JUnit's XML, the scoreboard."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tests.conformance.test_server import GAPS
+
+from signalbook.conformance import (
+    Case,
+    Level,
+    Outcome,
+    Result,
+    Summary,
+    all_cases,
+    as_json,
+    as_junit,
+    coverage,
+    insert,
+    read_known,
+    scoreboard,
+    topics,
+)
+from signalbook.conformance.matching import Mismatch
+from signalbook.conformance.running import Exchange
+from signalbook.conformance.wire import Answer, Request
+from signalbook.documents import DocumentError
+from signalbook.values import parse_json
+
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+EXCHANGE = Exchange(
+    request=Request(method="GET", target="/x", headers={}),
+    answer=Answer(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
+)
+FAULT = Mismatch(path="/a", expected="1", actual="2")
+
+
+def result(name: str, outcome: Outcome, level: Level = Level.MUST) -> Result:
+    case = Case(
+        id=name,
+        topic=name.split("-")[0],
+        says="it works",
+        requirements=("R1",),
+        level=level,
+        needs=frozenset(),
+        steps=(),
+    )
+    if outcome is Outcome.FAILED:
+        return Result(case=case, outcome=outcome, mismatches=(FAULT,), exchange=EXCHANGE, seconds=0.5)
+    return Result(case=case, outcome=outcome, reason="not offered" if outcome is Outcome.SKIPPED else "")
+
+
+RESULTS = [
+    result("a-1", Outcome.PASSED),
+    result("a-2", Outcome.FAILED),
+    result("a-3", Outcome.SKIPPED),
+    result("b-1", Outcome.FAILED, Level.SHOULD),
+]
+
+
+def summary(**known: str) -> Summary:
+    return Summary(
+        url="http://kit", results=RESULTS, known={name.replace("_", "-"): why for name, why in known.items()}
+    )
+
+
+def test_whether_a_server_conforms() -> None:
+    """Only what is demanded counts, and not what is known."""
+    assert not summary().conforms
+    assert summary(a_2="because").conforms
+    assert [row.case.id for row in summary(a_2="because").failures()] == ["b-1"]
+    assert [row.case.id for row in summary(a_1="because").mended()] == ["a-1"]
+
+
+def test_counts() -> None:
+    assert summary().count(Outcome.FAILED) == 2
+    assert summary().count(Outcome.FAILED, Level.SHOULD) == 1
+
+
+def test_json() -> None:
+    told = parse_json(as_json(summary(a_2="because")))
+    assert (told["url"], told["conforms"]) == ("http://kit", True)
+    assert told["totals"]["MUST"] == {"passed": 1, "failed": 1, "skipped": 1}
+    failed, skipped = told["cases"][1:3]
+    assert failed["mismatches"] == [{"path": "/a", "expected": "1", "actual": "2"}]
+    assert (failed["request"], failed["known"], skipped["reason"]) == ("GET /x", "because", "not offered")
+    assert told["requirements"]["R1"] == {"outcome": "failed", "cases": ["a-1", "a-2", "a-3", "b-1"]}
+    assert told["requirements"]["R15"]["outcome"] == "no case"
+
+
+def test_junit() -> None:
+    first, second = ElementTree.fromstring(as_junit(summary()))
+    assert (first.get("name"), first.get("tests"), first.get("failures"), first.get("skipped")) == ("a", "3", "1", "1")
+    assert [len(case) for case in first] == [0, 1, 1]
+    failure = first[1][0]
+    assert failure.get("message") == "MUST: it works"
+    assert "/a: expected 1, got 2" in (failure.text or "")
+    assert "\\x01 <&>" in (failure.text or "")
+    assert second.get("name") == "b"
+
+
+def test_known_failures() -> None:
+    assert read_known(b"a-1: because\n", name="k.yaml") == {"a-1": "because"}
+    assert read_known(b"# none\n{}\n", name="k.yaml") == {}
+
+
+@pytest.mark.parametrize("data", [b"", b"- a", b"a: 1", b"a:", b"a: ["])
+def test_known_failures_that_are_none(data: bytes) -> None:
+    with pytest.raises(DocumentError, match=r"k\.yaml"):
+        read_known(data, name="k.yaml")
+
+
+def test_scoreboard_takes_its_place() -> None:
+    page = insert("# Title\n\nText.\n\n", summary())
+    assert page.startswith("# Title\n\nText.\n\n<!-- scoreboard")
+    assert insert(page + "Below.\n", summary()) == page + "Below.\n"
+
+
+def test_scoreboard_names_every_gap() -> None:
+    told = scoreboard(summary(a_2="because"))
+    assert "- `a-2` (MUST): because" in told
+    assert "- `b-1` (SHOULD): not explained" in told
+    assert "- `a-3`: not offered" in told
+    assert "- R15: " in told
+    assert "- `server_busy`: " in told
+
+
+def test_the_page_is_up_to_date() -> None:
+    """Its topics, requirements and gaps are those of the cases there are; what came of them is the last run's."""
+    page = PAGE.read_text(encoding="utf-8")
+    for topic in topics():
+        assert f"| {topic.title} | {len(topic.cases)} |" in page
+    empty = coverage(Result(case=case, outcome=Outcome.PASSED) for case in all_cases())
+    wanted = [(row.requirement, [r.case.id for r in row.results]) for _, rows in empty for row in rows]
+    shown = re.findall(r"^\| ([RFGH]-?\d+) \| [\w ]+ \|(.*)\|$", page, re.MULTILINE)
+    assert [(name, re.findall(r"`([^`]+)`", cases)) for name, cases in shown] == wanted
+    gaps = page.partition("### Gaps")[2].partition("Requirements without a case")[0]
+    assert set(re.findall(r"^- `([^`]+)`", gaps, re.MULTILINE)) == GAPS.keys()
+    assert "not explained" not in page
