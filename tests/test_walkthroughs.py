@@ -36,13 +36,23 @@ def matches(shown: str, actual: str) -> bool:
     return re.fullmatch(pattern, packed(actual), re.DOTALL) is not None
 
 
+PAGES = {"custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"), "checking.md": ()}
+"""Pages, with the options of the server they speak of."""
+
+
+@pytest.fixture(params=PAGES)
+def page(request: pytest.FixtureRequest) -> str:
+    """The name of each page."""
+    return str(request.param)
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """An empty registry in the working folder of the commands."""
+def server(tmp_path: Path, page: str) -> Iterator[str]:
+    """The page's registry, new, in the working folder of the commands."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(BIN / "signalbook"), "serve", "--model", "empty", "--port", str(port), "--db", "sqlite:///teams.db"]
+    command = [str(BIN / "signalbook"), "serve", "--port", str(port), *PAGES[page]]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         try:
@@ -61,11 +71,11 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_a_model_of_your_own(server: str, tmp_path: Path) -> None:
+def test_every_command_does_what_the_page_shows(server: str, tmp_path: Path, page: str) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "COLUMNS": "200"}
-    walked = list(steps((ROOT / "docs" / "custom-model.md").read_text(encoding="utf-8")))
-    assert len(walked) > 15
+    walked = list(steps((ROOT / "docs" / page).read_text(encoding="utf-8")))
+    assert len(walked) > 8
     for command, shown in walked:
         line = command.replace(SHOWN, server)
         ran = subprocess.run(

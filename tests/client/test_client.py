@@ -128,3 +128,29 @@ def test_the_configuration(client: Client) -> None:
     assert client.capabilities()["specversions"]
     source = client.modelsource()
     assert client.put_modelsource(source) == source
+
+
+def test_what_would_become_of_a_write(client: Client) -> None:
+    schema = "/schemagroups/g/schemas/s"
+    client.put_document(schema, SCHEMA, attributes=FORMAT)
+    verdict = client.check("PUT", "/schemagroups/h", {"description": "d"})
+    assert verdict.accepted
+    assert "/schemagroups/h" in {change["xid"] for change in verdict.changes}
+    refused = client.check("POST", schema, content=b'{"type": "nonsense"}', attributes=FORMAT)
+    assert not refused.accepted
+    assert refused.errors[0]["type"].endswith("#format_violation")
+    assert client.check("DELETE", schema).accepted
+    assert client.get(schema)["versionscount"] == 1
+    with pytest.raises(Refused, match="compatibility"):
+        client.check("POST", schema, content=b"{}", attributes=FORMAT, compatibility="sideways")
+
+
+def test_what_would_become_of_a_document(client: Client) -> None:
+    verdict = client.check_document({"endpoints": {"e": {"usage": ["producer", "consumer"]}}})
+    assert verdict.accepted
+    assert [finding.path for finding in verdict.findings] == ["/endpoints/e#usage"]
+    assert client.get("/endpoints") == {}
+    own = {"modelsource": {"groups": {"shelves": {"singular": "shelf"}}}, "shelves": {"d": {}}}
+    assert client.check_document(own).accepted
+    with pytest.raises(NotFound):
+        client.get("/shelves")

@@ -6,13 +6,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from signalbook import settings
 from signalbook.cli.registry import Registry
 from signalbook.errors import SignalbookError
+
+if TYPE_CHECKING:
+    from signalbook.client import Client
+    from signalbook.engine.engine import Engine
 
 ServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", help="The registry at this URL.", show_default=False)
@@ -40,27 +44,37 @@ def open_registry(server: str | None, db: str | None, *, create: bool) -> Iterat
         raise typer.BadParameter("give one of --server and --db, not both")
     if server is not None:
         from signalbook.cli.remote import RemoteRegistry
-        from signalbook.client import Client
 
-        # Twice as long as a server waits for its database: its word on that is better than ours.
-        with Client(server, timeout=2 * settings.Settings.request_timeout) as client:
+        with open_client(server) as client:
             yield RemoteRegistry(client)
         return
-    with _local(settings.load({"db": db}, environ=os.environ), create=create) as registry:
-        yield registry
+    from signalbook.cli.local import LocalRegistry
+
+    with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
+        yield LocalRegistry(engine)
 
 
 @contextmanager
-def _local(given: settings.Settings, *, create: bool) -> Iterator[Registry]:
-    from signalbook.cli.local import LocalRegistry
+def open_client(server: str) -> Iterator[Client]:
+    """A client of the registry at this URL. Raises ``ClientError``."""
+    from signalbook.client import Client
+
+    # Twice as long as a server waits for its database: its word on that is better than ours.
+    with Client(server, timeout=2 * settings.Settings.request_timeout) as client:
+        yield client
+
+
+@contextmanager
+def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
+    """The registry in the database ``given.db``, run by this process. Raises ``SignalbookError``."""
     from signalbook.engine.engine import Engine
     from signalbook.storage import open_store
 
-    file = Path(given.db.removeprefix(_SQLITE_FILE).partition("?")[0])
-    if not create and given.db.startswith(_SQLITE_FILE) and not file.exists():
-        raise SignalbookError(f"there is no registry at {file}: import something first, or name one: --server or --db")
+    name = given.db.removeprefix(_SQLITE_FILE).partition("?")[0]
+    if not create and given.db.startswith(_SQLITE_FILE) and not Path(name).exists():
+        raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
     store = open_store(given.db, timeout=given.request_timeout)
     try:
-        yield LocalRegistry(Engine(store, settings=given))
+        yield Engine(store, settings=given)
     finally:
         store.close()

@@ -16,7 +16,7 @@ from signalbook.engine.documents import schema_text
 from signalbook.engine.drafts import ResourceDraft, VersionDraft
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.compatibility import SchemaText, is_transitive, violations
+from signalbook.formats.compatibility import SchemaText, finding, is_transitive, violations
 from signalbook.values import Finding
 
 Versions = Mapping[str, VersionDraft]
@@ -178,14 +178,9 @@ def _compare(
         return f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
     if found:
         verdict.broken.setdefault(version.id, []).append(ancestor.id)
+        against = f'Version "{ancestor.id}"'
         verdict.faults += [
-            Finding(
-                path=f"{version.xid}#{difference.path}",
-                rule=difference.rule,
-                message=f'{direction} from Version "{ancestor.id}": {difference.message}',
-                old=difference.old,
-                new=difference.new,
-            )
+            finding(direction, difference, document=str(version.xid), against=against)
             for direction, difference in found[: MAX_FAULTS - len(verdict.faults)]
         ]
     elif not asked:  # what another document says may change

@@ -120,6 +120,7 @@ class _Judge:
     def _exists(self, xid: Xid) -> bool:
         draft = self._tree.resources.get(xid.resource)
         if draft is not None:
+            draft.find(*([] if xid.kind is Kind.RESOURCE else [xid.id]))
             return xid.kind is Kind.RESOURCE or xid.id in draft.versions
         return self._reader.get(xid) is not None
 
@@ -137,8 +138,9 @@ class _Judge:
     def _attributes(self, xid: Xid) -> JSONObject | None:
         draft = self._tree.resources.get(xid.resource)
         if draft is not None and draft.xref is None:
-            version = draft.versions.get((xid.id if xid.kind is Kind.VERSION else draft.defaultversionid) or "")
-            return None if version is None else version.attributes
+            wanted = (xid.id if xid.kind is Kind.VERSION else draft.defaultversionid) or ""
+            draft.find(wanted)
+            return draft.versions[wanted].attributes if wanted in draft.versions else None
         row = self._reader.get(xid)
         if row is not None and xid.kind is Kind.RESOURCE:
             row = self._default(row)

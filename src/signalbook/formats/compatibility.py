@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from signalbook.formats.base import Resolve
 from signalbook.formats.registry import family, find
-from signalbook.values import JSON
+from signalbook.values import JSON, Finding
 
 Direction = Literal["backward", "forward"]
 
@@ -118,3 +118,16 @@ def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direct
     told = {(difference.path, difference.rule) for _, difference in found}
     hazards = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
     return found + [(directions(rule)[0], hazard) for hazard in hazards if (hazard.path, hazard.rule) not in told]
+
+
+def finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
+    """A difference in words about ``document``, the newer one; old and new are what the two documents have there."""
+    backward = direction == "backward"
+    told = f"reading data of {against}" if backward else f"read by {against}"
+    return Finding(
+        path=f"{document}#{difference.path}",
+        rule=difference.rule,
+        message=f"{told}: {difference.message}",
+        old=difference.old if backward else difference.new,
+        new=difference.new if backward else difference.old,
+    )

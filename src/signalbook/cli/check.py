@@ -1,0 +1,209 @@
+"""``signalbook check``: would it be accepted, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from signalbook.cli.opening import DbOption, ServerOption
+from signalbook.values import JSONObject, dump_json
+from signalbook.verdict import Verdict
+from signalbook.xid import Kind, Xid, XidError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from signalbook.cli.checking import SchemaFile
+
+HELP: Final = (
+    "Tell whether something would be accepted, and if not, why; nothing is changed.\n\n"
+    "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
+    "--against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is "
+    "0 if all is accepted, else 1."
+)
+_SHOWN: Final = 40
+_MAX_VALUE: Final = 100
+
+
+class Rule(StrEnum):
+    """The six rules."""
+
+    BACKWARD = "backward"
+    BACKWARD_TRANSITIVE = "backward_transitive"
+    FORWARD = "forward"
+    FORWARD_TRANSITIVE = "forward_transitive"
+    FULL = "full"
+    FULL_TRANSITIVE = "full_transitive"
+
+
+def run(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
+    server: ServerOption = None,
+    db: DbOption = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask a new, empty registry in this process instead of one that is there.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="XID|FILE",
+            help="SOURCE is a schema, to follow this schema of the registry, or the one in this file.",
+            show_default=False,
+        ),
+    ] = None,
+    compatibility: Annotated[
+        Rule | None,
+        typer.Option(
+            "--compatibility",
+            case_sensitive=False,
+            help="The rule to judge by; by default the schema's own, between files backward.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME/VERSION",
+            help="Format of the schema; by default what the file or the registry says.",
+            show_default=False,
+        ),
+    ] = "",
+    lenient: Annotated[bool, typer.Option("--lenient", help="Read documents as import --lenient does.")] = False,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="NAME", help="Leave out a part of the documents, as import --ignore does."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as one JSON object.")] = False,
+) -> None:
+    """Ask about everything, tell all that is found."""
+    from signalbook.cli.checking import open_checks
+
+    if against is not None and _is_file(against):
+        told = [(source, _between_files(source, Path(against), format, compatibility or Rule.BACKWARD))]
+    elif against is not None:
+        xid = _resource(against)
+        with open_checks(server, db, offline=offline) as checks:
+            schema = _schema(source, format)
+            told = [(source, checks.version(xid, schema, None if compatibility is None else compatibility.value))]
+    else:
+        if compatibility is not None or format:
+            raise typer.BadParameter("--compatibility and --format go with --against")
+        from signalbook.cli.sources import load
+
+        sources = sorted(load(source, lenient=lenient), key=_has_no_model)
+        with open_checks(server, db, offline=offline) as checks:
+            told = [(row.name, checks.document(row.document, ignore or ())) for row in sources]
+    _tell(told, strict=strict, as_json=as_json)
+
+
+def _tell(told: list[tuple[str, Verdict]], *, strict: bool, as_json: bool) -> None:
+    """Print the verdicts, and end with 1 unless all is accepted."""
+    accepted = all(_passes(verdict, strict) for _, verdict in told)
+    if as_json:
+        rows = [{"source": name, **verdict.to_json()} for name, verdict in told]
+        typer.echo(dump_json({"accepted": accepted, "checked": rows}))
+    else:
+        from rich.console import Console
+
+        screen = Console(highlight=False)
+        for name, verdict in told:
+            for line in _lines(name, verdict, _passes(verdict, strict)):
+                screen.print(line, soft_wrap=True)
+    if not accepted:
+        raise typer.Exit(1)
+
+
+def _passes(verdict: Verdict, strict: bool) -> bool:
+    return verdict.accepted and not (strict and verdict.findings)
+
+
+def _is_file(against: str) -> bool:
+    """Whether ``--against`` names a file; an xid looks like a path too, and a file that is there comes first."""
+    return not against.startswith("/") or Path(against).is_file()
+
+
+def _resource(text: str) -> Xid:
+    try:
+        xid = Xid.parse(text)
+    except XidError as error:
+        raise typer.BadParameter(f"{text!r} is no file and no xid: {error}", param_hint="--against") from None
+    if xid.kind is not Kind.RESOURCE:
+        raise typer.BadParameter(f"{text!r} names no schema, such as /schemagroups/g/schemas/s", param_hint="--against")
+    return xid
+
+
+def _between_files(source: str, old: Path, format: str, rule: Rule) -> Verdict:
+    from signalbook.cli.checking import compare
+
+    earlier = _schema(str(old), format)
+    later = _schema(source, format or (earlier.format if _same_kind(source, old) else ""))
+    return compare(later, earlier, rule.value)
+
+
+def _same_kind(source: str, old: Path) -> bool:
+    return Path(source).suffix == old.suffix
+
+
+def _schema(source: str, format: str) -> SchemaFile:
+    import sys
+
+    from signalbook.cli.checking import SchemaFile
+    from signalbook.cli.sources import STANDARD_INPUT
+    from signalbook.documents import DocumentError, read_limited
+
+    if source == STANDARD_INPUT:
+        content = read_limited(sys.stdin.buffer, name="standard input")
+    else:
+        try:
+            with Path(source).open("rb") as file:
+                content = read_limited(file, name=source)
+        except OSError as error:
+            raise DocumentError(f"{source}: cannot be read: {error.strerror}") from None
+    return SchemaFile(name=source, content=content, stated=format)
+
+
+def _has_no_model(source: Any) -> bool:
+    """Models first: other documents may need them."""
+    return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
+
+
+def _lines(name: str, verdict: Verdict, passed: bool) -> Iterator[Text]:
+    """A verdict for people: what would happen, or what is in the way."""
+    from rich.text import Text
+
+    yield Text.assemble(("accepted", "bold green") if passed else ("refused", "bold red"), f"  {name}")
+    for change in verdict.changes[:_SHOWN]:
+        yield Text(f"  {change['xid']} would be {change['action']}", style="dim")
+    if len(verdict.changes) > _SHOWN:
+        yield Text(f"  … and {len(verdict.changes) - _SHOWN} more", style="dim")
+    for error in verdict.errors:
+        yield Text(f"  {error.get('title', '')}", style="red")
+        if error.get("detail"):
+            yield Text(f"  {error['detail']}")
+        for fault in error.get("faults", ()):
+            yield from _fault(fault, "red")
+    for finding in verdict.findings:
+        yield from _fault(finding.to_json(), "red" if finding.severity == "error" else "yellow")
+
+
+def _fault(fault: JSONObject, style: str) -> Iterator[Text]:
+    from rich.text import Text
+
+    word = "warning" if fault.get("severity") == "warning" else str(fault.get("rule", "fault"))
+    yield Text.assemble("  ", (word, style), f"  {fault.get('path') or '/'}")
+    yield Text(f"      {fault.get('message', '')}")
+    for side in ("old", "new"):
+        if side in fault:
+            yield Text(f"      {side}: {_short(fault[side])}", style="dim")
+
+
+def _short(value: Any) -> str:
+    text = dump_json(value).decode("utf-8")
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"

@@ -1,0 +1,83 @@
+"""Rules over two schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.formats.compatibility import (
+    RULES,
+    Difference,
+    SchemaText,
+    directions,
+    finding,
+    is_transitive,
+    rules,
+    violations,
+)
+from signalbook.values import dump_json
+
+
+def avro(*fields: Any, format: str = "Avro/1.11") -> SchemaText:
+    return SchemaText(document=dump_json({"type": "record", "name": "R", "fields": list(fields)}), format=format)
+
+
+A, B = {"name": "a", "type": "int"}, {"name": "b", "type": "int"}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_say_what_they_ask(rule: str) -> None:
+    """G-26, G-27: in any case."""
+    expected = {"b": ("backward",), "f": ("forward",)}.get(rule[0]) if not rule.startswith("full") else None
+    assert directions(rule.upper()) == (expected or ("backward", "forward"))
+    assert is_transitive(rule.upper()) is rule.endswith("_transitive")
+
+
+def test_which_formats_have_rules() -> None:
+    """G-25, G-29."""
+    assert rules("avro/1.11") == RULES
+    assert rules("Nope/1") == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "new", "old", "broken"),
+    [
+        ("backward", avro(A, B), avro(A), ["backward"]),
+        ("forward", avro(A, B), avro(A), []),
+        ("full", avro(A, B), avro(A), ["backward"]),
+        ("FULL_transitive", avro(A), avro(A, B), ["forward"]),
+        ("full", avro(B), avro(A), ["backward", "forward"]),
+        ("full", avro(A, format="avro/1.12.0"), avro(A), []),
+    ],
+)
+def test_directions_that_break(rule: str, new: SchemaText, old: SchemaText, broken: list[str]) -> None:
+    """G-27, G-30."""
+    assert [direction for direction, _ in violations(rule, new, old)] == broken
+
+
+def test_formats_of_different_families() -> None:
+    """G-4"""
+    ((direction, difference),) = violations(
+        "forward", SchemaText(document=b"{}", format="JsonSchema/draft-07"), avro(A)
+    )
+    assert (direction, difference.rule, difference.old) == ("forward", "format", "Avro/1.11")
+
+
+def test_no_comparison() -> None:
+    nothing = SchemaText(document=b"", format="Nope/1")
+    with pytest.raises(LookupError, match="Nope/1"):
+        violations("full", nothing, nothing)
+
+
+def test_words_for_people() -> None:
+    """The newer document is told about, whichever of the two is the reader."""
+    difference = Difference(path="R.a", rule="type_changed", old="writer", new="reader", message="they differ")
+    backward = finding("backward", difference, document="new", against="old")
+    assert (str(backward), backward.old, backward.new) == (
+        "new#R.a: reading data of old: they differ [type_changed]",
+        "writer",
+        "reader",
+    )
+    forward = finding("forward", difference, document="new", against="old")
+    assert (forward.message, forward.old, forward.new) == ("read by old: they differ", "reader", "writer")
