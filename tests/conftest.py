@@ -24,6 +24,11 @@ _SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 _databases = count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the command line may say beside pytest's own."""
+    parser.addoption("--kills", type=int, default=3, help="how often tests/test_killing.py kills a server")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real documents beside the checkout; tests that read it are skipped where it is absent."""

@@ -1,0 +1,125 @@
+"""A server killed in the midst of writing has lost nothing that it acknowledged, and left nothing half-done.
+
+``pytest tests/test_killing.py --kills 20`` kills it more often than the suite does.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
+
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Reader, Row
+from signalbook.values import digest
+from signalbook.xid import Xid
+
+WRITERS = 8
+RESOURCE = Xid.parse("/schemagroups/g/schemas/s")
+PROGRAM = """
+import sys
+from signalbook.server import run
+from signalbook.settings import Settings
+run(Settings(port=int(sys.argv[1]), db=sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def kills(request: pytest.FixtureRequest) -> int:
+    return int(request.config.getoption("--kills"))
+
+
+@contextmanager
+def to_be_killed(db: str) -> Iterator[int]:
+    """The port of a server that is killed, with all its processes, at the end of the block."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_for(port, process)
+        yield port
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(1200):
+        assert process.poll() is None, "the server stopped"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    pytest.fail("the server does not answer")
+
+
+def write(port: int, name: str) -> list[str]:
+    """Add Versions until the server is gone; the ids of those acknowledged."""
+    done: list[str] = []
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Content-Type": "text/plain", "xRegistry-format": "Text"}
+    try:
+        while True:
+            versionid = f"{name}.{len(done)}"
+            connection.request("PUT", f"{RESOURCE}/versions/{versionid}", versionid, headers)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (201, versionid.encode())
+            done.append(versionid)
+    except (OSError, http.client.HTTPException):
+        return done
+    finally:
+        connection.close()
+
+
+def killed_once(db: str, turn: int) -> list[str]:
+    """What was acknowledged before the server was killed."""
+    with ThreadPoolExecutor(WRITERS) as threads:
+        with to_be_killed(db) as port:
+            writes = [threads.submit(partial(write, port, f"v{turn}.{writer}")) for writer in range(WRITERS)]
+            time.sleep(random.uniform(0.2, 0.5))
+        return [versionid for writer in writes for versionid in writer.result()]
+
+
+def check(reader: Reader, acknowledged: list[str]) -> None:
+    resource = reader.get(RESOURCE)
+    assert resource is not None
+    versions = {row.xid.id: row for row in reader.children([resource.key], "versions")}
+    assert set(acknowledged) <= set(versions)
+    assert reader.counts([resource.key]) == {(resource.key, "versions"): len(versions)}
+    assert resource.defaultversionid in versions
+    check_whole(reader, versions)
+
+
+def check_whole(reader: Reader, versions: dict[str, Row]) -> None:
+    """Each Version has its document and one event, in the order in which they were made; each has its ancestor."""
+    assert reader.documents([row.document or "" for row in versions.values()]) == {
+        digest(versionid.encode()): versionid.encode() for versionid in versions
+    }
+    told = [record.change["xid"] for record in reader.outbox(limit=1_000_000) if record.change["action"] == "created"]
+    made = [str(row.xid) for row in sorted(versions.values(), key=lambda row: row.key)]
+    assert [xid for xid in told if "/versions/" in xid] == made
+    assert {row.ancestorid for row in versions.values()} <= set(versions)
+
+
+def test_what_was_acknowledged_outlives_a_killed_server(store_url: str, kills: int) -> None:
+    acknowledged: list[str] = []
+    for turn in range(kills if store_url.startswith("sqlite") else max(1, kills // 3)):
+        acknowledged += killed_once(store_url, turn)
+        with closing(open_store(store_url)) as store, store.read() as reader:
+            check(reader, acknowledged)
+    assert len(acknowledged) > kills
