@@ -18,15 +18,22 @@ from xmlschema.utils.urls import normalize_url
 from xmlschema.validators.builders import XsdBuilders
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, shorten, too_large
-from signalbook.formats.xsd import expressions, weight, xml
+from signalbook.formats.xsd import expressions, xml
 from signalbook.formats.xsd.patterns import LinearPatterns
-from signalbook.formats.xsd.weight import XS
+from signalbook.formats.xsd.weight import XS, weigh
 from signalbook.values import Finding
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 MAIN: Final = ""
+# What the library raises on what it does not expect of a schema or a payload.
+FAILED: Final = (
+    XMLSchemaException, ElementPathError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError,
+    TypeError, ValueError,
+)  # fmt: skip
 _REFERENCES: Final = ("include", "redefine", "override", "import")
+# Comparisons of two sets of elements take the product of their sizes.
+MAX_ASSERTED: Final = 2_000
 # Namespaces whose declarations every processor has.
 _KNOWN: Final = frozenset(
     {
@@ -38,7 +45,6 @@ _KNOWN: Final = frozenset(
 
 # Documents by where they are, the one in question as MAIN.
 Sources = tuple[tuple[str, bytes], ...]
-Built = Any
 
 
 class _Schema10(XMLSchema10):
@@ -87,9 +93,9 @@ def references(root: Element, place: str = MAIN) -> Iterator[Reference]:
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
     """The document and all it refers to. Raises ``SchemaError``."""
     found = {MAIN: document}
-    waiting = [(part, MAIN) for part in references(read(document).root)]
+    waiting = list(references(read(document).root))
     while waiting:
-        reference, _ = waiting.pop()
+        reference = waiting.pop()
         place = reference.location
         if place in found:
             continue
@@ -102,39 +108,60 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} documents or {MAX_BYTES} bytes with all that is referred to"
             raise _refused(MAIN, "size", message)
-        waiting += [(part, place) for part in references(read(content, place).root, place)]
+        waiting += references(read(content, place).root, place)
     return tuple(sorted(found.items()))
 
 
-def unfit(sources: Sources) -> Finding | None:
-    """Why the documents are not built, if there is a reason: they would take too long, or run what may."""
-    roots = [read(content, place).root for place, content in sources]
-    if weight.is_heavy(roots):
-        return Finding(path="", rule="weight", message="the content models take too long to build")
-    for test in islice((test for root in roots for test in expressions.unbounded(root)), 1):
-        message = shorten(f"not run, since nobody knows how long it takes: the expression {test!r}")
-        return Finding(path="", rule="expression", message=message)
-    return None
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Built:
+    """The library's schema, and how many elements a payload may have."""
+
+    schema: Any
+    most_elements: int
 
 
 @lru_cache(maxsize=64)
 def build(version: str, sources: Sources) -> Built:
-    """The library's schema. Raises ``SchemaError`` with every fault."""
-    reason = unfit(sources)
-    if reason is not None:
-        raise SchemaError([reason])
+    """Build documents that were gathered. Raises ``SchemaError`` with every fault."""
+    roots = [read(content, place).root for place, content in sources]
+    weight = weigh(roots)
+    if weight.is_heavy:
+        raise _refused(MAIN, "weight", "the content models take too long to build")
+    test = next((test for root in roots for test in expressions.unbounded(root)), None)
+    if test is not None:
+        raise _refused(MAIN, "expression", f"not run, since nobody knows how long it takes: the expression {test!r}")
+    most = min(weight.most_elements, xml.MAX_ELEMENTS)
+    asserted = any(map(expressions.has_any, roots))
+    return Built(schema=_schema(version, sources), most_elements=min(most, MAX_ASSERTED) if asserted else most)
+
+
+def _schema(version: str, sources: Sources) -> Any:
     made = _Schema10 if version == "1.0" else _Schema11
     try:
-        built = made(
+        schema = made(
             BytesIO(dict(sources)[MAIN]), validation="lax", allow="none", defuse="always", use_fallback=False,
             loader_class=_loader(dict(sources)),
         )  # fmt: skip
-        findings = list(islice(_faults(built, sources), MAX_FINDINGS))
-    except (XMLSchemaException, ElementPathError, RecursionError, ValueError, TypeError, LookupError) as error:
-        raise _refused(MAIN, "schema", str(error) or type(error).__name__) from None
+        findings = _faults(schema, sources)
+    except FAILED as error:
+        findings = list(islice(_malformed(made.meta_schema, sources), MAX_FINDINGS)) or [_stopped(error)]
     if findings:
         raise SchemaError(findings)
-    return built
+    return schema
+
+
+def _stopped(error: Exception) -> Finding:
+    message = shorten(f"cannot be read as XML Schema: {str(error) or type(error).__name__}")
+    return Finding(path="", rule="schema", message=message)
+
+
+def _malformed(meta: Any, sources: Sources) -> Iterator[Finding]:
+    """Where a document is not even what the schema of schemas allows, for those the library gives up on."""
+    for place, content in sources:
+        resource = XMLResource(BytesIO(content), allow="none", defuse="always")
+        lines = _lines(resource.root, content)
+        for error in meta.iter_errors(resource):
+            yield _fault(place, lines, error, error.reason or error.message)
 
 
 def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
@@ -150,7 +177,7 @@ def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
             place = normalize_url(source, base_url)
             content = places.get(place)
             if content is None:
-                raise OSError(f"there is no {source}")
+                raise LookupError(f"there is no {source}")  # an OSError would count as nothing to include
             if content == sources[MAIN]:
                 return self.maps.validator
             known = self.maps.get_schema(namespace, place)
@@ -167,7 +194,7 @@ def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
             if namespace in _KNOWN:
                 return
             place = location or _url(namespace)
-            if place in places:
+            if location is not None or place in places:
                 super().import_namespace(schema, namespace, place)
 
     return Gathered
@@ -187,15 +214,20 @@ def _joined(place: str, location: str) -> str:
         return location
 
 
-def _faults(built: Built, sources: Sources) -> Iterator[Finding]:
-    places = {_url(place): place for place, _ in sources}
-    for schema in [built, *(part for part in built.maps.schemas if part is not built and part.url in places)]:
-        place = places.get(schema.url, MAIN) if schema is not built else MAIN
-        lines = _lines(schema.source.root, dict(sources)[place])
-        for error in _once(schema.all_errors):
-            line = lines.get(id(error.elem))
-            where = f"{place} " * bool(place) + (f"line {line}" if line else "")
-            yield Finding(path=where.strip(), rule="schema", message=shorten(str(error.message)))
+def _faults(schema: Any, sources: Sources) -> list[Finding]:
+    places = {_url(place): place for place, _ in sources if place != MAIN}
+    found: list[Finding] = []
+    for part in (schema, *(part for part in schema.maps.schemas if part.url in places)):
+        place = places.get(part.url, MAIN)
+        lines = _lines(part.source.root, dict(sources)[place])
+        found += [_fault(place, lines, error, error.message) for error in _once(part.all_errors)]
+    return found[:MAX_FINDINGS]
+
+
+def _fault(place: str, lines: Mapping[int, int], error: Any, message: Any) -> Finding:
+    line = lines.get(id(error.elem))
+    where = [*([place] if place else []), *([f"line {line}"] if line else [])]
+    return Finding(path=" ".join(where), rule="schema", message=shorten(" ".join(str(message).split())))
 
 
 def _once(errors: Iterable[Any]) -> Iterator[Any]:

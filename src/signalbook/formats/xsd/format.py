@@ -10,9 +10,6 @@ from itertools import islice
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
-from elementpath import ElementPathError
-from xmlschema import XMLSchemaException
-
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
@@ -32,18 +29,6 @@ from signalbook.formats.xsd.links import linked, roots
 from signalbook.formats.xsd.scalars import BAD_TEXT
 from signalbook.values import JSON, Finding, digest
 
-# Comparisons of two sets of elements take the product of their sizes.
-_MAX_ASSERTED: Final = 2_000
-_FAILED: Final = (
-    XMLSchemaException,
-    ElementPathError,
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    RecursionError,
-)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class XsdSchema:
@@ -58,7 +43,6 @@ class XsdSchema:
     link: str
     plans: Mapping[str, Child]
     components: Mapping[str, Any]
-    max_elements: int
     warnings: tuple[Finding, ...] = ()
 
     @cached_property
@@ -98,16 +82,17 @@ class XsdSchema:
         if component is None:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
             return [Finding(path=f"/{xml.local(root.tag)}", rule="root", message=shorten(message))]
-        if sum(1 for _ in root.iter()) > self.max_elements:
-            message = f"more than {self.max_elements} elements, for a schema with assertions"
+        most = self.built.most_elements
+        if sum(1 for _ in root.iter()) > most:
+            message = f"more than {most} elements, which would take too long with this schema"
             return [Finding(path="", rule="size", message=message)]
         try:
             if _tag(component) and component.is_global():
-                errors = self.built.iter_errors(source)
+                errors = self.built.schema.iter_errors(source)
             else:
                 errors = component.iter_errors(root, namespaces=dict(prefixes))
             return [_violation(error) for error in islice(errors, MAX_FINDINGS)]
-        except _FAILED as error:
+        except documents.FAILED as error:
             return [Finding(path="", rule="xsd", message=shorten(f"not decided: {error}"))]
 
     def validate(self, value: JSON) -> list[Finding]:
@@ -191,12 +176,12 @@ class XsdFormat:
         sources = documents.gather(document, resolve)
         built = documents.build(self._version(format), sources)
         found = documents.read(document)
-        meant = [linked(built, link, found.prefixes)] if link.strip("#:/ ") else roots(built)
+        schema = built.schema
+        meant = [linked(schema, link, found.prefixes)] if link.strip("#:/ ") else roots(schema)
         if not meant:
             raise SchemaError(
                 [Finding(path="", rule="link", message="the document declares no element at its top level")]
             )
-        asserted = any(expressions.has_any(documents.read(content).root) for _, content in sources)
         return XsdSchema(
             format=self.canonical(format) or self.name,
             built=built,
@@ -204,7 +189,6 @@ class XsdFormat:
             link=link.strip(),
             plans=_plans(meant),
             components={_tag(part): part for part in meant},
-            max_elements=_MAX_ASSERTED if asserted else xml.MAX_ELEMENTS,
             warnings=tuple(_warnings(meant)),
         )
 
