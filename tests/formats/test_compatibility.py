@@ -61,7 +61,7 @@ def test_formats_of_different_families() -> None:
     ((direction, difference),) = violations(
         "forward", SchemaText(document=b"{}", format="JsonSchema/draft-07"), avro(A)
     )
-    assert (direction, difference.rule, difference.old) == ("forward", "format", "Avro/1.11")
+    assert (direction, difference.rule, difference.new) == ("forward", "format", "Avro/1.11")
 
 
 def test_no_comparison() -> None:

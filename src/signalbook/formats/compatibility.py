@@ -105,8 +105,10 @@ def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direct
     Raises ``SchemaError`` for a document that cannot be used, ``LookupError`` for a format without a comparison.
     """
     if family(new.format) != family(old.format):
+        first = directions(rule)[0]
+        writer, reader = (old, new) if first == "backward" else (new, old)
         text = f"schemas of {new.format} and of {old.format} do not read each other's data"
-        return [(directions(rule)[0], Difference(path="", rule="format", old=old.format, new=new.format, message=text))]
+        return [(first, Difference(path="", rule="format", old=writer.format, new=reader.format, message=text))]
     compare = comparing(new.format)
     if compare is None or comparing(old.format) is None:
         raise LookupError(f"no comparison for schemas of format {new.format!r} and {old.format!r}")
