@@ -1,0 +1,142 @@
+"""What a registry with the shipped model makes of schemas and messages."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.conftest import Registry
+
+from signalbook.engine.engine import Engine
+from signalbook.engine.view import ViewOptions
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+G = "/schemagroups/g"
+S = f"{G}/schemas/s"
+DRAFT7 = "JsonSchema/draft-07"
+AVRO = "Avro/1.11"
+RECORD: JSONObject = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    return Registry(Engine(store, settings=Settings(registry_id="test")), store)
+
+
+def shown(registry: Registry, path: str) -> JSONObject:
+    with registry.engine.reading() as view:
+        return view.entity(Xid.parse(path), ViewOptions(base_url="http://r.example"))
+
+
+def test_a_groups_format(registry: Registry) -> None:
+    """G-1, G-2, G-2b, G-3: schemas have the format their group states; it cannot state what they have not."""
+    registry.put(G, {"schemas": {"s": {"format": DRAFT7, "schema": {}}}})
+    registry.patch(G, {"format": DRAFT7.upper()})
+    assert registry.refused("PATCH", G, {"format": AVRO}).code == "constraint_failure"
+    assert registry.refused("PUT", f"{G}/schemas/t", {"format": AVRO, "schema": RECORD}).code == "constraint_failure"
+    registry.patch(G, {"format": None})
+    registry.put(f"{G}/schemas/t", {"format": AVRO, "schema": RECORD})
+
+
+def test_versions_have_one_format(registry: Registry) -> None:
+    """G-4, G-5: the version of the format included; a schema without a format is none."""
+    registry.put(S, {"format": AVRO, "schema": RECORD})
+    error = registry.refused("POST", S, {"format": "Avro/1.12.0", "schema": RECORD})
+    assert (error.code, error.arguments) == ("mismatched_version_attribute", {"name": "format"})
+    assert registry.refused("PUT", f"{G}/schemas/t", {"schema": {}}).code == "required_attribute_missing"
+
+
+def test_version_ids_and_lineage(registry: Registry) -> None:
+    """G-6, G-7: numbers from 1; branches by ancestorid."""
+    for title in ("one", "two", "three"):
+        registry.post(S, {"format": DRAFT7, "schema": {"title": title}})
+    registry.patch(f"{S}/versions/3", {"ancestorid": "1"})
+    assert registry.ancestors(S) == {"1": "1", "2": "1", "3": "1"}
+    assert shown(registry, S)["versionid"] == "3"
+
+
+def test_a_breaking_change_is_another_schema(registry: Registry) -> None:
+    """G-6: the old one points to it."""
+    registry.put(f"{G}/schemas/order.v1", {"format": AVRO, "schema": RECORD, "meta": {"compatibility": "full"}})
+    broken = {"format": AVRO, "schema": {**RECORD, "fields": [{"name": "a", "type": "string"}]}}
+    assert registry.refused("POST", f"{G}/schemas/order.v1", broken).code == "compatibility_violation"
+    registry.put(f"{G}/schemas/order.v2", broken)
+    alternative = f"http://r.example{G}/schemas/order.v2"
+    registry.patch(f"{G}/schemas/order.v1/meta", {"deprecated": {"alternative": alternative}})
+
+
+def test_documents_and_their_urls(registry: Registry) -> None:
+    """G-8, G-9: the document as it came, and the URL of its Version that events name as their dataschema."""
+    registry.put_document(S, b'{ "type": "object" }', "application/schema+json", format=DRAFT7)
+    with registry.engine.reading() as view:
+        found = view.document(Xid.parse(S), ViewOptions())
+    assert (found.content, found.contenttype) == (b'{ "type": "object" }', "application/schema+json")
+    assert shown(registry, f"{S}/versions/1")["self"] == f"http://r.example{S}/versions/1$details"
+
+
+def test_no_switch_for_validation(registry: Registry) -> None:
+    """G-10: meta.validation of earlier drafts is an unknown attribute."""
+    registry.put(S, {"format": DRAFT7, "schema": {}})
+    assert registry.refused("PATCH", f"{S}/meta", {"validation": True}).code == "unknown_attribute"
+
+
+@pytest.mark.parametrize(
+    ("versions", "code"),
+    [
+        ({"1": {"format": DRAFT7, "schema": {"type": 5}}, "2": {"format": AVRO, "schema": RECORD}}, "format_violation"),
+        ({"1": {"format": DRAFT7, "schema": {}}, "2": {"format": AVRO, "schema": RECORD}}, "constraint_failure"),
+    ],
+)
+def test_the_order_of_checks(registry: Registry, versions: JSON, code: str) -> None:
+    """G-18, R216: formats, then the group's constraints, then what Versions have alike, then compatibility."""
+    registry.put(G, {"format": DRAFT7})
+    assert registry.refused("PUT", S, {"versions": versions, "meta": {"compatibility": "full"}}).code == code
+    registry.patch(G, {"format": None})
+    if code == "constraint_failure":
+        error = registry.refused("PUT", S, {"versions": versions, "meta": {"compatibility": "full"}})
+        assert error.code == "mismatched_version_attribute"
+
+
+def test_outcomes_are_the_servers(registry: Registry) -> None:
+    """G-19 to G-22: read-only, there exactly when asked for, and no change of the Version."""
+    registry.put(S, {"format": AVRO, "schema": RECORD, "formatvalidated": False, "formatvalidatedreason": "mine"})
+    assert {name: shown(registry, S).get(name) for name in ("formatvalidated", "formatvalidatedreason")} == {
+        "formatvalidated": True,
+        "formatvalidatedreason": None,
+    }
+    assert "compatibilityvalidated" not in shown(registry, S)
+    epoch = shown(registry, S)["epoch"]
+    registry.patch(f"{S}/meta", {"compatibility": "backward"})
+    assert (shown(registry, S)["compatibilityvalidated"], shown(registry, S)["epoch"]) == (True, epoch)
+
+
+def test_compatibility_needs_formats(registry: Registry) -> None:
+    """G-24, R100."""
+    files = {"singular": "file", "validatecompatibility": True}
+    source = {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}}}}
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", source)
+    assert caught.value.code == "model_error"
+
+
+def test_messages_live_in_groups(registry: Registry) -> None:
+    """F-3, F-54, F-55: in a group or an endpoint; nothing the model does not name; one takes the place of another."""
+    with pytest.raises(RegistryError):
+        registry.put("/messages/m", {})
+    registry.put("/messagegroups/g/messages/shop.order.placed", {"envelope": "CloudEvents/1.0", "envelopemetadata": {}})
+    registry.put("/endpoints/e/messages/m", {})
+    assert registry.refused("PUT", "/messagegroups/g/messages/n", {"nope": 1}).code == "unknown_attribute"
+    replaced = {"alternative": "http://r.example/messagegroups/g/messages/shop.order.placed.v2"}
+    registry.patch("/messagegroups/g/messages/shop.order.placed/meta", {"deprecated": replaced})
+
+
+def test_names_that_generated_schemas_do_not_know(registry: Registry) -> None:
+    """F-57b: selectors in any case, basemessage beside basemessageuri; the model decides, not what is made of it."""
+    body: JSONObject = {"envelope": "cloudevents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
+    registry.put("/messagegroups/g/messages/a", body)
+    registry.put("/messagegroups/g/messages/b", {"basemessage": "/messagegroups/g/messages/a"})
+    registry.put("/messagegroups/g/messages/c", {"basemessageuri": "/messagegroups/g/messages/a"})
+    options: JSONObject = {"application-properties": {"a": {"type": "string", "value": "b"}}}
+    registry.put("/messagegroups/g/messages/d", {"protocol": "amqp/1.0", "protocoloptions": options})
