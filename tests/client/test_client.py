@@ -52,6 +52,18 @@ def test_post_adds_to_a_collection(client: Client) -> None:
     assert [name for name, _ in client.items("/schemagroups")] == ["a", "b"]
 
 
+def test_members_are_filtered_sorted_and_paged(client: Client) -> None:
+    """R181, R212, R288: page after page, whatever is in the flags."""
+    groups = {f"g{n}": {"name": "a,b & c" if n % 2 else "other", "labels": {"n": str(n)}} for n in range(7)}
+    client.post("/schemagroups", {**groups, "x": {}})
+    found = client.items("/schemagroups", filter=["name=a*", "labels.n=6"], sort="labels.n=desc", limit=2)
+    assert [name for name, _ in found] == ["g6", "g5", "g3", "g1"]
+    assert list(client.get(filter="schemagroups.labels.n=4", inline=["schemagroups"])["schemagroups"]) == ["g4"]
+    assert list(client.get("/schemagroups", filter="name=null")) == ["x"]
+    with pytest.raises(NotFound):
+        client.get("/schemagroups/g1", filter="name=nobody")
+
+
 def test_faults_of_the_server_are_told(client: Client) -> None:
     with pytest.raises(Refused) as caught:
         client.put("/schemagroups/g", {"name": 1, "labels": 2})

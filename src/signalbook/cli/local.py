@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from signalbook.cli.registry import Registry
+from signalbook.cli.registry import Reading, Registry
 from signalbook.documents import Upload
-from signalbook.engine import inline
+from signalbook.engine import filters, inline, sorting
 from signalbook.engine.capabilities import resolve_ignore
 from signalbook.engine.commands import Command, Flags, Method
 from signalbook.engine.engine import Engine, Session
+from signalbook.engine.listing import Page
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
@@ -50,14 +51,25 @@ class LocalRegistry:
             flags = Flags(ignore=names)
             session.execute(Command(method=Method.PATCH, target=upload.target, body=upload.body, flags=flags))
 
+    def get(self, xid: Xid, reading: Reading) -> JSONObject:
+        """As the protocol says."""
+        with self._reading() as view:
+            return view.entity(xid, _options(view, xid, reading))
+
+    def items(self, xid: Xid, reading: Reading) -> Iterator[tuple[str, JSONObject]]:
+        """As the protocol says."""
+        with self._reading() as view:
+            options = _options(view, xid, reading)
+            listed = view.listed(xid, options, Page(limit=reading.limit))
+            yield from view.members(xid, listed, options).items()
+
     def export(self, target: Xid) -> Iterator[bytes]:
         """As the protocol says."""
         with self._reading() as view:
             options = ViewOptions(doc=True, inline=inline.ALL)
             if target == ROOT:
                 options = view.export_options(ViewOptions())
-            elif view.model.group_type(target) is None or not _has_resource_type(view, target):
-                raise RegistryError("not_found", subject=str(target))
+            _require_types(view, target)
             yield from view.pieces(target, options)
 
     def entities(self) -> Iterator[tuple[Xid, JSONObject]]:
@@ -103,8 +115,22 @@ class _Forgotten(Exception):
     """Ends a transaction without a commit."""
 
 
-def _has_resource_type(view: View, target: Xid) -> bool:
-    return not target.resource_type or view.model.resource_type(target) is not None
+def _require_types(view: View, xid: Xid) -> None:
+    """Raise ``not_found`` for an xid whose types are not in the model."""
+    if xid.group_type and view.model.group_type(xid) is None:
+        raise RegistryError("not_found", subject=str(xid))
+    if xid.resource_type and view.model.resource_type(xid) is None:
+        raise RegistryError("not_found", subject=str(xid))
+
+
+def _options(view: View, xid: Xid, reading: Reading) -> ViewOptions:
+    _require_types(view, xid)
+    subject = str(xid)
+    return ViewOptions(
+        inline=inline.parse(reading.inline, xid, view.model, subject=subject),
+        filter=filters.parse(reading.filter, xid, view.model, subject=subject),
+        sort=sorting.parse(reading.sort, xid, view.model, subject=subject),
+    )
 
 
 def _resources(view: View, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:

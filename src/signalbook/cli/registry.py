@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from signalbook.values import JSONObject
@@ -13,8 +14,18 @@ if TYPE_CHECKING:
     from signalbook.documents import Upload
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What to show: request flags as they go into a URL, and how many members of a collection."""
+
+    filter: tuple[str, ...] = ()
+    sort: str | None = None
+    inline: tuple[str, ...] = ()
+    limit: int | None = None
+
+
 class Registry(Protocol):
-    """What import and export ask of a registry."""
+    """What commands ask of a registry."""
 
     def model(self) -> JSONObject:
         """The full model."""
@@ -27,6 +38,12 @@ class Registry(Protocol):
 
     def patch(self, upload: Upload, ignore: Sequence[str]) -> None:
         """Send ``upload``, leaving out what ``ignore`` names too."""
+
+    def get(self, xid: Xid, reading: Reading) -> JSONObject:
+        """An entity. Raises ``SignalbookError``."""
+
+    def items(self, xid: Xid, reading: Reading) -> Iterator[tuple[str, JSONObject]]:
+        """The members of a collection, no more than ``limit``. Raises ``SignalbookError``."""
 
     def export(self, target: Xid) -> Iterator[bytes]:
         """The text of the document that ``target`` with all beneath it makes."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final
 
-from signalbook.cli.registry import Registry
-from signalbook.client import Client, NotFound
+from signalbook.cli.registry import Reading, Registry
+from signalbook.client import Client, NotFound, ReadFlags
 from signalbook.documents import Upload
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
@@ -42,6 +43,15 @@ class RemoteRegistry:
         if not self._read_only:
             self._client.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
+    def get(self, xid: Xid, reading: Reading) -> JSONObject:
+        """As the protocol says."""
+        return self._client.get(xid, **_flags(reading))
+
+    def items(self, xid: Xid, reading: Reading) -> Iterator[tuple[str, JSONObject]]:
+        """As the protocol says; a page at a time."""
+        page = _PAGE if reading.limit is None else min(_PAGE, reading.limit)
+        return islice(self._client.items(xid, limit=page, **_flags(reading)), reading.limit)
+
     def export(self, target: Xid) -> Iterator[bytes]:
         """As the protocol says."""
         return self._client.export_stream(target)
@@ -63,3 +73,8 @@ class RemoteRegistry:
     def trying(self) -> Iterator[Registry]:
         """The same registry, sent nothing: what it would refuse is not known."""
         yield RemoteRegistry(self._client, read_only=True)
+
+
+def _flags(reading: Reading) -> ReadFlags:
+    flags: ReadFlags = {"filter": reading.filter, "inline": reading.inline}
+    return flags if reading.sort is None else {**flags, "sort": reading.sort}

@@ -5,5 +5,6 @@ It speaks to any xRegistry 1.0-rc4 server.
 
 from signalbook.client.answers import BadAnswer, ClientError, Document, NotFound, Refused, Unreachable
 from signalbook.client.client import Client
+from signalbook.client.requests import ReadFlags
 
-__all__ = ["BadAnswer", "Client", "ClientError", "Document", "NotFound", "Refused", "Unreachable"]
+__all__ = ["BadAnswer", "Client", "ClientError", "Document", "NotFound", "ReadFlags", "Refused", "Unreachable"]

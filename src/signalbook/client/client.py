@@ -7,7 +7,7 @@ from typing import Final, Self, TypedDict, Unpack
 
 from signalbook.client import requests
 from signalbook.client.answers import BadAnswer, Document, document, json_object
-from signalbook.client.requests import Query, Target
+from signalbook.client.requests import Query, ReadFlags, Target
 from signalbook.client.transport import Transport
 from signalbook.documents import Upload, aim, extend_model
 from signalbook.values import JSON, JSONObject, dump_json
@@ -55,23 +55,15 @@ class Client:
 
     # Entities and collections, as JSON
 
-    def get(
-        self, target: Target = ROOT, *, inline: Sequence[str] = (), doc: bool = False, binary: bool = False
-    ) -> JSONObject:
-        """An entity's metadata, or one page of a collection. ``inline`` names what to inline, ``["*"]`` all."""
-        return self._object("GET", requests.path(target), query=requests.reading(inline, doc, binary))
+    def get(self, target: Target = ROOT, **flags: Unpack[ReadFlags]) -> JSONObject:
+        """An entity's metadata, or one page of a collection."""
+        return self._object("GET", requests.path(target), query=requests.reading(**flags))
 
     def items(
-        self,
-        target: Target,
-        *,
-        inline: Sequence[str] = (),
-        doc: bool = False,
-        binary: bool = False,
-        limit: int | None = None,
+        self, target: Target, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection by id, page after page, at most ``limit`` in one (pagination/spec.md)."""
-        url, query, seen = requests.path(target), requests.reading(inline, doc, binary), set()
+        """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
+        url, query, seen = requests.path(target), requests.reading(**flags), set()
         query |= {} if limit is None else {"limit": str(limit)}
         while url:
             if url in seen:
@@ -161,7 +153,7 @@ class Client:
         xid = requests.xid(target)
         if xid == ROOT:
             return self._transport.stream("/export")
-        return self._transport.stream(requests.path(xid), query=requests.reading(["*"], doc=True, binary=False))
+        return self._transport.stream(requests.path(xid), query=requests.reading(inline=["*"], doc=True))
 
     def import_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Upload:
         """Create or change what ``document`` names, in one request; what it does not name stays as it is.

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypedDict, Unpack
 from urllib.parse import quote
 
 from signalbook.client.answers import ClientError
 from signalbook.xid import Kind, Xid, XidError
 
 Target = Xid | str
-Query = Mapping[str, str]
+Query = Mapping[str, str | Sequence[str]]
+
+
+class ReadFlags(TypedDict, total=False):
+    """Request flags of a read.
+
+    ``inline`` names what to inline, ``["*"]`` all. A ``filter`` is expressions that have to hold together, with commas
+    between them; one of several is enough. ``sort`` is for collections: an attribute, with ``=desc`` behind it or not.
+    """
+
+    inline: Sequence[str]
+    filter: str | Sequence[str]
+    sort: str
+    doc: bool
+    binary: bool
 
 
 def xid(target: Target) -> Xid:
@@ -27,10 +42,13 @@ def path(target: Target, *, details: bool = True) -> str:
     return quote(str(named), safe="/:@~") + suffix
 
 
-def reading(inline: Sequence[str], doc: bool, binary: bool) -> dict[str, str]:
+def reading(**flags: Unpack[ReadFlags]) -> dict[str, str | Sequence[str]]:
     """The flags of a read."""
-    query = {"inline": ",".join(inline)} if inline else {}
-    return query | {name: "" for name, wanted in (("doc", doc), ("binary", binary)) if wanted}
+    query: dict[str, str | Sequence[str]] = {"inline": ",".join(flags["inline"])} if flags.get("inline") else {}
+    filters = flags.get("filter", ())
+    query |= {"filter": [filters] if isinstance(filters, str) else filters} if filters else {}
+    query |= {"sort": flags["sort"]} if "sort" in flags else {}
+    return query | ({"doc": ""} if flags.get("doc") else {}) | ({"binary": ""} if flags.get("binary") else {})
 
 
 def writing(*, ignore: Sequence[str] = (), setdefaultversionid: str | None = None) -> dict[str, str]:
@@ -40,8 +58,12 @@ def writing(*, ignore: Sequence[str] = (), setdefaultversionid: str | None = Non
 
 
 def query_string(query: Query) -> str:
-    """``query`` percent-encoded; a flag without a value stays bare."""
-    return "&".join(f"{name}={quote(value, safe='*,./')}" if value else name for name, value in query.items())
+    """``query`` percent-encoded; a flag without a value stays bare, one with several is repeated."""
+    return "&".join(
+        f"{name}={quote(value, safe='*,./')}" if value else name
+        for name, values in query.items()
+        for value in ([values] if isinstance(values, str) else values)
+    )
 
 
 def encode(value: str | None) -> str:

@@ -1,0 +1,66 @@
+"""``signalbook get``: what is in a registry, found by attributes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from signalbook.cli.opening import DbOption, ServerOption, open_registry
+from signalbook.cli.registry import Reading
+from signalbook.values import JSONObject, dump_json
+from signalbook.xid import Xid, XidError
+
+HELP: Final = (
+    "Show an entity as JSON, or the members of a collection, a line each: id, last change, name.\n\n"
+    "A filter such as 'labels.stage=dev,name=order*' keeps to what matches; of several filters one has to match. "
+    "They may go through what is beneath: 'schemas.versions.format=avro*'."
+)
+
+
+def run(
+    xid: Annotated[str, typer.Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")] = "/",
+    filter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.", show_default=False
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Show no more members.", show_default=False)
+    ] = None,
+    inline: Annotated[
+        str | None, typer.Option("--inline", metavar="PATHS", help="What to show inside, or *.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Collections as JSON too, an object by id.")] = False,
+    server: ServerOption = None,
+    db: DbOption = None,
+) -> None:
+    """Read, and print to standard output."""
+    try:
+        target = Xid.parse(xid)
+    except XidError as error:
+        raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    reading = Reading(filter=tuple(filter or ()), sort=sort, inline=(inline,) if inline else (), limit=limit)
+    with open_registry(server, db, create=False) as registry:
+        if not target.is_collection:
+            _print(registry.get(target, reading))
+        elif json or inline:
+            _print(dict(registry.items(target, reading)))
+        else:
+            for name, member in registry.items(target, reading):
+                typer.echo("\t".join((name, member.get("modifiedat", ""), _plain(member.get("name", "")))).rstrip())
+
+
+def _plain(text: str) -> str:
+    """On one line, and without what a terminal might take for a command."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _print(value: JSONObject) -> None:
+    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

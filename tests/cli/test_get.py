@@ -1,0 +1,73 @@
+"""``signalbook get``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import Cli, Server
+
+YAML = b"""
+messagegroups:
+  m1: {name: "First\\e[31m", messages: {one: {envelope: CloudEvents/1.0}}}
+  m2: {name: Second, labels: {stage: dev}}
+  m3: {labels: {stage: dev}}
+"""
+
+
+@pytest.fixture(params=["database", "server"])
+def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
+    """Options that name a registry of the above."""
+    options: list[str] = []
+    if request.param == "server":
+        serve: Callable[..., Server] = request.getfixturevalue("serve")
+        options = ["--server", serve("--db", "sqlite://").url]
+    assert cli("import", "-", *options, stdin=YAML).code == 0
+    return options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), ["m1", "m2", "m3"]),
+        (("--filter", "labels.stage=dev"), ["m2", "m3"]),
+        (("-f", "name=first*", "-f", "name=null"), ["m1", "m3"]),
+        (("-f", "messages.envelope=cloud*"), ["m1"]),
+        (("--sort", "messagegroupid=desc", "--limit", "2"), ["m3", "m2"]),
+        (("--limit", "1"), ["m1"]),
+        (("-f", "name=nobody"), []),
+    ],
+)
+def test_members(cli: Cli, where: list[str], arguments: tuple[str, ...], expected: list[str]) -> None:
+    """R181, R212, R286."""
+    ran = cli("get", "/messagegroups", *arguments, *where)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split("\t")[0] for line in ran.out.splitlines()] == expected
+    assert "\x1b" not in ran.out
+
+
+def test_as_json(cli: Cli, where: list[str]) -> None:
+    assert list(json.loads(cli("get", "/messagegroups", "--json", *where).out)) == ["m1", "m2", "m3"]
+    shown = json.loads(cli("get", "/messagegroups/m1", "--inline", "messages", *where).out)
+    assert list(shown["messages"]) == ["one"]
+    assert json.loads(cli("get", *where).out)["messagegroupscount"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("/messagegroups/gone",), "cannot be found"),
+        (("/nothing",), "cannot be found"),
+        (("nothing",), "is no xid"),
+        (("/messagegroups", "-f", "a,"), "filter"),
+        (("/messagegroups", "--sort", "labels"), "sort"),
+        (("/", "--sort", "name"), "sort"),
+        (("/messagegroups", "--limit", "0"), "--limit"),
+    ],
+)
+def test_what_cannot_be_shown(cli: Cli, where: list[str], arguments: tuple[str, ...], words: str) -> None:
+    ran = cli("get", *arguments, *where)
+    assert ran.code in (1, 2)
+    assert words in ran.err
