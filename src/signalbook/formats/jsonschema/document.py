@@ -136,7 +136,7 @@ def _read(document: bytes, format: str) -> tuple[JSON, Dialect]:
 
 def _meta_findings(root: JSON, dialect: Dialect) -> list[Finding]:
     found = []
-    for error in _meta_validator(dialect).iter_errors(root):
+    for error in meta_validator(dialect).iter_errors(root):
         found.append(Finding(path=pointer(error.instance_path), rule="metaschema", message=shorten(error.message)))
         if len(found) == MAX_FINDINGS:
             break
@@ -144,7 +144,8 @@ def _meta_findings(root: JSON, dialect: Dialect) -> list[Finding]:
 
 
 @lru_cache(maxsize=8)
-def _meta_validator(dialect: Dialect) -> jsonschema_rs.Validator:
+def meta_validator(dialect: Dialect) -> jsonschema_rs.Validator:
+    """Tells whether a value is a schema at all."""
     return compiled(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
 
 

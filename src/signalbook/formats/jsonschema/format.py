@@ -20,8 +20,10 @@ from signalbook.formats.base import (
     shorten,
     unsupported,
 )
+from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
 from signalbook.formats.jsonschema.columns import constants, shape_of
+from signalbook.formats.jsonschema.comparison import compare
 from signalbook.formats.jsonschema.dialect import DIALECTS, by_format
 from signalbook.formats.jsonschema.document import UNUSABLE, Document
 from signalbook.formats.jsonschema.normal import Node
@@ -120,6 +122,14 @@ class JsonSchemaFormat:
         except UNUSABLE as error:
             raise _bad_link(link, error) if link else documents.unusable(error) from None
         return JsonSchema(document=loaded, uri=uri, validator=validator)
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
+
+        Raises ``SchemaError`` for a document that cannot be used.
+        """
+        new, old = (self.parse(side.document, side.format, resolve=side.resolve) for side in (reader, writer))
+        return compare(new.document, old.document)
 
 
 def _bad_link(link: str, error: BaseException) -> SchemaError:

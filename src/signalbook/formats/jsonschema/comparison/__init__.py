@@ -1,0 +1,5 @@
+"""Comparing two JSON Schemas."""
+
+from signalbook.formats.jsonschema.comparison.compare import compare
+
+__all__ = ["compare"]

@@ -1,0 +1,121 @@
+"""References, ``allOf``, ``anyOf``, ``oneOf``, ``not`` and ``if``: what the reader asks against what is known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.formats.compatibility import Difference
+from signalbook.formats.jsonschema.comparison.explain import difference, undecided
+from signalbook.formats.jsonschema.comparison.facts import Facts, Known
+from signalbook.formats.jsonschema.comparison.proof import Proof, Rule
+from signalbook.formats.jsonschema.comparison.term import Term, target
+
+UNIONS: Final = frozenset({"anyOf", "oneOf"})
+# With more alternatives, what the writer and the reader both have under one name is taken to be meant for each other.
+_MANY: Final = 8
+
+
+def _refer(keyword: str) -> Rule:
+    def rule(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+        return proof.differences(facts.known, term.says[keyword])
+
+    return rule
+
+
+def _all_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return [found for item in term.says["allOf"] for found in proof.differences(facts.known, item)]
+
+
+def _any_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return _chosen(proof, facts, term, "anyOf")[1]
+
+
+def _one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    chosen, found = _chosen(proof, facts, term, "oneOf")
+    others = (item for item in term.says["oneOf"] if item is not chosen)
+    if not found and not all(_apart(proof, facts, item) for item in others):
+        return [undecided(term, "values may match more than one alternative", "oneOf")]
+    return found
+
+
+def _apart(proof: Proof, facts: Facts, item: Term) -> bool:
+    """Whether surely no value is also one of ``item``."""
+    if any(proof.same(item, refused) for refused in facts.refused):
+        return True
+    path = target(item).path
+    partner = next((refused for refused in facts.refused if refused.path == path), None)
+    if partner is not None and proof.proves(frozenset({(target(item), True)}), partner):
+        return True
+    return proof.empty(facts.known | {(item, True)})
+
+
+def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term | None, list[Difference]]:
+    """The alternative that takes all values, or why there is none."""
+    items: tuple[Term, ...] = term.says[keyword]
+    partner = next((item for item in items if _alike(facts, item)), None)
+    if partner is not None and proof.proves(facts.known, partner):
+        return partner, []
+    if partner is not None and len(items) > _MANY and target(partner) is not partner:
+        return None, _meant(proof, facts, term, keyword, partner)
+    chosen = next((item for item in items if item is not partner and proof.proves(facts.known, item)), None)
+    return chosen, [] if chosen else _uncovered(proof, facts, term, keyword)
+
+
+def _uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Difference]:
+    """Why no alternative takes all values: by the one that was meant, if there is such a one."""
+    items: tuple[Term, ...] = term.says[keyword]
+    near = [item for item in items if not _apart(proof, facts, item)]
+    named = [item for item in items if target(item) is not item and _alike(facts, item)]
+    meant = near if len(near) == 1 else named or [item for item in near if _alike(facts, item)]
+    if len(meant) == 1:
+        return _meant(proof, facts, term, keyword, meant[0])
+    if not near:
+        return [difference("alternative_removed", term, keyword, old=_shown(facts.known))]
+    return [undecided(term, "no alternative takes all values, several may together", keyword)]
+
+
+def _meant(proof: Proof, facts: Facts, term: Term, keyword: str, item: Term) -> list[Difference]:
+    found = proof.differences(facts.known, item)
+    return found or [undecided(term, "values may match more than one alternative", keyword)]
+
+
+def _alike(facts: Facts, item: Term) -> bool:
+    """Whether the writer has a schema at the same place, once references are followed."""
+    return target(item).path in {term.path for term in facts.terms}
+
+
+def _shown(known: Known) -> object:
+    return next((term.raw for term, holds in sorted(known, key=lambda literal: literal[0].path) if holds), None)
+
+
+def _not(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    refused: Term = term.says["not"]
+    if refused in facts.refused or proof.empty(facts.known | {(refused, True)}):
+        return []
+    return [difference("not_narrowed", term, "not")]
+
+
+def _if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    condition: Term = term.says["if"]
+    found: list[Difference] = []
+    for keyword, holds in (("then", True), ("else", False)):
+        if keyword in term.says:
+            found += proof.differences(facts.known | {(condition, holds)}, term.says[keyword])
+    return found
+
+
+def _opaque(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    uri, _ = term.says["opaque"]
+    return [] if term.says["opaque"] in facts.opaque else [undecided(term, f"{uri} is not understood here")]
+
+
+COMBINED: Final[dict[str, Rule]] = {
+    "ref": _refer("ref"),
+    "dynamicRef": _refer("dynamicRef"),
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "if": _if,
+    "opaque": _opaque,
+}

@@ -1,0 +1,279 @@
+"""Shows that all values of one schema are values of another, or says why that could not be shown.
+
+What is known of a value is a set of literals: schemas that hold and schemas that do not. To show that a schema holds of
+every such value, each of its keywords is held against the facts that follow; where that fails, the values are divided
+into cases. Nothing is ever guessed: what cannot be shown is a difference.
+
+Schemas may contain themselves. A question that is being answered may be taken for answered when it comes up again about
+a part of the value, since values are finite (induction over their size), but not about the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from signalbook.formats.base import MAX_FINDINGS
+from signalbook.formats.compatibility import Difference
+from signalbook.formats.jsonschema.comparison.arrays import ARRAYS
+from signalbook.formats.jsonschema.comparison.cases import more_splits
+from signalbook.formats.jsonschema.comparison.combined import COMBINED, UNIONS
+from signalbook.formats.jsonschema.comparison.explain import undecided
+from signalbook.formats.jsonschema.comparison.facts import Facts, Known, Options
+from signalbook.formats.jsonschema.comparison.gather import KINDS, gather
+from signalbook.formats.jsonschema.comparison.objects import OBJECTS
+from signalbook.formats.jsonschema.comparison.proof import Rule
+from signalbook.formats.jsonschema.comparison.sameness import Sameness
+from signalbook.formats.jsonschema.comparison.scalars import SCALARS
+from signalbook.formats.jsonschema.comparison.term import UNEVALUATED, Term, target
+from signalbook.formats.jsonschema.comparison.values import accepted, refused_values
+
+# Questions asked, and how deep they may lead.
+MAX_STEPS: Final = 20_000
+MAX_DEPTH: Final = 48
+_MAX_FOR_NONE: Final = 200
+_MAX_CASES: Final = 4
+# How often values are divided to show that there are none.
+_MAX_DIVIDED: Final = 2
+_MAX_SPLITS: Final = 8
+# Of so many cases no more than one is left: the values were divided well.
+_FEW: Final = 4
+_MAX_REFUSED: Final = 12
+_NO_END: Final = 1 << 30
+RULES: Final[dict[str, Rule]] = {**SCALARS, **ARRAYS, **OBJECTS, **COMBINED}
+Question = tuple[Known, Term]
+
+
+class Prover:
+    """Answers questions, remembering what it found. Once ``MAX_STEPS`` are spent every answer is: undecided."""
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self.steps = steps
+        self.same = Sameness()
+        self.trial = 0
+        self.level = 0
+        self.divided = 0
+        # Questions being answered, with the level they were asked at and their place in the queue.
+        self.open: dict[Question, tuple[int, int]] = {}
+        self.open_empty: set[Known] = set()
+        self.proven: set[Question] = set()
+        # Proven as long as an open question turns out well: the level, and the place of the first such question.
+        self.supposed: dict[Question, tuple[int, int]] = {}
+        self.leans_on = _NO_END
+        self.failed: dict[Question, list[Difference]] = {}
+        self.refuted: set[Question] = set()
+        self.none: dict[Known, bool] = {}
+        self.known_facts: dict[Known, Facts] = {}
+
+    @property
+    def spent(self) -> bool:
+        """Whether no more work will be done."""
+        return self.steps <= 0
+
+    def facts(self, known: Known) -> Facts:
+        """The facts that follow."""
+        if known not in self.known_facts:
+            self.known_facts[known] = found = gather(known)
+            self.steps -= 1 + (len(found.terms) + len(found.refused)) // 16
+        return self.known_facts[known]
+
+    def differences(self, known: Known, term: Term) -> list[Difference]:
+        """Why not every such value is one of ``term``; empty if each surely is."""
+        term = target(term)
+        if not term.says:
+            return []
+        question = (known, term)
+        answer = self._answered(question)
+        if answer is not None:
+            return answer
+        if self.spent or len(self.open) + len(self.open_empty) >= MAX_DEPTH:
+            return [undecided(term, "the schemas are too large or too deep to compare")]
+        self.steps -= 1
+        return self._ask(question)
+
+    def _answered(self, question: Question) -> list[Difference] | None:
+        if question in self.proven:
+            return []
+        if question in self.failed:
+            return self.failed[question]
+        if self.trial and question in self.refuted:
+            return [undecided(question[1], "it was tried before")]
+        level, place = self.supposed.get(question) or self.open.get(question) or (_NO_END, 0)
+        if level < self.level or (question in self.supposed and level == self.level):
+            self.leans_on = min(self.leans_on, place)
+            return []
+        if question in self.open:
+            return [undecided(question[1], "the schema refers to itself without getting anywhere")]
+        return None
+
+    def _ask(self, question: Question) -> list[Difference]:
+        place, mark, leant = len(self.open), len(self.supposed), self.leans_on
+        self.open[question] = (self.level, place)
+        self.leans_on = _NO_END
+        found = self._decide(*question)[:MAX_FINDINGS]
+        del self.open[question]
+        if found:
+            self._forget(question, found, mark)
+        elif self.leans_on >= place:
+            self._settle(question, mark)
+        else:
+            self.supposed.pop(question, None)  # so that it comes last
+            self.supposed[question] = (self.level, self.leans_on)
+        self.leans_on = min(leant, self.leans_on if self.leans_on < place else _NO_END)
+        return found
+
+    def _forget(self, question: Question, found: list[Difference], mark: int) -> None:
+        """It did not turn out well: what was concluded meanwhile may have relied on it."""
+        while len(self.supposed) > mark:
+            self.supposed.popitem()
+        if self.trial:
+            self.refuted.add(question)
+        else:
+            self.failed[question] = found
+
+    def _settle(self, question: Question, mark: int) -> None:
+        """It turned out well, and leans on nothing that is still open."""
+        self.proven.add(question)
+        while len(self.supposed) > mark:
+            self.proven.add(self.supposed.popitem()[0])
+
+    def below(self, known: Known, term: Term) -> list[Difference]:
+        """The same of a part of the value at hand."""
+        self.level += 1
+        try:
+            return self.differences(known, term)
+        finally:
+            self.level -= 1
+
+    def proves(self, known: Known, term: Term) -> bool:
+        """Whether every such value is surely one of ``term``."""
+        self.trial += 1
+        try:
+            return not self.differences(known, term)
+        finally:
+            self.trial -= 1
+
+    def proves_below(self, known: Known, term: Term) -> bool:
+        """The same of a part of the value at hand."""
+        self.level += 1
+        try:
+            return self.proves(known, term)
+        finally:
+            self.level -= 1
+
+    def _decide(self, known: Known, term: Term) -> list[Difference]:
+        facts = self.facts(known)
+        if not facts.types or any(self.same(other, term) for other in facts.terms):
+            return []
+        found: list[Difference] = []
+        for keyword in term.says:
+            if keyword in RULES:
+                found += self._keyword(facts, term, keyword)
+            if found and (self.trial or len(found) >= MAX_FINDINGS or found[-1].rule in ("type_changed", "undecided")):
+                break
+        return [] if found and self.empty(known) else found
+
+    def _keyword(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
+        if keyword in UNIONS and facts.splits and not self._kept(facts, term, keyword):
+            # One alternative for all of the writer's is rare, and looking for it takes their numbers multiplied.
+            found = [undecided(term, "no alternative takes all values, several may together", keyword)]
+        else:
+            found = self._case(facts, term, keyword)
+        return self._by_cases(facts, term, keyword, found, _MAX_CASES) if found else found
+
+    def _case(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
+        """One keyword against facts, without dividing them."""
+        self.steps -= 1
+        if KINDS.get(keyword, "") not in facts.types | {""} or self._kept(facts, term, keyword):
+            return []
+        if facts.values is not None and accepted(facts, term):
+            return []
+        if facts.values is not None and (refused := refused_values(facts, term, keyword)) is not None:
+            return refused
+        return RULES[keyword](self, facts, term)
+
+    def _kept(self, facts: Facts, term: Term, keyword: str) -> bool:
+        """Whether the writer has the very same keyword."""
+        if keyword in UNEVALUATED:
+            return False
+        part = term.part(keyword)
+        return any(keyword in other.says and self.same(other.part(keyword), part) for other in facts.terms)
+
+    def _by_cases(
+        self, facts: Facts, term: Term, keyword: str, found: list[Difference], depth: int
+    ) -> list[Difference]:
+        """Divide what is known into cases, by what leaves the fewest of them unsolved."""
+        best: list[tuple[Facts, list[Difference]]] | None = None
+        for split in self._splits(facts, term, keyword) if depth else ():
+            if self.spent:
+                break
+            cases = [case for option in split if (case := self.facts(facts.known | option)).types]
+            results = [(case, self._case(case, term, keyword)) for case in cases]
+            failing = [(case, result) for case, result in results if result and not self.empty(case.known)]
+            if not failing:
+                return []
+            promising = len(failing) < len(results) or keyword in UNIONS
+            if promising and (best is None or len(failing) < len(best)):
+                best = failing
+            if len(failing) * _FEW < len(results):
+                break
+        if best is None:
+            return found
+        return [one for case, result in best for one in self._by_cases(case, term, keyword, result, depth - 1)]
+
+    def _splits(self, facts: Facts, term: Term, keyword: str) -> Iterator[Options]:
+        yield from facts.splits[:_MAX_SPLITS]
+        yield from more_splits(self, facts, term, keyword)[:_MAX_SPLITS]
+
+    def empty(self, known: Known) -> bool:
+        """Whether there is surely no such value."""
+        if known in self.none:
+            return self.none[known]
+        if known in self.open_empty or self.spent or len(self.open) + len(self.open_empty) >= MAX_DEPTH:
+            return False
+        self.open_empty.add(known)
+        leant, self.leans_on = self.leans_on, _NO_END
+        found = self._sparingly(known)
+        self.open_empty.discard(known)
+        if not found or self.leans_on == _NO_END:
+            self.none[known] = found
+        self.leans_on = min(leant, self.leans_on)
+        return found
+
+    def _sparingly(self, known: Known) -> bool:
+        """Look for a contradiction, but not for long: mostly there is none."""
+        kept = 0 if len(self.open_empty) > 1 else max(0, self.steps - _MAX_FOR_NONE)
+        self.steps -= kept + 1
+        found = self._empty(self.facts(known))
+        self.steps = max(0, self.steps) + kept
+        return found
+
+    def _empty(self, facts: Facts) -> bool:
+        if not facts.types or (facts.values is not None and not facts.values):
+            return True
+        impossible: dict[str, Callable[[Facts], bool]] = {"array": self._no_array, "object": self._no_object}
+        if all(kind in impossible and impossible[kind](facts) for kind in facts.types):
+            return True
+        if len(facts.refused) <= _MAX_REFUSED and any(self.proves(facts.known, term) for term in facts.refused):
+            return True
+        return any(all(self.empty(facts.known | option) for option in split) for split in facts.splits[:_MAX_CASES])
+
+    def _each(self, facts: Facts) -> Iterator[list[Known]]:
+        return ([facts.known | option for option in split] for split in facts.splits[:_MAX_CASES])
+
+    def _empty_in_all_cases(self, cases: list[Known]) -> bool:
+        self.divided += 1
+        try:
+            return all(map(self.empty, cases))
+        finally:
+            self.divided -= 1
+
+    def _no_array(self, facts: Facts) -> bool:
+        sure = min(facts.size.low, facts.prefix + 1)
+        wanted = [
+            frozenset({(term.says["contains"], True)}) for term in facts.contains if term.says.get("minContains", 1)
+        ]
+        return any(map(self.empty, [*wanted, *(facts.item(index) for index in range(sure))]))
+
+    def _no_object(self, facts: Facts) -> bool:
+        return any(self.empty(facts.member(name)) for name in sorted(facts.required))
