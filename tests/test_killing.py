@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +69,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     pytest.fail("the server does not answer")
 
 
-def write(port: int, name: str) -> list[str]:
+def write(port: int, name: str, begun: threading.Event) -> list[str]:
     """Add Versions until the server is gone; the ids of those acknowledged."""
     done: list[str] = []
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -80,6 +81,7 @@ def write(port: int, name: str) -> list[str]:
             answer = connection.getresponse()
             assert (answer.status, answer.read()) == (201, versionid.encode())
             done.append(versionid)
+            begun.set()
     except (OSError, http.client.HTTPException):
         return done
     finally:
@@ -88,10 +90,12 @@ def write(port: int, name: str) -> list[str]:
 
 def killed_once(db: str, turn: int) -> list[str]:
     """What was acknowledged before the server was killed."""
+    begun = threading.Event()
     with ThreadPoolExecutor(WRITERS) as threads:
         with to_be_killed(db) as port:
-            writes = [threads.submit(partial(write, port, f"v{turn}.{writer}")) for writer in range(WRITERS)]
-            time.sleep(random.uniform(0.2, 0.5))
+            writes = [threads.submit(partial(write, port, f"v{turn}.{writer}", begun)) for writer in range(WRITERS)]
+            assert begun.wait(60)
+            time.sleep(random.uniform(0.05, 0.4))
         return [versionid for writer in writes for versionid in writer.result()]
 
 
