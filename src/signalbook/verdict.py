@@ -15,7 +15,7 @@ class Verdict:
 
     ``changes`` are those it would make, as events tell them (``xid``, ``entity``, ``action``, ``changed``); ``errors``
     the problem documents it would be refused with, every fault in them; ``findings`` what there is to say of what it
-    would store, errors or not.
+    would store: broken rules of messages and endpoints, and what could not be validated.
     """
 
     changes: tuple[JSONObject, ...] = ()

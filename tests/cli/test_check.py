@@ -168,4 +168,5 @@ def test_the_samples(cli: Cli, shared_data: Path, name: str, count: int) -> None
     """I-7"""
     ran = cli("check", shared_data / "xregistry-samples" / f"{name}.xreg.json", "--offline", "--json")
     assert ran.code == 0
-    assert len(verdict(ran.out)["checked"][0]["findings"]) == count
+    found = verdict(ran.out)["checked"][0]["findings"]
+    assert sum(finding["rule"] != "not_validated" for finding in found) == count

@@ -237,6 +237,14 @@ def test_what_cannot_be_compared(registry: Registry, change: JSONObject, told: s
     assert outcomes(registry) == [True, True]
 
 
+def test_versions_of_different_formats(registry: Registry) -> None:
+    """G-4: without matchversions formats may differ, but one is no successor of the other."""
+    versions(registry, PLAIN, rule="forward")
+    error = registry.refused("POST", F1, {"file": {}, "format": "JsonSchema/draft-07"})
+    assert [(fault.rule, fault.old, fault.new) for fault in error.faults] == [("format", AVRO, "JsonSchema/draft-07")]
+    registry.post(F1, {"file": OPTIONAL, "format": "avro/1.12.0"})
+
+
 def test_rules_switched_off(registry: Registry) -> None:
     """G-25, G-29, R118, R257."""
     registry.configure("capabilities", {"compatibilities": {"avro*": ["Backward"]}}, "PATCH")
@@ -253,6 +261,24 @@ def test_strict(make: Make) -> None:
     body = {"file": PLAIN, "format": AVRO, "meta": {"compatibility": "full"}}
     error = registry.refused("PUT", F1, body)
     assert (error.code, error.arguments) == ("compatibility_unknown", {"compat": "full", "format": AVRO})
+
+
+def test_references_to_other_schemas(registry: Registry) -> None:
+    """G-16: by xid, to what the same request brings, in any order."""
+    point, line = {"type": "integer"}, {"$ref": "/dirs/d1/files/point"}
+    files = {
+        "line": {"meta": {"compatibility": "backward"}, "versions": versions_of(line, {**line, "title": "t"})},
+        "point": {"versions": versions_of(point)},
+    }
+    registry.post("/", {"dirs": {"d1": {"files": files}}})
+    assert [row.attributes["compatibilityvalidated"] for row in registry.versions("/dirs/d1/files/line").values()] == [
+        True,
+        True,
+    ]
+
+
+def versions_of(*schemas: JSON) -> JSONObject:
+    return {str(i): {"file": schema, "format": "JsonSchema/draft-07"} for i, schema in enumerate(schemas, 1)}
 
 
 @pytest.mark.parametrize(

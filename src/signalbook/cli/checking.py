@@ -130,7 +130,8 @@ class LocalChecks:
         try:
             with opened as session:
                 result = session.execute(command(session))
-                return Verdict(changes=tuple(c.to_json() for c in session.changes), findings=result.findings)
+                changes = tuple(change.to_json() for change in session.changes)
+                return Verdict(changes=changes, findings=(*result.findings, *session.doubts))
         except RegistryError as error:
             return Verdict.refused(error)
 

@@ -7,11 +7,12 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from signalbook import values
-from signalbook.engine import adoption, capabilities, compliance, domain, intents, tracking, updates
+from signalbook.engine import adoption, capabilities, compliance, domain, intents, tracking, updates, validation
 from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
@@ -206,6 +207,13 @@ class Session:
     def changes(self) -> list[Change]:
         """What was changed so far, at most once for each subject (R297)."""
         return coalesce(self._changes)
+
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        """Versions written so far that could not be validated, or compared with others, with the reasons."""
+        written = [c.xid for c in self.changes if c.entity is Entity.VERSION and c.action is not Action.DELETED]
+        rows = self._writer.get_many([Xid.parse(xid) for xid in written])
+        return tuple(islice((doubt for row in rows.values() for doubt in validation.doubts(row)), domain.MAX_FINDINGS))
 
     def finish(self) -> None:
         """Put the changes into the outbox: last thing before the commit."""

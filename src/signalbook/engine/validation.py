@@ -6,6 +6,7 @@ core/spec.md "format", "formatvalidated", "compatibility"; core/model.md "valida
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from signalbook.engine import compatibility
@@ -17,7 +18,8 @@ from signalbook.engine.versions import VALIDATION
 from signalbook.errors import RegistryError
 from signalbook.formats import registry as formats
 from signalbook.model import ResourceType
-from signalbook.values import JSON, JSONObject
+from signalbook.storage.base import Row
+from signalbook.values import JSON, Finding, JSONObject
 
 _FORMAT: Final = VALIDATION[:2]
 _COMPATIBILITY: Final = VALIDATION[2:]
@@ -81,6 +83,14 @@ def check_compatibility(resource: ResourceDraft, type: ResourceType, context: Co
             if reason is not None and type.strictvalidation:
                 raise _unknown(resource, version, str(rule), reason)
             _set(version, _COMPATIBILITY, _said("compatibilityvalidated", reason))
+
+
+def doubts(row: Row) -> Iterator[Finding]:
+    """What was asked for and not found out about a stored Version (R253, R256)."""
+    for name in (_FORMAT[0], _COMPATIBILITY[0]):
+        if row.attributes.get(name) is False:
+            reason = str(row.attributes.get(f"{name}reason"))
+            yield Finding(path=f"{row.xid}#{name}", rule="not_validated", message=reason, severity="warning")
 
 
 def check_roots(resource: ResourceDraft, type: ResourceType) -> None:

@@ -117,6 +117,14 @@ def test_findings(filled: Client) -> None:
     assert [finding["path"] for finding in verdict["findings"]] == ["/endpoints/e#usage"]
 
 
+def test_what_is_not_validated(filled: Client) -> None:
+    """R254: taken, but nobody knows whether it is right."""
+    body = {"format": "Nope/1", "schema": "x", "meta": {"compatibility": "full"}}
+    (one, other) = checked(filled, "PUT", "/schemagroups/g/schemas/x$details", json=body)["findings"]
+    assert (one["path"], one["rule"]) == ("/schemagroups/g/schemas/x/versions/1#formatvalidated", "not_validated")
+    assert other["message"].startswith('Version "1" was not validated')
+
+
 def test_domain_rules_that_reject(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", domain_rules="reject")
     (error,) = checked(client, "PUT", "/endpoints/e", json={"usage": ["producer", "consumer"]})["errors"]
@@ -168,3 +176,19 @@ def test_check_is_no_group_type(filled: Client) -> None:
     """R135: an extension's path is no Group type's."""
     source = {"groups": {"check": {"singular": "c"}}}
     assert filled.put("/modelsource", source).json()["type"].endswith("#model_error")
+
+
+@pytest.mark.parametrize("place", ["", "http://r.example", "http://other.example"])
+def test_references_by_url(filled: Client, place: str) -> None:
+    """G-16: schemas of this registry, by xid and by its own URL; what is elsewhere is not fetched, and told."""
+    format = "JsonSchema/draft-07"
+    filled.put("/schemagroups/g/schemas/point$details", {"format": format, "schema": {"type": "integer"}})
+    line = {"properties": {"a": {"$ref": f"{place}/schemagroups/g/schemas/point"}}}
+    filled.put("/schemagroups/g/schemas/line$details", {"format": format, "schema": line})
+    filled.send("PATCH", "/schemagroups/g/schemas/line/meta", json={"compatibility": "full"})
+    wider = {"properties": {"a": {"type": "number", "multipleOf": 1}}}
+    verdict = checked(filled, "POST", "/schemagroups/g/schemas/line$details", json={"format": format, "schema": wider})
+    assert verdict["accepted"]
+    told = [finding["path"] for finding in verdict["findings"]]
+    unknown = ["/schemagroups/g/schemas/line/versions/2#compatibilityvalidated"]
+    assert told == (unknown if place == "http://other.example" else [])

@@ -83,7 +83,10 @@ def check(batch: Batch, request: Request, rule: str | None) -> Verdict:
     try:
         with batch.trying(rule) as session:
             result = handlers.execute(session, request)
-            return Verdict(changes=tuple(change.to_json() for change in session.changes), findings=result.findings)
+            return Verdict(
+                changes=tuple(change.to_json() for change in session.changes),
+                findings=(*result.findings, *session.doubts),
+            )
     except RegistryError as error:
         if error.status >= _SERVER_ERROR:
             raise
