@@ -352,6 +352,7 @@ def test_what_differs_in_nothing_is_read(pair: tuple[JSON, JSON], data: st.DataO
 
 
 @given(types())
+@settings(deadline=None)
 def test_a_schema_reads_itself(node: JSON) -> None:
     document = settled(node)
     again = {**document, "doc": "again"} if isinstance(document, dict) else document

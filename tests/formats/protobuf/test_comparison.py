@@ -404,6 +404,7 @@ def test_what_differs_in_nothing_is_read_as_it_was_written(pair: tuple[Plan, Pla
 
 
 @given(plans(), st.sampled_from(ENUMS))
+@settings(deadline=None)
 def test_a_document_reads_itself(plan: Plan, values: Any) -> None:
     here, there = compiled(plan, values, "proto2"), compiled(plan, values, "proto2")
     assert comparison.differences(here, there) == []

@@ -6,7 +6,7 @@ from decimal import Decimal
 from xml.etree.ElementTree import tostring
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats import Anything, ListOf, PayloadError, Scalar, Struct
@@ -207,6 +207,7 @@ CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="
         },
     )
 )  # fmt: skip
+@settings(deadline=None)
 def test_values_survive_the_way_through_xml(value: JSON) -> None:
     assert MANY.validate(value) == []
     root = MANY.plans["r"].write(value, ())

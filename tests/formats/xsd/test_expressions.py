@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.formats.xsd.expressions import is_bounded
+from signalbook.formats.xsd.expressions import is_bounded, is_path
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,23 @@ def test_comparisons_of_children_are_bounded(test: str) -> None:
 )  # fmt: skip
 def test_all_else_is_not(test: str) -> None:
     assert not is_bounded(test)
+
+
+@pytest.mark.parametrize("xpath", ["a", ".", ".//a", "a/b", "p:a/*", "p:*", "child::a/b", "a | .//b/c", ". / a"])
+def test_selectors_are_paths(xpath: str) -> None:
+    assert is_path(xpath, field=False)
+    assert is_path(xpath, field=True)
+
+
+@pytest.mark.parametrize("xpath", ["@a", ".//@a", "a/@p:b", "attribute::a", "a|@b", "@*"])
+def test_fields_may_end_in_attributes(xpath: str) -> None:
+    assert is_path(xpath, field=True)
+    assert not is_path(xpath, field=False)
+
+
+@pytest.mark.parametrize(
+    "xpath",
+    ["", "/a", "a//b", "a[1]", "..", "@a/b", "a:b:c", "a!", "a|", "count(a)", "/".join(["a:a:a:a"] * 30), "a" * 1001],
+)
+def test_all_else_is_no_path(xpath: str) -> None:
+    assert not is_path(xpath, field=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats import Anything, Field, ListOf, PayloadError, Scalar, SchemaError, Struct
@@ -297,6 +297,15 @@ def test_documents_are_gathered_through_the_resolver() -> None:
         parse(REFERRING)
 
 
+def test_documents_that_refer_to_others_are_checked_in_part() -> None:
+    """G-19: for what is wrong whatever the others say."""
+    findings = FORMAT.check(schema(f"{REFERRING}\n<xs:unheard/>"), "XSD/1.0")
+    assert {(finding.path, finding.rule, finding.severity) for finding in findings} == {
+        ("line 1", "schema", "error"),
+        ("", "import", "warning"),
+    }
+
+
 def test_documents_that_include_each_other_end() -> None:
     body = REFERRING.replace("parts/", "")
     others = {"a.xsd": schema(body), "b.xsd": schema(f'<xs:include schemaLocation="a.xsd"/>{NUMBER.format("B")}')}
@@ -383,12 +392,41 @@ def test_identity_is_checked() -> None:
         found.decode(b"<order><a>1</a><a>1</a></order>")
 
 
+def unique(xpath: str) -> str:
+    paths = f'<xs:selector xpath="{xpath}"/><xs:field xpath="."/>'
+    inside = '<xs:sequence><xs:element name="b" maxOccurs="9"/></xs:sequence>'
+    kind = f"<xs:complexType>{inside}</xs:complexType>"
+    return f'<xs:element name="a">{kind}<xs:unique name="u">{paths}</xs:unique></xs:element>'
+
+
+@pytest.mark.parametrize("xpath", ["q:b", "b[1]", "//b", "/".join(["a:a:a:a:a:a"] * 20) + "!"])
+def test_identity_has_paths_that_lead_somewhere(xpath: str) -> None:
+    """And no path keeps a pattern busy, as the last one would the library's own."""
+    assert [finding.path for finding in FORMAT.check(schema(unique(xpath)), "XSD/1.1")] == ["line 1"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["integer", "decimal", "double", "dateTime", "duration", "base64Binary", "anyURI", "QName"]
+)
+@pytest.mark.parametrize(
+    "text", ["9" * 10_000, "-" * 10_000, "a:" * 5_000, f"{'9' * 5000}-01-01T00:00:00", f"P{'9' * 5000}Y"]
+)
+def test_long_values_end(kind: str, text: str) -> None:
+    found = parse(f'<xs:element name="a" type="xs:{kind}"/>')
+    try:
+        told = found.decode(f"<a>{text}</a>".encode()) is not None
+    except PayloadError as error:
+        told = error.reason in ("schema_violation", "decode_error")
+    assert told
+
+
 def test_xml_schemas_are_not_compared() -> None:
     """G-30: not advertised."""
     assert comparing("XSD/1.1") is None
 
 
 @given(st.binary(max_size=60) | st.text("<>/ab= &'\"!?[]", max_size=40).map(str.encode))
+@settings(deadline=None)
 def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
     try:
         told = parse(TWO, "b").decode(payload) is not None
@@ -398,5 +436,6 @@ def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
 
 
 @given(st.text("<>/xs:schemaelnt= '\"", max_size=60))
+@settings(deadline=None)
 def test_any_text_is_a_schema_or_has_findings(text: str) -> None:
     assert FORMAT.check(text.encode(), "XSD/1.1")

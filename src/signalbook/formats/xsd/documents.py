@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,6 +33,9 @@ FAILED: Final = (
     TypeError, ValueError,
 )  # fmt: skip
 _REFERENCES: Final = ("include", "redefine", "override", "import")
+# Python's names for things in the library's messages.
+_OBJECT: Final = re.compile(r"<(?:xmlschema|class)\b[^<>]*>")
+_VERSIONING: Final = b"http://www.w3.org/2007/XMLSchema-versioning"
 # Comparisons of two sets of elements take the product of their sizes.
 MAX_ASSERTED: Final = 2_000
 # Namespaces whose declarations every processor has.
@@ -76,7 +80,18 @@ def read(document: bytes, place: str = MAIN) -> xml.Document:
         raise _refused(place, "xml", str(error)) from None
     if found.root.tag != f"{XS}schema":
         raise _refused(place, "schema", f"the root is {found.root.tag}, and not {XS}schema")
+    findings = [_fault_at(place, line, f"no path: {part.get('xpath')!r}") for part, line in _no_paths(found)]
+    if findings:
+        raise SchemaError(findings[:MAX_FINDINGS])
     return found
+
+
+def _no_paths(document: xml.Document) -> Iterator[tuple[Element, int]]:
+    for part, line in zip(document.root.iter(), document.lines, strict=True):
+        if part.tag in (f"{XS}selector", f"{XS}field"):
+            xpath = part.get("xpath", ".")
+            if not expressions.is_path(" ".join(xpath.split()), field=part.tag == f"{XS}field"):
+                yield part, line
 
 
 def references(root: Element, place: str = MAIN) -> Iterator[Reference]:
@@ -144,7 +159,8 @@ def _schema(version: str, sources: Sources) -> Any:
         )  # fmt: skip
         findings = _faults(schema, sources)
     except FAILED as error:
-        findings = list(islice(_malformed(made.meta_schema, sources), MAX_FINDINGS)) or [_stopped(error)]
+        findings = [part for place, content in sources for part in malformed(version, content, place)][:MAX_FINDINGS]
+        findings = findings or [_stopped(error)]
     if findings:
         raise SchemaError(findings)
     return schema
@@ -155,13 +171,19 @@ def _stopped(error: Exception) -> Finding:
     return Finding(path="", rule="schema", message=message)
 
 
-def _malformed(meta: Any, sources: Sources) -> Iterator[Finding]:
-    """Where a document is not even what the schema of schemas allows, for those the library gives up on."""
-    for place, content in sources:
-        resource = XMLResource(BytesIO(content), allow="none", defuse="always")
-        lines = _lines(resource.root, content)
-        for error in meta.iter_errors(resource):
-            yield _fault(place, lines, error, error.reason or error.message)
+def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
+    """Where a document is not what the schema of schemas allows; nothing, if parts of it are for other versions."""
+    meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
+    if _VERSIONING in content:
+        return []
+    resource = XMLResource(BytesIO(content), allow="none", defuse="always")
+    lines = _lines(resource.root, content)
+    try:
+        meta.build()
+        errors = list(islice(meta.iter_errors(resource), MAX_FINDINGS))
+    except FAILED as error:
+        return [_stopped(error)]
+    return [_fault(place, lines, error, error.reason or error.message) for error in errors]
 
 
 def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
@@ -220,14 +242,26 @@ def _faults(schema: Any, sources: Sources) -> list[Finding]:
     for part in (schema, *(part for part in schema.maps.schemas if part.url in places)):
         place = places.get(part.url, MAIN)
         lines = _lines(part.source.root, dict(sources)[place])
-        found += [_fault(place, lines, error, error.message) for error in _once(part.all_errors)]
+        found += [_fault(place, lines, error, error.message) for error in _once(_errors(part))]
     return found[:MAX_FINDINGS]
 
 
 def _fault(place: str, lines: Mapping[int, int], error: Any, message: Any) -> Finding:
-    line = lines.get(id(error.elem))
+    return _fault_at(place, lines.get(id(error.elem)), message)
+
+
+def _fault_at(place: str, line: int | None, message: Any) -> Finding:
     where = [*([place] if place else []), *([f"line {line}"] if line else [])]
-    return Finding(path=" ".join(where), rule="schema", message=shorten(" ".join(str(message).split())))
+    text = _OBJECT.sub("…", " ".join(str(message).split()))
+    return Finding(path=" ".join(where), rule="schema", message=shorten(text))
+
+
+def _errors(schema: Any) -> Iterator[Any]:
+    """All errors, those of identity constraints too, which the library leaves out."""
+    yield from schema.all_errors
+    for identity in schema.identities.values():
+        for part in (identity, identity.selector, *identity.fields):
+            yield from part.errors if part is not None else ()
 
 
 def _once(errors: Iterable[Any]) -> Iterator[Any]:

@@ -23,9 +23,10 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.shape import Anything, Shape
 from signalbook.formats.xsd import documents, expressions, xml
-from signalbook.formats.xsd.content import Child, Planner, Unfit
+from signalbook.formats.xsd.content import Child, Unfit
 from signalbook.formats.xsd.documents import Built, Sources
 from signalbook.formats.xsd.links import linked, roots
+from signalbook.formats.xsd.planning import Planner
 from signalbook.formats.xsd.scalars import BAD_TEXT
 from signalbook.values import JSON, Finding, digest
 
@@ -153,16 +154,14 @@ class XsdFormat:
         return version if version in self.versions else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """What is wrong with a document; one that refers to others is only built where they can be had."""
+        """What is wrong with a document; of one that refers to others, what can be told without them."""
+        version = self._version(format)
         try:
-            found = documents.read(document)
-            wanted = sorted({part.location for part in documents.references(found.root)})
-            if wanted:
-                return [_unchecked("import", f"it refers to {', '.join(wanted)}")]
-            test = next(expressions.unbounded(found.root), None)
-            if test is not None:
-                return [_unchecked("expression", f"nobody knows how long this expression takes: {test}")]
-            documents.build(self._version(format), documents.gather(document, None))
+            root = documents.read(document).root
+            reason = _unbuilt(root)
+            if reason is not None:
+                return [*documents.malformed(version, document), reason]
+            documents.build(version, documents.gather(document, None))
         except SchemaError as error:
             return list(error.findings)
         return []
@@ -196,8 +195,17 @@ class XsdFormat:
         return "1.0" if self.canonical(format) == "XSD/1.0" else "1.1"
 
 
+def _unbuilt(root: Element) -> Finding | None:
+    """Why a document is not built to check it, if there is a reason."""
+    wanted = sorted({part.location for part in documents.references(root)})
+    if wanted:
+        return _unchecked("import", f"it refers to {', '.join(wanted)}")
+    test = next(expressions.unbounded(root), None)
+    return None if test is None else _unchecked("expression", f"nobody knows how long this expression takes: {test}")
+
+
 def _unchecked(rule: str, why: str) -> Finding:
-    return Finding(path="", rule=rule, message=shorten(f"not checked: {why}"), severity="warning")
+    return Finding(path="", rule=rule, message=shorten(f"checked in part only: {why}"), severity="warning")
 
 
 def _tag(component: Any) -> str:
