@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "settings", "documents", "verdict"}
 L1 = {"model", "formats", "messages"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
-ALL |= {"fetching"}
+ALL |= {"fetching", "catalogue"}
 
 # room -> rooms it may import (itself is always allowed)
 ARROWS: dict[str, set[str]] = {
@@ -35,6 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client"},
     "codegen": L0 | L1 | {"client"},
+    "catalogue": L0 | L1 | {"engine"},
     "server": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
     "cli": ALL | {"conformance", "demo"},

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+import tempfile
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from granian import Granian
@@ -14,7 +17,8 @@ from granian.log import LogLevels
 from starlette.applications import Starlette
 
 from signalbook.api.app import create_app
-from signalbook.engine.engine import Engine
+from signalbook.catalogue import Watch
+from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.fetching import AllowList
@@ -40,10 +44,19 @@ def build(settings: Settings) -> Starlette:
     store = open_store(settings.db, timeout=settings.request_timeout)
     try:
         engine = Engine(store, settings=settings)
+        watch = _watch(engine, settings)
     except BaseException:
         store.close()
         raise
-    return create_app(engine, settings, direct=direct, close=store.close)
+    if watch is None:
+        return create_app(engine, settings, direct=direct, close=store.close)
+
+    def close() -> None:
+        watch.stop()
+        store.close()
+
+    watch.start(settings.reload_seconds)
+    return create_app(engine, settings, direct=direct, close=close, source=lambda: watch.status)
 
 
 def run(settings: Settings) -> None:
@@ -54,6 +67,14 @@ def run(settings: Settings) -> None:
     """
     _check_settings(settings)
     _check_address(settings)
+    if settings.from_folder:
+        with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
+            _serve(replace(settings, db=f"sqlite:///{private}/catalogue.db"))
+    else:
+        _serve(settings)
+
+
+def _serve(settings: Settings) -> None:
     registryid = _prepare(settings)
     server = Granian(
         "signalbook",
@@ -69,6 +90,13 @@ def run(settings: Settings) -> None:
     )
     server.on_startup(partial(_announce, settings, registryid))
     server.serve(target_loader=partial(_application, settings), wrap_loader=False)
+
+
+def _watch(engine: Engine, settings: Settings) -> Watch | None:
+    """What follows ``settings.from_folder``, if it is set. The model that was founded is the one to extend."""
+    if not settings.from_folder:
+        return None
+    return Watch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
 def _application(settings: Settings) -> Starlette:
@@ -89,7 +117,11 @@ def _prepare(settings: Settings) -> str:
     """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid."""
     store = open_store(settings.db, timeout=settings.request_timeout)
     try:
-        with Engine(store, settings=settings).reading() as view:
+        engine = Engine(store, settings=settings)
+        watch = _watch(engine, settings)
+        if watch is not None:
+            watch.load()
+        with engine.reading() as view:
             return str(view.entity(ROOT, ViewOptions())["registryid"])
     finally:
         store.close()

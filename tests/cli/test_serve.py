@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -30,7 +33,7 @@ def _a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_setting_is_an_option(cli: Cli) -> None:
     ran = cli("serve", "--help")
     for name in settings.names():
-        assert f"--{name.replace('_', '-')} " in ran.out, name
+        assert f"{settings.option_for(name)} " in ran.out, name
 
 
 def test_an_empty_model(serve: Serve, tmp_path: Path) -> None:
@@ -92,3 +95,63 @@ def test_settings_from_environment_and_file(tmp_path: Path) -> None:
     environment = {"SIGNALBOOK_MODEL": "away.json", "SIGNALBOOK_PORT": os.environ["SIGNALBOOK_PORT"]}
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert (ran.returncode, "away.json" in ran.stderr) == (1, True)
+
+
+def ready(url: str) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{url}/health/ready").json()
+    return found
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.05)
+
+
+def test_a_folder_is_served_and_followed(serve: Serve, tmp_path: Path) -> None:
+    """Several processes, a broken file, a mended one; clients may not write (R116, GAP 7)."""
+    book = tmp_path / "book"
+    book.mkdir()
+    (book / "a.json").write_text('{"messagegroups": {"m": {}}}')
+    server = serve("--from", book, "--workers", 2, "--reload-seconds", 0.1)
+    assert httpx.get(f"{server.url}/messagegroups/m").status_code == 200
+    refused = httpx.put(f"{server.url}/messagegroups/x", json={})
+    assert (refused.status_code, refused.json()["type"].rpartition("#")[2]) == (400, "not_available")
+    first = ready(server.url)["source"]["revision"]
+    (book / "b.json").write_text('{"messagegroups": ')
+    wait_for(lambda: ready(server.url)["source"]["error"] is not None)
+    assert ready(server.url)["source"]["revision"] == first
+    (book / "b.json").write_text('{"messagegroups": {"n": {}}}')
+    wait_for(lambda: httpx.get(f"{server.url}/messagegroups/n").status_code == 200)
+    assert ready(server.url)["source"]["revision"] != first
+
+
+def test_a_folder_is_looked_at_when_asked(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"messagegroups": {"m": {}}}')
+    server = serve("--from", tmp_path, "--reload-seconds", 0)
+    (tmp_path / "a.json").write_text('{"messagegroups": {"n": {}}}')
+    server.process.send_signal(signal.SIGHUP)
+
+    def there() -> bool:
+        try:
+            return httpx.get(f"{server.url}/messagegroups/n").status_code == 200
+        except httpx.TransportError:  # between one process and the next
+            return False
+
+    wait_for(there)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [("gone", None, "holds no"), ("bad", "[[", "x.json: line 1: the document ends before it is complete")],
+)
+def test_a_folder_that_cannot_be_served(cli: Cli, tmp_path: Path, name: str, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.json").write_text(text)
+    ran = cli("serve", "--from", tmp_path / name)
+    assert (ran.code, message in ran.err) == (1, True), ran.err
+
+
+def test_places_that_are_none(cli: Cli) -> None:
+    ran = cli("serve", "--allow-fetch", "example.com", "--allow-fetch", "http://x")
+    assert (ran.code, "allow_fetch: 'http://x'" in ran.err) == (1, True)

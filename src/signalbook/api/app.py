@@ -20,6 +20,7 @@ from signalbook.api.xregistry import checks, discovery
 from signalbook.api.xregistry.door import Door
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
+from signalbook.values import JSONObject
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
 _CORS: Final = [
@@ -29,8 +30,18 @@ _CORS: Final = [
 ]
 
 
-def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Callable[[], None]) -> Starlette:
-    """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done."""
+def create_app(
+    engine: Engine,
+    settings: Settings,
+    *,
+    direct: bool,
+    close: Callable[[], None],
+    source: Callable[[], JSONObject] | None = None,
+) -> Starlette:
+    """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done.
+
+    ``source`` tells where the registry comes from, if it follows something.
+    """
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
     commits = Commits(engine.batch, timeout=settings.request_timeout)
 
@@ -42,7 +53,7 @@ def create_app(engine: Engine, settings: Settings, *, direct: bool, close: Calla
         close()
 
     extensions = [
-        *health.routes(engine, workers),
+        *health.routes(engine, workers, source),
         *discovery.routes(settings),
         *feed.routes(engine, settings, workers),
         *checks.routes(settings, commits),

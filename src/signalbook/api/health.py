@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -11,10 +13,14 @@ from signalbook.api.errors import NOT_KEPT
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Engine
 from signalbook.storage.base import StorageError
+from signalbook.values import JSONObject
 
 
-def routes(engine: Engine, workers: Workers) -> list[Route]:
-    """``/health/live``: 200 as long as the process answers. ``/health/ready``: 200 while the store can be read."""
+def routes(engine: Engine, workers: Workers, source: Callable[[], JSONObject] | None = None) -> list[Route]:
+    """``/health/live``: 200 as long as the process answers. ``/health/ready``: 200 while the store can be read.
+
+    ``source`` tells where the registry comes from, if it follows something.
+    """
 
     def read() -> None:
         with engine.reading():
@@ -28,6 +34,7 @@ def routes(engine: Engine, workers: Workers) -> list[Route]:
             await workers.read(read)
         except StorageError as error:
             return json_answer({"status": "unavailable", "reason": str(error)}, status=503, headers=(NOT_KEPT,))
-        return json_answer({"status": "ok"}, headers=(NOT_KEPT,))
+        told = {} if source is None else {"source": source()}
+        return json_answer({"status": "ok", **told}, headers=(NOT_KEPT,))
 
     return [*reads.routes("/health/live", live), *reads.routes("/health/ready", ready)]

@@ -2,6 +2,7 @@
 
 from signalbook.documents.aiming import Upload, aim, extend_model, target_of
 from signalbook.documents.comparing import Work, attributes, compare
+from signalbook.documents.entities import entities
 from signalbook.documents.faults import DocumentError
 from signalbook.documents.folders import File, files_for, place
 from signalbook.documents.indenting import indent
@@ -33,6 +34,7 @@ __all__ = [
     "attributes",
     "check_size",
     "compare",
+    "entities",
     "extend_model",
     "files_for",
     "files_of",

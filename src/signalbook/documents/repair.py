@@ -90,7 +90,7 @@ class _Reader:
         if ahead == bracket:
             self.at += 1
         elif ahead == "":
-            self.repaired("L-16", f"added the closing {bracket} that the end of the document lacks")
+            self.repaired("L-37", f"added the closing {bracket} that the end of the document lacks")
         elif ahead in ("}", "]"):
             raise self.fault(f"{ahead} stands where {bracket} is expected")
         return ahead in (bracket, "")

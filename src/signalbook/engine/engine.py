@@ -30,6 +30,8 @@ from signalbook.xid import ROOT, Xid, XidError, check_id
 
 _METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
 
+_NOTES: Final = "note."
+
 
 class Engine:
     """One registry in one store. Synchronous, and safe to use from several threads.
@@ -93,6 +95,11 @@ class Engine:
             yield batch
             raise _Undone
 
+    def kept(self, name: str) -> JSON:
+        """What a session kept under ``name`` (``Session.keep``), None if nothing."""
+        with self._store.read() as reader:
+            return reader.config(_NOTES + name)
+
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
         with self._store.read() as reader:
@@ -108,7 +115,7 @@ class Engine:
             check_id(settings.registry_id)
         except XidError as error:
             raise SettingError(f"registry_id {settings.registry_id!r}: {error}") from None
-        source = _model_source(settings.model)
+        source = model_source(settings.model)
         compile_model(source)
         with self._store.write() as writer:
             if writer.get(ROOT) is None:  # another process may have been faster
@@ -203,6 +210,14 @@ class Session:
         told = self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
         self._changes += self._configured(told).changes if told else ()
 
+    def kept(self, name: str) -> JSON:
+        """What ``keep`` keeps, None if nothing."""
+        return self._writer.config(_NOTES + name)
+
+    def keep(self, name: str, note: JSON) -> None:
+        """Keep a note of who runs the registry with it, in this very transaction; clients do not see it."""
+        self._writer.put_config(_NOTES + name, note)
+
     @property
     def changes(self) -> list[Change]:
         """What was changed so far, at most once for each subject (R297)."""
@@ -223,7 +238,8 @@ class Session:
 
     def _write(self, command: Command) -> Result:
         check_command(command, self._configuration.model)
-        capabilities.require_mutable(self._configuration.capabilities, "entities")
+        if not self._admin:
+            capabilities.require_mutable(self._configuration.capabilities, "entities")
         told = self._embedded(command)
         context = self._context(command.flags, command.target)
         writing = Writing(self._writer, command, context)
@@ -295,7 +311,8 @@ class Session:
 
     def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
         """Put one configuration document in force; ``before`` are the capabilities the request began with (R62)."""
-        capabilities.require_mutable(before, command.name)
+        if not self._admin:
+            capabilities.require_mutable(before, command.name)
         if command.name == CAPABILITIES:
             return self._change_capabilities(command)
         return self._change_model(command.body, command.included)
@@ -335,7 +352,7 @@ def _told(entity: Entity, changed: list[str]) -> list[Change]:
     return [Change(xid=f"/{entity.value}", entity=entity, action=Action.UPDATED, changed=tuple(changed))]
 
 
-def _model_source(name: str) -> JSONObject:
+def model_source(name: str) -> JSONObject:
     """The model document that the setting ``model`` names."""
     return builtin(name) if name in BUILTIN else _document(name, "model")
 
