@@ -245,6 +245,17 @@ def test_versions_of_different_formats(registry: Registry) -> None:
     registry.post(F1, {"file": OPTIONAL, "format": "avro/1.12.0"})
 
 
+def test_too_many_comparisons(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that asks for more than a server should do gets no answer, and no wrong one."""
+    monkeypatch.setattr(compatibility, "MAX_PAIRS", 3)
+    monkeypatch.setattr(compatibility, "_known", {})
+    schemas = [record({"name": f"many{i}", "type": "int", "default": 0}) for i in range(4)]
+    versions(registry, *schemas, rule="full_transitive")
+    assert outcomes(registry) == [True, True, True, False]
+    registry.patch(f"{F1}/versions/4", {"name": "again"})
+    assert outcomes(registry) == [True, True, True, True]  # what is known need not be asked twice
+
+
 def test_rules_switched_off(registry: Registry) -> None:
     """G-25, G-29, R118, R257."""
     registry.configure("capabilities", {"compatibilities": {"avro*": ["Backward"]}}, "PATCH")

@@ -22,6 +22,8 @@ from signalbook.values import Finding
 Versions = Mapping[str, VersionDraft]
 
 MAX_FAULTS: Final = 100
+MAX_PAIRS: Final = 10_000
+"""Comparisons for one Resource in one request: others wait for it to end."""
 _MAX_KNOWN: Final = 10_000
 # Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
 _known: Final[dict[tuple[str | None, ...], None]] = {}
@@ -33,12 +35,13 @@ class Verdict:
 
     ``reasons`` has every Version looked at: None if it is compatible, else why that could not be found out. ``broken``
     names the offending Versions, each with the ancestors it does not fit, ``faults`` every difference (at most
-    ``MAX_FAULTS``).
+    ``MAX_FAULTS``); ``compared`` counts the comparisons made.
     """
 
     reasons: dict[str, str | None] = field(default_factory=dict)
     broken: dict[str, list[str]] = field(default_factory=dict)
     faults: list[Finding] = field(default_factory=list)
+    compared: int = 0
 
     def error(self, resource: ResourceDraft, rule: str) -> RegistryError:
         """``compatibility_violation`` with all that was found."""
@@ -162,6 +165,9 @@ def _compare(
     pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
     if pair in _known:
         return None
+    if verdict.compared >= MAX_PAIRS:
+        return f"more than {MAX_PAIRS} comparisons in one request"
+    verdict.compared += 1
     asked: list[str] = []
 
     def resolve(uri: str) -> bytes | None:
