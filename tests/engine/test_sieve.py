@@ -96,7 +96,9 @@ def test_nothing_that_passes_is_dropped(
         ("epoch>=3", [("epoch", ">=", 3)]),
         ("epoch=x", []),
         ("createdat<1970-01-01T00:00:01Z", [("createdat", "<", 1_000_000)]),
-        ("isdefault=true", []),
+        ("isdefault=true", [("folded", "default")]),
+        ("isdefault=false", []),
+        ("isdefault>true", []),
         ("fileid=f", []),
     ],
 )  # fmt: skip

@@ -63,6 +63,8 @@ class _Sieve:
             yield from self._of_id("own")
         elif name in ("epoch", "createdat", "modifiedat"):
             yield from self._of_number(name)
+        elif name == "isdefault" and len(self._types) == 3 and self._operand.boolean:
+            yield from [self._test("own", "folded", "default")] if self._expression.operator is Operator.EQUAL else []
 
     def _of_id(self, part: Part) -> Iterator[Condition]:
         """Ids are ASCII: the stored form without upper case is what is compared."""

@@ -211,7 +211,7 @@ class View:
         version = node.row if xid.kind is Kind.VERSION else node.default
         attributes = Renderer(self.model, options.base_url, doc=False, binary=False, details=False).entity(node)
         return Document(
-            content=self._content(version),
+            content=self._content(version, xid),
             contenttype=attributes.get("contenttype"),
             url=attributes.get(f"{kind.singular}url"),
             attributes=attributes,
@@ -314,13 +314,13 @@ class View:
                 place[node.xid.id] = renderer.entity(node, pointer(*types, node.xid.id))
         return result
 
-    def _content(self, version: Row | None) -> bytes:
+    def _content(self, version: Row | None, target: Xid) -> bytes:
         if version is None or version.document is None:
             return b""
         content = self._reader.documents([version.document]).get(version.document)
         if content is None:
             detail = f"the document of {version.xid} is not in the store"
-            raise RegistryError("data_retrieval_error", subject=str(version.xid), detail=detail)
+            raise RegistryError("data_retrieval_error", subject=str(target), detail=detail)
         return content
 
     def _loader(self, xid: Xid, options: ViewOptions) -> Loader:

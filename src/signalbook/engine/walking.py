@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import Final, TypeAlias
@@ -170,7 +170,15 @@ class Walk:
 
     def _sieve(self, alternative: Alternative) -> tuple[Condition, ...]:
         below = [each for each in alternative if each.types]
-        return tuple(test for each in below for test in sieve.tests(each, self.lookup.model, self._types + each.types))
+        found = (test for each in below for test in sieve.tests(each, self.lookup.model, self._types + each.types))
+        return tuple(map(self._settled, found))
+
+    def _settled(self, test: Condition) -> Condition:
+        """Of Versions of a Resource that is not on the way, which one is the default is known."""
+        if test.relation != "default" or len(self._types) != 2:
+            return test
+        known = (self._base.shown or self._base.row).defaultversionid or ""
+        return replace(test, relation="=", values=(known.lower(),))
 
     def node(self, level: int, hit: Hit, above: Place | None) -> Node:
         """The entity at ``level``."""

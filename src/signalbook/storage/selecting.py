@@ -67,6 +67,8 @@ class Selections:
     def _test(
         self, way: _Way, name: str, step: int, part: Part, column: str, relation: str, count: int
     ) -> ColumnElement[bool]:
+        if relation == "default":
+            return way.is_default(step)
         tested = way.column(step, part, column)
         if relation != "contains":
             return tested.bool_op(relation)(bindparam(f"value{name}_0", type_=tested.type))
@@ -120,6 +122,10 @@ class _Way:
         if part == "default":
             return self._default.c[name]
         return self._shown(name) if part == "shown" else self.own[step].c[name]
+
+    def is_default(self, step: int) -> ColumnElement[bool]:
+        """Whether a Version is the default one."""
+        return self.own[step].c.folded == func.lower(self._shown("defaultversionid"))
 
     def columns(self, step: int, rows: int) -> Iterator[ColumnElement[Any]]:
         """What comes back of a step, as ``ways`` reads it: the first ``rows`` of own, target and default, or a key."""

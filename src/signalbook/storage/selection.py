@@ -18,6 +18,7 @@ class Condition:
 
     ``relation`` is one of ``= < <= > >=`` with one value, or ``contains``: the text has one of ``values`` in it,
     whatever their case. A text with characters whose lower case is ASCII and which are not contains everything.
+    ``default`` has no value: the folded id is that of the default Version of the Resource on the way.
     """
 
     step: int
