@@ -110,6 +110,7 @@ BAD_FACET = restricted("xs:int", '<xs:length value="1"/>')
         (schema('\n<xs:element name="a" type="T"/>'), "line 2", "schema"),
         (schema('\n\n<xs:element name="1"/>'), "line 3", "schema"),
         (schema("\n<xs:unheard/>"), "line 1", "schema"),
+        (schema("", 'targetNamespace="{x}y"'), "", "schema"),
         (schema('<xs:element name="a"/><xs:element name="a"/>'), "line 1", "schema"),
         (schema(order('<xs:choice><xs:any/><xs:element name="a"/></xs:choice>')), "line 1", "schema"),
         (schema(f'\n<xs:element name="a">{BAD_PATTERN}</xs:element>'), "line 2", "schema"),

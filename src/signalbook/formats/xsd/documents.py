@@ -35,6 +35,7 @@ FAILED: Final = (
 _REFERENCES: Final = ("include", "redefine", "override", "import")
 # Python's names for things in the library's messages.
 _OBJECT: Final = re.compile(r"<(?:xmlschema|class)\b[^<>]*>")
+_BRACES: Final = frozenset("{}")
 _VERSIONING: Final = b"http://www.w3.org/2007/XMLSchema-versioning"
 # Comparisons of two sets of elements take the product of their sizes.
 MAX_ASSERTED: Final = 2_000
@@ -80,6 +81,8 @@ def read(document: bytes, place: str = MAIN) -> xml.Document:
         raise _refused(place, "xml", str(error)) from None
     if found.root.tag != f"{XS}schema":
         raise _refused(place, "schema", f"the root is {found.root.tag}, and not {XS}schema")
+    if _BRACES & set(found.root.get("targetNamespace", "")):
+        raise _refused(place, "schema", "the targetNamespace is a URI, without braces")
     findings = [_fault_at(place, line, f"no path: {part.get('xpath')!r}") for part, line in _no_paths(found)]
     if findings:
         raise SchemaError(findings[:MAX_FINDINGS])
