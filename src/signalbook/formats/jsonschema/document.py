@@ -68,10 +68,9 @@ def load(document: bytes, format: str, resolve: Resolve | None) -> Document:
 def inspect(document: bytes, format: str) -> list[Finding]:
     """What is wrong with a document by itself: JSON, version, meta-schema, local references (G-14, G-19, G-23)."""
     try:
-        root, dialect = _read(document, format)
-        if not any(True for _ in _external(root)):
-            _load_closed(document, format)
-            compiled(dialect, root, None)
+        closed = _load_closed(document, format)
+        if closed is not None:
+            compiled(closed.dialect, closed.root, None)
     except SchemaError as error:
         return list(error.findings)
     except UNUSABLE as error:
@@ -183,6 +182,8 @@ def _external(root: JSON, base: str = "") -> Iterator[tuple[str, str]]:
     """URIs of other documents ``root`` refers to, each with the JSON Pointer of a reference to it."""
     base = base or base_uri(root)
     refs = list(references(root, base))
+    if not refs:
+        return
     own = {base, *(scope for _, _, scope in refs), *nested_ids(root, base)}
     for path, ref, scope in refs:
         uri = absolute(scope, ref)
