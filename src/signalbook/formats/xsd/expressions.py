@@ -30,8 +30,8 @@ _REFUSED: Final = frozenset({"for", "some", "every", "to", "return", "satisfies"
 def is_path(xpath: str, *, field: bool) -> bool:
     """Whether this is a path of an identity constraint (part 1, "Constraints on XPath expressions").
 
-    The library asks so too, by a pattern that tries each of several colons as the one of a prefix, step by step: its time
-    grows sixfold with every step.
+    The library asks so too, by a pattern that tries each of several colons as the one of a prefix, step by step: its
+    time grows sixfold with every step.
     """
     if len(xpath) > MAX_LENGTH:
         return False

@@ -64,8 +64,6 @@ class _Reader:
         raise self.refuse("document types are not accepted, since their entities can stand for anything")
 
     def prefix(self, prefix: str | None, uri: str | None) -> None:
-        if uri and ("{" in uri or "}" in uri):
-            raise self.refuse("a namespace is a URI, without braces")  # names are written {namespace}local here
         if self.depth == 0:
             self.prefixes[prefix or ""] = uri or ""
 
