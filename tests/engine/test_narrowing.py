@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import Registry
 from tests.engine.filter_reference import TYPES, filtered
 
-from signalbook.engine import filters
+from signalbook.engine import filters, sorting
 from signalbook.engine.engine import Engine
-from signalbook.engine.inline import ALL
+from signalbook.engine.inline import ALL, NOTHING
+from signalbook.engine.listing import Page
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -135,5 +138,64 @@ def test_it_equals_the_specification_read_literally(store: Store) -> None:
     @given(st.lists(st.lists(expressions(), min_size=1, max_size=3).map(",".join), min_size=1, max_size=3))
     def check(values: list[str]) -> None:
         assert without_urls(left(registry, "/", *values)) == without_urls(filtered(everything, values)), values
+
+    check()
+
+
+def followed(registry: Registry, url: str) -> JSONObject | None:
+    """What a collection's URL shows with everything inlined."""
+    path, _, query = url.removeprefix(BASE).partition("?")
+    return left(registry, path, *(value for name, value in parse_qsl(query) if name == "filter"))
+
+
+def test_counts_and_urls_of_what_is_not_inlined(store: Store) -> None:
+    """R193, R194: at every level they tell of what inlining would show."""
+    registry = planted(store)
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(st.lists(expressions(), min_size=1, max_size=2).map(",".join), min_size=1, max_size=2))
+    def check(values: list[str]) -> None:
+        inlined, bare = left(registry, "/", *values), left(registry, "/", *values, inline=NOTHING)
+        assert (inlined is None) == (bare is None)
+        if inlined is None or bare is None:
+            return
+        assert bare == {name: value for name, value in inlined.items() if name != "dirs"}
+        assert without_urls(followed(registry, bare["dirsurl"])) == without_urls(inlined["dirs"])
+        for group in inlined["dirs"].values():
+            assert (len(group["files"]), len(group["notes"])) == (group["filescount"], group["notescount"])
+            for plural in ("files", "notes"):
+                shown = followed(registry, group[f"{plural}url"])
+                assert without_urls(shown) == without_urls(group[plural]), (values, group[f"{plural}url"])
+
+    check()
+
+
+@pytest.mark.parametrize("doc", [False, True])
+def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> None:
+    """R214, R291: with a filter or without."""
+    registry = planted(store)
+    xid = Xid.parse("/dirs/d1/files")
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(expressions(), max_size=2), ATTRIBUTES, st.booleans(), st.integers(1, 3))
+    def check(values: list[str], attribute: str, descending: bool, limit: int) -> None:
+        with registry.engine.reading() as view:
+            try:
+                sort = sorting.parse(f"{attribute}{'=desc' * descending}", xid, view.model, subject="/")
+                chosen = filters.parse(
+                    [each.replace("dirs.files.", "") for each in values], xid, view.model, subject="/"
+                )
+            except RegistryError:
+                return
+            options = ViewOptions(base_url=BASE, filter=chosen, sort=sort, doc=doc)
+            found: JSONObject = {}
+            whole, page = view.collection(xid, options), Page(limit=limit)
+            while page.limit:
+                listed = view.listed(xid, options, page)
+                found |= view.members(xid, listed, options)
+                following = listed.following
+                assert listed.total == len(whole) or not (following or page.after)
+                page = Page(limit=limit if following else None, after=following, total=listed.total)
+        assert list(found.items()) == list(whole.items())
 
     check()

@@ -80,10 +80,13 @@ class _Sieve:
             yield self._test(self._part, column, self._expression.operator.value, value)
 
     def _in_text(self) -> Iterator[Condition]:
-        """The key, and with it the beginning of the value; of a string its longest part as well."""
+        """The key, and with it the beginning of the value; of a string its longest part as well.
+
+        Three conditions at most, however long the path: databases bound the depth of what they are asked.
+        """
         names = [step for step in self._steps if isinstance(step, str) and _SAFE.fullmatch(step)]
-        for name in names[:-1]:
-            yield self._test(self._part, "attributes", "contains", f'"{name}":')
+        if len(names) > 1:
+            yield self._test(self._part, "attributes", "contains", f'"{names[0]}":')
         key = f'"{names[-1]}":' if names else ""
         if self._expression.operator in RELATIVE or self._expression.operator is Operator.PRESENT:
             beginnings: tuple[str, ...] = ("",)

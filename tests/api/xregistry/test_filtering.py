@@ -120,6 +120,16 @@ def test_what_is_no_filter(filled: Client, filters: str) -> None:
     filled.refused("GET", f"/?filter={filters}", "bad_filter")
 
 
+@pytest.mark.parametrize("name", ["deep", "a b*c*d*" * 20, "\u212a" * 20, "%_!\\"])
+def test_the_largest_filters_are_answered(filled: Client, name: str) -> None:
+    """R196: what is allowed stays within what databases bear."""
+    path = ".".join(["dirs", "files", "versions", *("abcdefghij" * 3)[:28]])
+    together = ",".join(f"{path}={name}{number}" for number in range(100))
+    assert filled.get("/", params={"filter": together}).status_code == 404
+    apart = [f"{path}={name}{number}" for number in range(99)]
+    assert filled.get("/", params={"filter": [*apart, "dirs.name=second"]}).json()["dirscount"] == 1
+
+
 @pytest.mark.parametrize("filters", ["files.fileid=r1", "files.versions.name=two", "excludeall"])
 def test_a_document_view_is_narrowed_too(filled: Client, filters: str) -> None:
     """R178, R193: a collection that is inlined is pointed at, others by URL."""
