@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.engine.conftest import Registry, model_of
 
-from signalbook.engine import compatibility
+from signalbook.engine import compatibility, vicinity
 from signalbook.engine.drafts import ResourceDraft, VersionDraft
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
@@ -328,3 +329,42 @@ def test_a_model_that_stored_documents_are_against(
     assert caught.value.code == "model_compliance_error"
     assert caught.value.faults[0].path.startswith(fault)
     assert registry.everything() == before
+
+
+def random_write(registry: Registry, dice: random.Random) -> str:
+    """Some write to F1; the error's code and detail, or nothing."""
+    schemas = (PLAIN, OPTIONAL, DEMANDING, LONG, {"type": "string"})
+    body: JSONObject = {"file": dice.choice(schemas), "format": AVRO}
+    version = f"{F1}/versions/{dice.randint(1, 12)}"
+    ancestor = {"ancestorid": str(dice.randint(1, 12))}
+    writes: list[tuple[str, str, JSON]] = [
+        ("POST", F1, body),
+        ("POST", F1, {**body, **ancestor}),
+        ("PUT", version, body),
+        ("PATCH", version, {"name": "n"}),
+        ("PATCH", version, ancestor),
+        ("PATCH", version, {"fileurl": "https://x.example/s"}),
+        ("DELETE", version, None),
+        ("PATCH", f"{F1}/meta", {"compatibility": dice.choice(["backward", "forward", "full", None])}),
+    ]
+    try:
+        registry.send(*dice.choice(writes))
+    except RegistryError as error:
+        return f"{error.code} {error.detail}"
+    return ""
+
+
+@pytest.mark.parametrize("mode", ["manual", "createdat"])
+@pytest.mark.parametrize("seed", range(8))
+def test_some_versions_say_the_same_as_all(make: Make, monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) -> None:
+    """A Resource of which a part is loaded gets the same answers and outcomes as one that is loaded whole."""
+    aspects: JSONObject = {"validateformat": True, "validatecompatibility": True, "versionmode": mode}
+    told: list[list[JSON]] = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(vicinity, "FEW", few)
+        registry, dice = make(**aspects), random.Random(seed)
+        versions(registry, PLAIN, OPTIONAL, rule="backward")
+        answers: list[JSON] = [random_write(registry, dice) for _ in range(60)]
+        rows = registry.versions().items()
+        told.append([*answers, *((name, row.ancestorid, row.attributes) for name, row in rows)])
+    assert told[0] == told[1]

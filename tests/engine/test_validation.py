@@ -78,6 +78,8 @@ def test_stored_document_meets_a_new_format(checked: Registry) -> None:
 )
 def test_what_cannot_be_checked(checked: Registry, strict: Registry, body: JSONObject, code: str) -> None:
     """R254, R256, GAP 3."""
+    for registry in (checked, strict):
+        registry.configure("capabilities", {"compatibilities": {}}, "PATCH")
     assert strict.refused("PUT", F1, body).code == code
     checked.put(F1, body)
     said = outcome(checked)

@@ -74,12 +74,22 @@ def pending(
     """
     anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
     changed = {v.id for v in resource.versions.values() if anew or _changed(v, assumed=assumed)}
+    _gather(resource, changed)
     if is_transitive(rule):
         stirred = _stirred(resource.versions, changed)
         found = ((v, _line(v, resource.versions, changed)) for v in resource.versions.values() if v.id in stirred)
     else:
         found = ((v, _nearest(v, resource.versions, changed)) for v in resource.versions.values())
     yield from ((version, ancestors) for version, ancestors in found if ancestors or version.id in changed)
+
+
+def _gather(resource: ResourceDraft, changed: set[str]) -> None:
+    """Load what a Resource with some of its Versions at hand lacks: those before and behind what is to be compared."""
+    if resource.stored is not None:
+        moved = [v for v in resource.versions.values() if v.id in changed or _relinked(v)]
+        resource.find(*(version.ancestorid for version in moved if version.ancestorid is not None))
+        resource.add(resource.stored.derived(changed))
+        resource.arrange()
 
 
 def _rule(attributes: Mapping[str, object]) -> str:

@@ -77,12 +77,14 @@ def check_compatibility(resource: ResourceDraft, type: ResourceType, context: Co
     for version in resource.versions.values():
         if not version.attributes.get("format"):
             _set(version, _COMPATIBILITY, {})
-        else:
-            # No reason, also where it was found compatible before and nothing has changed.
-            reason = verdict.reasons.get(version.id)
+        elif version.id in verdict.reasons:
+            reason = verdict.reasons[version.id]
             if reason is not None and type.strictvalidation:
                 raise _unknown(resource, version, str(rule), reason)
             _set(version, _COMPATIBILITY, _said("compatibilityvalidated", reason))
+        elif version.before is not None:  # nothing it was found by has changed
+            known = version.before.attributes
+            _set(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
 
 
 def doubts(row: Row) -> Iterator[Finding]:

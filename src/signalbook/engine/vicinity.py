@@ -14,6 +14,7 @@ from signalbook.engine.context import Context
 from signalbook.engine.drafts import ResourceDraft, Stored, VersionDraft
 from signalbook.engine.intents import ResourceIntent
 from signalbook.engine.lineage import ORDERED, rank
+from signalbook.formats.compatibility import is_transitive
 from signalbook.storage.base import Row
 from signalbook.xid import Kind
 
@@ -28,7 +29,7 @@ def partly(command: Command, context: Context) -> Partly:
     """Whether a write to a Resource, stored with so many Versions, needs some of them only.
 
     It must be about that Resource alone, whose Versions must be in order by the present rules. What counts or compares
-    all of them asks for all.
+    all of them asks for all; a rule that stays as it is and looks at neighbours only does not (``compatibility``).
     """
     target = command.target
     if target.kind not in _ONE_RESOURCE:
@@ -39,13 +40,14 @@ def partly(command: Command, context: Context) -> Partly:
     asked = (meta if isinstance(meta, dict) else {}).get("compatibility")
 
     def some(row: Row, count: int) -> bool:
-        compared = context.compatibility or row.attributes.get("compatibility") or asked
+        rule = str(context.compatibility or row.attributes.get("compatibility") or "")
+        compared = (rule or asked) and (kind.validatecompatibility or context.compatibility)
         return (
             count > FEW
             and row.settled == kind.versionmode
             and not kind.singleversionroot
             and not (kind.maxversions and count >= kind.maxversions)
-            and not (compared and (kind.validatecompatibility or context.compatibility))
+            and not (compared and (meta is not None or is_transitive(rule)))
         )
 
     return some
