@@ -15,7 +15,7 @@ from tests.engine.conftest import Make, model_of
 
 from signalbook.engine import resources, vicinity
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.drafts import ResourceDraft
+from signalbook.engine.drafts import ResourceDraft, Stored
 from signalbook.engine.engine import Engine
 from signalbook.engine.lineage import semver_key
 from signalbook.errors import RegistryError
@@ -154,7 +154,19 @@ def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     assert registry.ancestors()["v021"] == "v021"
 
 
-IDENTIFIERS = st.from_regex(r"[0-9a-zA-Z-]{1,3}", fullmatch=True)
+def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
+    """As a schema does that refers to another Version of itself."""
+    registry = make()
+    registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
+    with registry.store.read() as reader:
+        draft = ResourceDraft.of(registry.row(F1))
+        draft.stored = Stored(reader, registry.row(F1).key, 100)
+        draft.find("v001", "v002", "none")
+        for version in draft.versions.values():
+            draft.find(f"{version.id[:3]}9")
+    assert list(draft.versions) == ["v001", "v002", "v009"]
+
+
 VERSIONS = st.from_regex(r"v?[0-9]{1,3}(\.[0-9]{1,2}(\.[0-9])?)?(-[0-9a-zA-Z.-]{1,6})?(\+[a-z]+)?", fullmatch=True)
 
 

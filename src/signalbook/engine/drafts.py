@@ -235,10 +235,12 @@ class ResourceDraft(Draft):
             self.arrange()
 
     def add(self, versions: Iterable[VersionDraft]) -> None:
-        """Have these stored Versions too, but for those that are there or were removed."""
-        for version in versions:
-            if version.id not in self.removed:
-                self.versions.setdefault(version.id, version)
+        """Have these stored Versions too, but for those that are there or were removed.
+
+        In another dict: a check of the Versions may come to look for another one.
+        """
+        found = {version.id: version for version in versions if version.id not in self.removed}
+        self.versions = {**self.versions, **{name: v for name, v in found.items() if name not in self.versions}}
 
     def arrange(self) -> None:
         """Put the Versions in the order in which they are when all are loaded: those stored by id, then new ones."""
