@@ -41,7 +41,8 @@ def shown(attributes: AttributeSet, nested: Mapping[str, JSONObject], required: 
 
 def written(attributes: AttributeSet, nested: Mapping[str, JSONObject]) -> JSONObject:
     """An entity in a request: null deletes an attribute, and values of read-only ones are ignored (R14)."""
-    return _object(attributes, {"$schema": {}, **nested}, written=True)
+    known = {name: _or_null(schema) for name, schema in nested.items()}
+    return _object(attributes, {"$schema": {}, **known}, written=True)
 
 
 def _object(attributes: AttributeSet, nested: Mapping[str, JSONObject], *, written: bool) -> JSONObject:
@@ -102,12 +103,16 @@ def _value(attribute: Attribute, *, written: bool) -> JSONObject:
     if written and (attribute.readonly or attribute.managed):
         schema = {}
     elif written and schema:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    if attribute.readonly:
+        schema = _or_null(schema)
+    if attribute.readonly and not written:  # in a request it would be forbidden, and it is ignored
         schema["readOnly"] = True
     if definition.get("description"):
         schema["description"] = definition["description"]
     return schema
+
+
+def _or_null(schema: JSONObject) -> JSONObject:
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def _type(attribute: Attribute, *, written: bool) -> JSONObject:

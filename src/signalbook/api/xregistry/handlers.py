@@ -85,11 +85,11 @@ def check(view: View, request: Request) -> None:
     """
     path, query = request.path, request.query.supported(view.capabilities)
     paths.check(path, view.model)
-    flags.check_specversion(query.specversion, view.capabilities["specversions"], subject=path.text)
     if request.method != "GET" and request.method not in path.methods(view.model):
         if request.method == "PATCH" and path.type(view.model) is not None:
             raise RegistryError("details_required", subject=str(path.target))
         raise RegistryError("action_not_supported", subject=path.text, action=request.method)
+    flags.check_specversion(query.specversion, view.capabilities["specversions"], subject=path.text)
     if path.name and path.name not in paths.ALWAYS_THERE:
         capabilities.require_available(view.capabilities, path.name)
 
