@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats import Anything, ListOf, PayloadError, Scalar, Struct
-from signalbook.formats.xsd import FORMAT, XsdSchema
+from signalbook.formats.xsd import FORMAT
+from signalbook.formats.xsd.schema import XsdSchema
 from signalbook.values import JSON
 
 XS = "http://www.w3.org/2001/XMLSchema"

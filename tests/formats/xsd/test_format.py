@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 
 from signalbook.formats import Anything, Field, ListOf, PayloadError, Scalar, SchemaError, Struct
 from signalbook.formats.compatibility import comparing
-from signalbook.formats.xsd import FORMAT, XsdSchema
+from signalbook.formats.xsd import FORMAT
+from signalbook.formats.xsd.schema import XsdSchema
 from signalbook.values import JSON
 
 XS = "http://www.w3.org/2001/XMLSchema"
@@ -419,6 +422,13 @@ def test_long_values_end(kind: str, text: str) -> None:
     except PayloadError as error:
         told = error.reason in ("schema_violation", "decode_error")
     assert told
+
+
+def test_a_registry_without_xml_schema_does_not_load_the_library() -> None:
+    script = (
+        "import sys, signalbook.formats as f; f.supported(); f.find('XSD/1.1'); assert 'xmlschema' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_xml_schemas_are_not_compared() -> None:

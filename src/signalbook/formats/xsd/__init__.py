@@ -1,5 +1,5 @@
 """XML Schema."""
 
-from signalbook.formats.xsd.format import FORMAT, XsdFormat, XsdSchema
+from signalbook.formats.xsd.format import FORMAT, XsdFormat
 
-__all__ = ["FORMAT", "XsdFormat", "XsdSchema"]
+__all__ = ["FORMAT", "XsdFormat"]

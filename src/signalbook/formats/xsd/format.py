@@ -1,143 +1,17 @@
-"""XML Schema: the format and its schemas. Payloads are XML documents."""
+"""XML Schema: the format.
+
+The library is imported with the first document: a registry without any does not pay for it, in memory or at the start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from io import BytesIO
-from itertools import islice
-from typing import Any, Final
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Final
 
-from signalbook.formats.base import (
-    MAX_FINDINGS,
-    PayloadError,
-    Reason,
-    Resolve,
-    SchemaError,
-    media_type,
-    pointer,
-    shorten,
-    unsupported,
-)
-from signalbook.formats.shape import Anything, Shape
-from signalbook.formats.xsd import documents, expressions, xml
-from signalbook.formats.xsd.content import Child, Unfit
-from signalbook.formats.xsd.documents import Built, Sources
-from signalbook.formats.xsd.links import linked, roots
-from signalbook.formats.xsd.planning import Planner
-from signalbook.formats.xsd.scalars import BAD_TEXT
-from signalbook.values import JSON, Finding, digest
+from signalbook.formats.base import Resolve
+from signalbook.values import Finding
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class XsdSchema:
-    """What a payload's root may be: a linked element or type, or any top-level element of the document.
-
-    ``plans`` has the root elements by tag; the tag of a linked type is "", since the root may have any name.
-    """
-
-    format: str
-    built: Built
-    sources: Sources
-    link: str
-    plans: Mapping[str, Child]
-    components: Mapping[str, Any]
-    warnings: tuple[Finding, ...] = ()
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over format, documents and deep link."""
-        texts = b"\n".join(place.encode() + b"\n" + content for place, content in self.sources)
-        return digest(f"{self.format} {digest(texts)} {self.link}".encode())
-
-    def decode(self, payload: bytes, content_type: str = "") -> JSON:
-        """Decode and validate an XML document. Raises ``PayloadError``."""
-        name = media_type(content_type)
-        if name and name not in ("application/xml", "text/xml") and not name.endswith("+xml"):
-            raise unsupported(content_type, self.format)
-        try:
-            document = xml.read(payload)
-        except xml.XMLError as error:
-            raise _refused("decode_error", "xml", str(error)) from None
-        findings = self._violations(document.root, BytesIO(payload), document.prefixes)
-        if findings:
-            raise PayloadError("schema_violation", findings)
-        return self._value(document.root)
-
-    def _value(self, root: Element) -> JSON:
-        try:
-            value = self._plan(root).read(root, ())
-        except Unfit as unfit:
-            raise PayloadError("unsupported_format", [_finding(unfit)]) from None
-        except BAD_TEXT as error:
-            raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
-        return {xml.local(root.tag): value} if len(self.plans) > 1 else value
-
-    def _plan(self, root: Element) -> Child:
-        return self.plans[root.tag if root.tag in self.plans else ""]
-
-    def _violations(self, root: Element, source: Any, prefixes: Mapping[str, str]) -> list[Finding]:
-        component = self.components.get(root.tag, self.components.get(""))
-        if component is None:
-            message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
-            return [Finding(path=f"/{xml.local(root.tag)}", rule="root", message=shorten(message))]
-        most = self.built.most_elements
-        if sum(1 for _ in root.iter()) > most:
-            message = f"more than {most} elements, which would take too long with this schema"
-            return [Finding(path="", rule="size", message=message)]
-        try:
-            if _tag(component) and component.is_global():
-                errors = self.built.schema.iter_errors(source)
-            else:
-                errors = component.iter_errors(root, namespaces=dict(prefixes))
-            return [_violation(error) for error in islice(errors, MAX_FINDINGS)]
-        except documents.FAILED as error:
-            return [Finding(path="", rule="xsd", message=shorten(f"not decided: {error}"))]
-
-    def validate(self, value: JSON) -> list[Finding]:
-        """What keeps an already decoded value from being an element of this schema."""
-        if len(self.plans) > 1:
-            if not isinstance(value, dict) or len(value) != 1:
-                return [
-                    Finding(path="", rule="type", message="expected an object with the root element as its only member")
-                ]
-            ((name, value),) = value.items()
-            plan = next((plan for plan in self.plans.values() if plan.name == name), None)
-        else:
-            plan = next(iter(self.plans.values()))
-        if plan is None:
-            return [Finding(path=f"/{name}", rule="root", message=f"there is no top-level element {name}")]
-        try:
-            root = plan.plan.write(value, plan.tag or "root", ())
-        except Unfit as unfit:
-            return [_finding(unfit)]
-        return self._violations(root, root, {})
-
-    def shape(self) -> Shape:
-        """The columns of the root's members."""
-        return next(iter(self.plans.values())).plan.shape if len(self.plans) == 1 else Anything()
-
-    def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """None: what tells XML documents apart is their root."""
-        return {}
-
-    def typed(self) -> None:
-        """XML has no typed decoder for JSON payloads."""
-
-
-def _violation(error: Any) -> Finding:
-    message = error.reason or error.message
-    return Finding(path=error.path or "", rule="xsd", message=shorten(" ".join(str(message).split())))
-
-
-def _finding(unfit: Unfit) -> Finding:
-    return Finding(path=pointer(unfit.path), rule=unfit.rule, message=shorten(unfit.message))
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
+if TYPE_CHECKING:
+    from signalbook.formats.xsd.schema import XsdSchema
 
 
 class XsdFormat:
@@ -155,16 +29,9 @@ class XsdFormat:
 
     def check(self, document: bytes, format: str) -> list[Finding]:
         """What is wrong with a document; of one that refers to others, what can be told without them."""
-        version = self._version(format)
-        try:
-            root = documents.read(document).root
-            reason = _unbuilt(root)
-            if reason is not None:
-                return [*documents.malformed(version, document), reason]
-            documents.build(version, documents.gather(document, None))
-        except SchemaError as error:
-            return list(error.findings)
-        return []
+        from signalbook.formats.xsd import schema
+
+        return schema.check(document, self._version(format))
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> XsdSchema:
         """The element or type that ``link`` means: an XPath, or a name; without one, the top-level elements (G-17).
@@ -172,56 +39,13 @@ class XsdFormat:
         ``resolve`` is asked for what ``schemaLocation`` says, relative to the document that says so, or for the
         namespace where an import has no location. Raises ``SchemaError``.
         """
-        sources = documents.gather(document, resolve)
-        built = documents.build(self._version(format), sources)
-        found = documents.read(document)
-        schema = built.schema
-        meant = [linked(schema, link, found.prefixes)] if link.strip("#:/ ") else roots(schema)
-        if not meant:
-            raise SchemaError(
-                [Finding(path="", rule="link", message="the document declares no element at its top level")]
-            )
-        return XsdSchema(
-            format=self.canonical(format) or self.name,
-            built=built,
-            sources=sources,
-            link=link.strip(),
-            plans=_plans(meant),
-            components={_tag(part): part for part in meant},
-            warnings=tuple(_warnings(meant)),
-        )
+        from signalbook.formats.xsd import schema
+
+        name = self.canonical(format) or self.name
+        return schema.parse(document, self._version(format), format=name, link=link, resolve=resolve)
 
     def _version(self, format: str) -> str:
         return "1.0" if self.canonical(format) == "XSD/1.0" else "1.1"
-
-
-def _unbuilt(root: Element) -> Finding | None:
-    """Why a document is not built to check it, if there is a reason."""
-    wanted = sorted({part.location for part in documents.references(root)})
-    if wanted:
-        return _unchecked("import", f"it refers to {', '.join(wanted)}")
-    test = next(expressions.unbounded(root), None)
-    return None if test is None else _unchecked("expression", f"nobody knows how long this expression takes: {test}")
-
-
-def _unchecked(rule: str, why: str) -> Finding:
-    return Finding(path="", rule=rule, message=shorten(f"checked in part only: {why}"), severity="warning")
-
-
-def _tag(component: Any) -> str:
-    return str(component.name) if hasattr(component, "nillable") else ""
-
-
-def _plans(components: Iterable[Any]) -> Mapping[str, Child]:
-    planner = Planner()
-    return {_tag(part): planner.top(part) if _tag(part) else planner.root_of(part) for part in components}
-
-
-def _warnings(components: list[Any]) -> Iterable[Finding]:
-    if len(components) > 1:
-        names = ", ".join(part.local_name for part in components)
-        message = shorten(f"no element is named; the root of a payload may be {names}")
-        yield Finding(path="", rule="link", message=message, severity="warning")
 
 
 FORMAT: Final = XsdFormat()
