@@ -25,6 +25,7 @@ from signalbook.formats import FormatClash, find, registry, supported
         ("protobuf/3.0", "Protobuf/3"),
         ("XSD/1.0", "XSD/1.0"),
         ("XMLSchema/1.1", "XSD/1.1"),
+        ("jsonstructure/Draft-04", "JsonStructure/draft-04"),
     ],
 )
 def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
@@ -35,7 +36,7 @@ def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
 
 @pytest.mark.parametrize(
     "format",
-    ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/draft-04", "Avro/new", "Protobuf/4", "", "x/1"],
+    ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/rfc-1", "Avro/new", "Protobuf/4", "", "x/1"],
 )
 def test_knows_what_it_does_not_read(format: str) -> None:
     """G-20: what comes of an unsupported format is the engine's decision."""
