@@ -1,0 +1,83 @@
+"""Several sessions in one transaction: each all or nothing by itself, none of them counting before the commit."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from tests.engine.conftest import model_of
+
+from signalbook.engine.commands import Command, ConfigCommand, Method
+from signalbook.engine.engine import Batch, Engine
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+from signalbook.values import JSON
+from signalbook.xid import Xid
+
+
+def put(path: str, body: JSON = None) -> Command:
+    return Command(method=Method.PUT, target=Xid.parse(path), body=body or {})
+
+
+def model(body: JSON) -> ConfigCommand:
+    return ConfigCommand(name="modelsource", method=Method.PUT, body=body)
+
+
+def do(batch: Batch, *commands: Command | ConfigCommand) -> str:
+    """One session of the batch; returns its correlationid."""
+    with batch.writing() as session:
+        for command in commands:
+            session.execute(command)
+        return session.correlationid
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    made = Engine(store, settings=Settings(model="empty"))
+    with made.writing() as session:
+        session.execute(model(model_of()))
+    return made
+
+
+def groups(engine: Engine) -> set[str]:
+    with engine.reading() as view:
+        return {name for name in ("/dirs/a", "/dirs/b", "/dirs/c", "/boxes/a") if view.exists(Xid.parse(name))}
+
+
+def test_a_session_that_fails_leaves_the_others(engine: Engine) -> None:
+    """R22."""
+    position = engine.outbox(0, 100)[-1].position
+    with engine.batch() as batch:
+        ids = [do(batch, put("/dirs/a"))]
+        with pytest.raises(RegistryError):
+            do(batch, put("/dirs/b"), put("/dirs/b", {"epoch": 7}))
+        ids.append(do(batch, put("/dirs/c")))
+        assert groups(engine) == set()
+    assert groups(engine) == {"/dirs/a", "/dirs/c"}
+    told = [(record.correlationid, record.change["xid"]) for record in engine.outbox(position, 100)]
+    assert told == [(ids[0], "/"), (ids[0], "/dirs/a"), (ids[1], "/"), (ids[1], "/dirs/c")]
+
+
+def test_a_session_sees_what_those_before_it_configured(engine: Engine) -> None:
+    with engine.batch() as batch:
+        do(batch, model({"groups": {**model_of()["groups"], "boxes": {"singular": "box"}}}))
+        do(batch, put("/boxes/a"))
+    assert groups(engine) == {"/boxes/a"}
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_configuration_that_was_undone_is_nowhere_in_force(engine: Engine, late: bool) -> None:
+    """Neither in what follows, nor in what is kept between transactions."""
+    with suppress(ZeroDivisionError), engine.batch() as batch:
+        with suppress(ZeroDivisionError), batch.writing() as session:
+            session.execute(model({"groups": {**model_of()["groups"], "boxes": {"singular": "box"}}}))
+            assert late or 1 // 0
+        assert not late or 1 // 0
+        with pytest.raises(RegistryError):
+            do(batch, put("/boxes/a"))
+    with engine.batch() as batch:
+        with pytest.raises(RegistryError):
+            do(batch, put("/boxes/a"))
+        do(batch, put("/dirs/a"))
+    assert groups(engine) == {"/dirs/a"}
