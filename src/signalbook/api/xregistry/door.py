@@ -37,8 +37,8 @@ _LOG: Final = logging.getLogger("signalbook.api")
 class Door:
     """The xRegistry API at the path it is mounted at.
 
-    ``direct`` answers reads of single entities on the event loop: right for a store that answers from this process's
-    own memory and disk in microseconds, wrong for one across a network.
+    ``direct`` answers reads of single entities, though not of documents, on the event loop: right for a store that
+    answers from this process's own memory and disk in microseconds, wrong for one across a network.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Door:
 
     async def _read(self, scope: Scope) -> Answer | Spool:
         request = read_request(scope, b"", self._settings)
-        if self._direct and request.is_small:
+        if self._direct and request.is_quick:
             return self._run(request, handlers.answer, self._engine)
         if request.is_small:
             return await self._workers.read(partial(self._run, request, handlers.answer, self._engine))

@@ -53,6 +53,13 @@ class Request:
         wide = query.inline or query.collections or query.filter or path.target.is_collection
         return not wide and path.name not in ("export", "openapi.json")
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is small in bytes, too: a document may be as large as a body."""
+        path = self.path
+        document = path.target.kind in (Kind.RESOURCE, Kind.VERSION) and not (path.details or self.query.doc)
+        return self.is_small and not document
+
     @cached_property
     def headers(self) -> tuple[tuple[str, str], ...]:
         """Names in lower case, values with one character per byte."""
