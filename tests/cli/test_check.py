@@ -137,7 +137,9 @@ def test_a_folder_builds_on_its_model(cli: Cli) -> None:
     assert (ran.code, "/dirs/d would be created" in ran.out) == (0, True)
     (folder / "b.json").write_text(json.dumps({"dirs": {"e": {"nope": 1}}}))
     ran = cli("check", folder, "--offline")
-    assert (ran.code, "unknown attribute" in ran.out) == (1, True)
+    assert (ran.code, "unknown attribute" in ran.out, f"in {folder / 'b.json'}" in ran.out) == (1, True, True)
+    body = verdict(cli("check", folder, "--offline", "--json").out)
+    assert body["checked"][0]["files"] == [str(folder / "b.json")]
 
 
 @pytest.mark.parametrize(

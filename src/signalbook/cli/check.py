@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from signalbook.cli.checking import SchemaFile
+    from signalbook.documents import Source
 
 HELP: Final = (
     "Tell whether something would be accepted, and if not, why; nothing is changed.\n\n"
@@ -27,6 +29,24 @@ HELP: Final = (
 )
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The verdict on one source, and which of its files what is told is in, if it has several."""
+
+    name: str
+    verdict: Verdict
+    files: tuple[str, ...] = ()
+
+    def passes(self, strict: bool) -> bool:
+        """Whether it is accepted, with ``strict`` without findings."""
+        return self.verdict.accepted and not (strict and self.verdict.findings)
+
+    def to_json(self) -> JSONObject:
+        """The form that ``--json`` prints."""
+        files: JSONObject = {"files": list(self.files)} if self.files else {}
+        return {"source": self.name, **self.verdict.to_json(), **files}
 
 
 class Rule(StrEnum):
@@ -86,12 +106,14 @@ def run(
     from signalbook.cli.checking import open_checks
 
     if against is not None and _is_file(against):
-        told = [(source, _between_files(source, Path(against), format, compatibility or Rule.BACKWARD))]
+        verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)
+        told = [Told(name=source, verdict=verdict)]
     elif against is not None:
         xid = _resource(against)
         with open_checks(server, db, offline=offline) as checks:
             schema = _schema(source, format)
-            told = [(source, checks.version(xid, schema, None if compatibility is None else compatibility.value))]
+            verdict = checks.version(xid, schema, None if compatibility is None else compatibility.value)
+            told = [Told(name=source, verdict=verdict)]
     else:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
@@ -99,29 +121,32 @@ def run(
 
         sources = sorted(load(source, lenient=lenient), key=_has_no_model)
         with open_checks(server, db, offline=offline) as checks:
-            told = [(row.name, checks.document(row.document, ignore or ())) for row in sources]
+            told = [_about(row, checks.document(row.document, ignore or ())) for row in sources]
     _tell(told, strict=strict, as_json=as_json)
 
 
-def _tell(told: list[tuple[str, Verdict]], *, strict: bool, as_json: bool) -> None:
+def _about(source: Source, verdict: Verdict) -> Told:
+    places = [str(finding.path) for finding in verdict.findings]
+    for error in verdict.errors:
+        places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
+    found = source.naming([place.partition("#")[0] for place in places]) if source.parts else []
+    return Told(name=source.name, verdict=verdict, files=tuple(found))
+
+
+def _tell(told: list[Told], *, strict: bool, as_json: bool) -> None:
     """Print the verdicts, and end with 1 unless all is accepted."""
-    accepted = all(_passes(verdict, strict) for _, verdict in told)
+    accepted = all(row.passes(strict) for row in told)
     if as_json:
-        rows = [{"source": name, **verdict.to_json()} for name, verdict in told]
-        typer.echo(dump_json({"accepted": accepted, "checked": rows}))
+        typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in told]}))
     else:
         from rich.console import Console
 
         screen = Console(highlight=False)
-        for name, verdict in told:
-            for line in _lines(name, verdict, _passes(verdict, strict)):
+        for row in told:
+            for line in _lines(row, strict):
                 screen.print(line, soft_wrap=True)
     if not accepted:
         raise typer.Exit(1)
-
-
-def _passes(verdict: Verdict, strict: bool) -> bool:
-    return verdict.accepted and not (strict and verdict.findings)
 
 
 def _is_file(against: str) -> bool:
@@ -169,16 +194,18 @@ def _schema(source: str, format: str) -> SchemaFile:
     return SchemaFile(name=source, content=content, stated=format)
 
 
-def _has_no_model(source: Any) -> bool:
+def _has_no_model(source: Source) -> bool:
     """Models first: other documents may need them."""
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 
-def _lines(name: str, verdict: Verdict, passed: bool) -> Iterator[Text]:
+def _lines(told: Told, strict: bool) -> Iterator[Text]:
     """A verdict for people: what would happen, or what is in the way."""
     from rich.text import Text
 
-    yield Text.assemble(("accepted", "bold green") if passed else ("refused", "bold red"), f"  {name}")
+    verdict = told.verdict
+    word = ("accepted", "bold green") if told.passes(strict) else ("refused", "bold red")
+    yield Text.assemble(word, f"  {told.name}")
     for change in verdict.changes[:_SHOWN]:
         yield Text(f"  {change['xid']} would be {change['action']}", style="dim")
     if len(verdict.changes) > _SHOWN:
@@ -191,6 +218,8 @@ def _lines(name: str, verdict: Verdict, passed: bool) -> Iterator[Text]:
             yield from _fault(fault, "red")
     for finding in verdict.findings:
         yield from _fault(finding.to_json(), "red" if finding.severity == "error" else "yellow")
+    for file in told.files[:_SHOWN]:
+        yield Text(f"  in {file}")
 
 
 def _fault(fault: JSONObject, style: str) -> Iterator[Text]:
