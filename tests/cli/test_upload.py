@@ -148,6 +148,18 @@ def test_a_dry_run_changes_nothing(cli: Cli, server: str, where: str) -> None:
     assert cli("export", "/messagegroups/dry", *target).code == 1
 
 
+@pytest.mark.parametrize("where", ["db", "server"])
+def test_a_dry_run_tells_updates_and_refusals(cli: Cli, server: str, where: str) -> None:
+    target = ("--server", server) if where == "server" else ("--db", "sqlite:///r.db")
+    cli("import", write("book.json", {"messagegroups": {"tried": {"messages": {"one": {}}}}}), *target)
+    book = {"messagegroups": {"tried": {"description": "new", "messages": {"one": {}}}}}
+    ran = cli("import", write("book.json", book), "--dry-run", *target)
+    assert (ran.code, ran.err) == (0, "would import book.json: updated 1 group; 1 resource unchanged\n")
+    book["messagegroups"]["tried"]["messages"] = {"one": {"nonsense": 1}}
+    ran = cli("import", write("book.json", book), "--dry-run", *target)
+    assert (ran.code, "nonsense" in ran.err) == (1, True)
+
+
 def test_a_dry_run_finds_what_the_registry_would_refuse(cli: Cli) -> None:
     cli("import", write("first.json", {"name": "book"}))
     ran = cli("import", write("model.json", {"groups": {"dirs": {"singular": "dir"}}}),

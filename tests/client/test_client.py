@@ -166,3 +166,17 @@ def test_what_would_become_of_a_document(client: Client) -> None:
     assert client.check_document(own).accepted
     with pytest.raises(NotFound):
         client.get("/shelves")
+
+
+def test_an_export_of_any_size_comes_in_pieces(client: Client) -> None:
+    client.put("/schemagroups/g", {"description": "d"})
+    assert b'"description":"d"' in b"".join(client.export_stream()).replace(b": ", b":")
+    assert b'"schemagroupid"' in b"".join(client.export_stream("/schemagroups/g"))
+    with pytest.raises(NotFound):
+        list(client.export_stream("/schemagroups/gone"))
+
+
+def test_members_in_pages(client: Client) -> None:
+    for number in range(5):
+        client.put(f"/schemagroups/g{number}", {})
+    assert [name for name, _ in client.items("/schemagroups", limit=2)] == [f"g{number}" for number in range(5)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signalbook.documents import indent
@@ -11,6 +11,7 @@ from signalbook.values import dump_json
 from .test_repair import json_values
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(json_values, st.integers(1, 40))
 def test_the_same_as_of_the_whole(value: object, size: int) -> None:
     text = dump_json(value)

@@ -68,8 +68,7 @@ def import_source(registry: Registry, source: Source, *, ignore: Sequence[str], 
         return found
 
     work = compare(upload, find, collections)
-    if work.upload is not None:
-        registry.patch(work.upload, ignore)
+    if work.upload is not None and registry.patch(work.upload, ignore):
         _settle(work, registry, seen, collections)
     return Imported(
         source=source,

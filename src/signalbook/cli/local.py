@@ -44,12 +44,13 @@ class LocalRegistry:
                 return None
             return view.entity(xid, ViewOptions(doc=True, inline=inline.ALL))
 
-    def patch(self, upload: Upload, ignore: Sequence[str]) -> None:
+    def patch(self, upload: Upload, ignore: Sequence[str]) -> bool:
         """As the protocol says: in one transaction; who may open the database may do all an admin may."""
         with self._writing() as session:
             names = resolve_ignore(session.view.capabilities, [*upload.ignore, *ignore], upload.target)
             flags = Flags(ignore=names)
             session.execute(Command(method=Method.PATCH, target=upload.target, body=upload.body, flags=flags))
+        return True
 
     def get(self, xid: Xid, reading: Reading) -> JSONObject:
         """As the protocol says."""

@@ -36,8 +36,8 @@ class Registry(Protocol):
     def find(self, xid: Xid) -> JSONObject | None:
         """An entity in document view with all beneath it; the Registry with its capabilities alone."""
 
-    def patch(self, upload: Upload, ignore: Sequence[str]) -> None:
-        """Send ``upload``, leaving out what ``ignore`` names too."""
+    def patch(self, upload: Upload, ignore: Sequence[str]) -> bool:
+        """Send ``upload``, leaving out what ``ignore`` names too; whether it is to be seen now."""
 
     def get(self, xid: Xid, reading: Reading) -> JSONObject:
         """An entity. Raises ``SignalbookError``."""

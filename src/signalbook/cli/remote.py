@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
 from signalbook.cli.registry import Reading, Registry
-from signalbook.client import Client, NotFound, ReadFlags
+from signalbook.client import Client, NotFound, ReadFlags, Refused
 from signalbook.documents import Upload
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
@@ -19,9 +20,10 @@ _PAGE: Final = 100
 class RemoteRegistry:
     """A registry behind its API."""
 
-    def __init__(self, client: Client, *, read_only: bool = False) -> None:
+    def __init__(self, client: Client, *, trial: bool = False) -> None:
         self._client = client
-        self._read_only = read_only
+        self._trial = trial
+        self._tried = False
 
     def model(self) -> JSONObject:
         """The full model."""
@@ -38,10 +40,26 @@ class RemoteRegistry:
         except NotFound:
             return None
 
-    def patch(self, upload: Upload, ignore: Sequence[str]) -> None:
+    def patch(self, upload: Upload, ignore: Sequence[str]) -> bool:
         """As the protocol says."""
-        if not self._read_only:
-            self._client.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
+        ignored = [*upload.ignore, *ignore]
+        if self._trial:
+            self._try(upload, ignored)
+        else:
+            self._client.patch(upload.target, upload.body, ignore=ignored)
+        return not self._trial
+
+    def _try(self, upload: Upload, ignored: Sequence[str]) -> None:
+        """Ask the server what it would say, if it can tell. Of several writes it only can of the first."""
+        tried, self._tried = self._tried, True
+        if tried:
+            return
+        try:
+            verdict = self._client.check("PATCH", upload.target, upload.body, ignore=ignored)
+        except NotFound:
+            return
+        for error in verdict.errors:
+            raise Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error)
 
     def get(self, xid: Xid, reading: Reading) -> JSONObject:
         """As the protocol says."""
@@ -71,8 +89,8 @@ class RemoteRegistry:
 
     @contextmanager
     def trying(self) -> Iterator[Registry]:
-        """The same registry, sent nothing: what it would refuse is not known."""
-        yield RemoteRegistry(self._client, read_only=True)
+        """The same registry, sent nothing."""
+        yield RemoteRegistry(self._client, trial=True)
 
 
 def _flags(reading: Reading) -> ReadFlags:

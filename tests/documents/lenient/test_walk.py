@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signalbook.documents.lenient import modernise
@@ -102,6 +102,7 @@ trees = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees)
 def test_any_document_is_read_and_repaired_once(document: JSON) -> None:
     once, _ = modernise(document, source="x.json")
