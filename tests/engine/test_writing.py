@@ -55,6 +55,21 @@ def test_setdefaultversionid_misused(registry: Registry, method: str, path: str,
     assert registry.refused(method, path, {}, setdefaultversionid=flag).code == code
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("POST", f"{F1}/versions", {"v1": {}, "v2": {}}, "too_many_versions"),
+        ("PUT", F1, {"versions": {"v1": {}, "v2": {}}}, "too_many_versions"),
+        ("PUT", F1, {"versions": {"v1": {}}}, "bad_flag"),
+        ("POST", f"{F1}/versions", {"v1": {}}, "bad_flag"),
+    ],
+)
+def test_request_stands_for_one_version(registry: Registry, method: str, path: str, body: JSON, code: str) -> None:
+    """R210."""
+    error = registry.refused(method, path, body, setdefaultversionid="request")
+    assert (error.code, error.subject) == (code, path)
+
+
 def test_setdefaultversionid(registry: Registry) -> None:
     """R209, R210."""
     registry.put(F1, {"versionid": "v1"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.model.types import SCALARS, EntityTypes, describe, parse_target, scalar_check
+from signalbook.model.types import SCALARS, EntityTypes, ReferenceFault, describe, parse_target, scalar_check
 from signalbook.values import JSON
 
 TYPES = EntityTypes(groups={"dirs": {"files": "/dirs/files"}, "boxes": {"files": "/dirs/files", "lids": "/boxes/lids"}})
@@ -86,6 +86,25 @@ def test_rejects(name: str, value: JSON) -> None:
     """R2: values that are not of the type."""
     with pytest.raises(ValueError):
         scalar_check(name, TYPES)(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "arguments"),
+    [
+        ("xid", "dirs/d", "malformed_xid", {"xid": "dirs/d", "error_detail": "it has to start with a slash"}),
+        ("xid", "/dirs", "malformed_xid", {"xid": "/dirs", "error_detail": "it names a collection, not an entity"}),
+        ("xid", "/none/d", "unknown_group_type", {"name": "none"}),
+        ("xid", "/dirs/d/none/x", "unknown_resource_type", {"group": "dirs", "name": "none"}),
+        ("xidtype", "/none", "unknown_group_type", {"name": "none"}),
+        ("xidtype", "/dirs/none", "unknown_resource_type", {"group": "dirs", "name": "none"}),
+    ],
+)
+def test_references_have_errors_of_their_own(name: str, value: str, code: str, arguments: dict[str, str]) -> None:
+    """R8, R9, R33."""
+    with pytest.raises(ReferenceFault) as caught:
+        scalar_check(name, TYPES)(value)
+    assert (caught.value.code, caught.value.arguments.keys()) == (code, arguments.keys())
+    assert caught.value.arguments | {"error_detail": ""} == arguments | {"error_detail": ""}
 
 
 @pytest.mark.parametrize("name", sorted(SCALARS))

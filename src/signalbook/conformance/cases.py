@@ -120,8 +120,9 @@ class Case:
 
     @property
     def errors(self) -> frozenset[str]:
-        """Errors of the catalogue it expects, one of them exactly."""
-        return frozenset(step.error.codes[0] for step in self.steps if step.error and step.error.codes[0] in CATALOGUE)
+        """Errors of the catalogue it asks for by name, and takes no other."""
+        asked = [step.error.codes for step in self.steps if step.error]
+        return frozenset(codes[0] for codes in asked if len(codes) == 1) & CATALOGUE.keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,18 +73,15 @@ def kept(resource: ResourceDraft, type: ResourceType) -> Choice:
 def flagged(choice: Choice, resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Choice:
     """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
 
-    Raises ``defaultversionid_request``, ``too_many_versions``.
+    Raises ``defaultversionid_request``.
     """
     flag = context.flags.setdefaultversionid
     if flag is None:
         return choice
     if flag == "request":
-        created = resource.created
-        if not created:
+        flag = next(iter(resource.created), None)  # there is one at most: see writing._check_default_flag
+        if flag is None:
             raise RegistryError("defaultversionid_request", subject=str(resource.xid))
-        if len(created) > 1:
-            raise RegistryError("too_many_versions", subject=str(resource.xid))
-        flag = next(iter(created))
     chosen = Choice(sticky=False) if flag == "null" else Choice(sticky=True, wanted=flag)
     checked({_STICKY: chosen.sticky}, intent.type.metaattributes, resource.xid / "meta")
     return chosen

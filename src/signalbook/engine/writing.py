@@ -46,11 +46,21 @@ def _check_default_flag(command: Command) -> None:
         return
     to_resource = target.kind is Kind.RESOURCE
     wrong = target.kind not in _ONE_RESOURCE or (to_resource and command.method is Method.DELETE)
-    if wrong or (flag == "request" and not (to_resource and command.method is Method.POST)):
+    misused = flag == "request" and not (to_resource and command.method is Method.POST)
+    if misused and not wrong and _versions_in(command) > 1:
+        raise RegistryError("too_many_versions", subject=str(target))
+    if wrong or misused:
         raise RegistryError("bad_flag", subject=str(target), flag="setdefaultversionid")
     if not flag:
         detail = "it needs to be a versionid, null or request"
         raise RegistryError("bad_defaultversionid", subject=str(target), value='""', error_detail=detail)
+
+
+def _versions_in(command: Command) -> int:
+    """How many Versions the request message has in a map."""
+    body = command.body if isinstance(command.body, dict) else {}
+    versions = body if command.target.kind is Kind.VERSIONS else body.get("versions")
+    return len(versions) if isinstance(versions, dict) else 0
 
 
 class Writing:

@@ -12,6 +12,7 @@ from signalbook.model.types import (
     EXTENDED_NAME,
     KEY_RULE,
     EntityTypes,
+    ReferenceFault,
     describe,
     parse_target,
     scalar_check,
@@ -26,16 +27,18 @@ MAX_SCALAR_BYTES: Final = 4096
 class Trouble:
     """A fault while it is being found: the path grows on the way out, so that good values cost nothing."""
 
-    __slots__ = ("code", "message", "steps")
+    __slots__ = ("arguments", "code", "message", "steps")
 
-    def __init__(self, code: FaultCode, message: str, *steps: str | int) -> None:
+    def __init__(self, code: FaultCode, message: str, *steps: str | int, **arguments: str) -> None:
         self.code = code
         self.message = message
         self.steps = list(steps)
+        self.arguments = arguments
 
     def fault(self) -> Fault:
         """The fault, its path in dot notation."""
-        return Fault(code=self.code, path=format_path(reversed(self.steps)), message=self.message)
+        path = format_path(reversed(self.steps))
+        return Fault(code=self.code, path=path, message=self.message, arguments=self.arguments)
 
 
 Check: TypeAlias = Callable[[JSON, list[Trouble]], JSON]
@@ -106,6 +109,9 @@ def scalar_value_check(name: str, definition: JSONObject, types: EntityTypes, sp
     def check(value: JSON, found: list[Trouble]) -> JSON:
         try:
             result = scalar(value)
+        except ReferenceFault as error:
+            found.append(Trouble(error.code, str(error), **error.arguments))
+            return value
         except ValueError as error:
             found.append(Trouble("invalid_attribute", str(error)))
             return value

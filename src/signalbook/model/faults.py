@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
 from signalbook.errors import RegistryError
 from signalbook.model.paths import Path, format_path
 from signalbook.values import Finding
 
-FaultCode: TypeAlias = Literal["unknown_attribute", "invalid_attribute", "required_attribute_missing"]
+ReferenceCode: TypeAlias = Literal["malformed_xid", "unknown_group_type", "unknown_resource_type"]
+FaultCode: TypeAlias = Literal["unknown_attribute", "invalid_attribute", "required_attribute_missing"] | ReferenceCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One rule of the model that a value breaks; ``path`` is in dot notation from the entity."""
+    """One rule of the model that a value breaks; ``path`` is in dot notation from the entity.
+
+    ``arguments`` are those of the error for a reference; other errors take theirs from path and message.
+    """
 
     code: FaultCode
     path: str
     message: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def finding(self) -> Finding:
@@ -35,6 +40,9 @@ def faults_to_error(faults: Sequence[Fault], subject: str) -> RegistryError:
     """One error for all ``faults`` (at least one): the first decides the code, every one is in ``.faults``."""
     first = faults[0]
     findings = [fault.finding for fault in faults]
+    if first.arguments:
+        detail = f"{first.path}: {first.message}"
+        return RegistryError(first.code, subject=subject, faults=findings, detail=detail, **first.arguments)
     if first.code == "required_attribute_missing":
         missing = ", ".join(fault.path for fault in faults if fault.code == first.code)
         return RegistryError(first.code, subject=subject, faults=findings, list=missing)

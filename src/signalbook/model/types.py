@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from signalbook.model.faults import ReferenceCode
 from signalbook.values import JSON, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid, XidError
 
@@ -35,6 +36,7 @@ _TEMPLATE: Final = re.compile(
     r"(?:[^\x00-\x20\"%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|"
     rf"\{{[+#./;?&=,!@|]?{_TEMPLATE_VARIABLE}(?:,{_TEMPLATE_VARIABLE})*\}})*"
 )
+_LONGEST: Final = 200
 _TARGET: Final = re.compile(r"/([^/\[\]]+)(?:/([^/\[\]]+)(/versions|\[/versions\])?)?")
 
 
@@ -149,6 +151,18 @@ def scalar_text(value: JSON) -> str:
     return str(value)
 
 
+class ReferenceFault(ValueError):
+    """A reference that is no xid, or names a type there is not: an error of its own in the catalogue (core R33).
+
+    ``code`` is its name there, ``arguments`` what its title needs.
+    """
+
+    def __init__(self, code: ReferenceCode, message: str, **arguments: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.arguments = arguments
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityTypes:
     """The Group and Resource types of one model, by plural name.
@@ -164,13 +178,17 @@ class EntityTypes:
         return self.groups.get(group, {}).get(resource)
 
     def check_xid(self, value: JSON) -> Xid:
-        """Core R8: an xid of an entity whose types exist; the instance need not. Raises ``ValueError``."""
+        """Core R8: an xid of an entity whose types exist; the instance need not.
+
+        Raises ``ReferenceFault``, and ``ValueError`` if it is no text.
+        """
+        text = _string(value)
         try:
-            xid = Xid.parse(_string(value))
+            xid = Xid.parse(text)
         except XidError as error:
-            raise ValueError(f"{describe(value)} is not an xid: {error}") from None
+            raise _malformed(text, f"is not an xid: {error}", str(error)) from None
         if xid.is_collection:
-            raise ValueError(f"{describe(value)} names a collection, not an entity")
+            raise _malformed(text, "names a collection, not an entity", "it names a collection, not an entity")
         self._check_names(xid.parts[0:3:2])
         return xid
 
@@ -185,9 +203,14 @@ class EntityTypes:
 
     def _check_names(self, names: Sequence[str]) -> None:
         if names and names[0] not in self.groups:
-            raise ValueError(f'there is no Group type "{names[0]}"')
+            raise ReferenceFault("unknown_group_type", f'there is no Group type "{names[0]}"', name=names[0])
         if len(names) > 1 and self.origin(names[0], names[1]) is None:
-            raise ValueError(f'Group type "{names[0]}" has no Resource type "{names[1]}"')
+            message = f'Group type "{names[0]}" has no Resource type "{names[1]}"'
+            raise ReferenceFault("unknown_resource_type", message, group=names[0], name=names[1])
+
+
+def _malformed(value: str, message: str, detail: str) -> ReferenceFault:
+    return ReferenceFault("malformed_xid", f"{describe(value)} {message}", xid=value[:_LONGEST], error_detail=detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
