@@ -412,3 +412,15 @@ def _without_counters(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {k: _without_counters(v) for k, v in value.items() if k not in ("epoch", "modifiedat", "createdat")}
+
+
+def test_the_state_has_a_name_of_its_own(registry: Registry, make: Make) -> None:
+    """Two registries made of the same requests are not in the same state: one is no copy of the other."""
+    other = make(attributes={"*": {"type": "any"}})
+    names = set()
+    for changed in (registry, other, registry, registry):
+        changed.patch("/dirs/d1", {"name": "N"})
+        for shown in (registry, other):
+            with shown.engine.reading() as view:
+                names.add(view.state())
+    assert len(names) == 5

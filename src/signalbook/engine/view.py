@@ -71,9 +71,13 @@ class View:
         """What the user supplied as model; ``{}`` if nothing (R63)."""
         return self.model.source
 
-    def position(self) -> int:
-        """``Reader.position``: as long as it is the same, so is everything here."""
-        return self._reader.position()
+    def state(self) -> str:
+        """A name for the present state: as long as it is the same, so is everything here.
+
+        It is that of the last change, whose correlation id no other database has, be it made of the same documents.
+        """
+        position = self._reader.position()
+        return "".join(f"{position} {record.correlationid}" for record in self._reader.outbox(position - 1, 1))
 
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.

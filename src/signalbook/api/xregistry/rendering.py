@@ -40,7 +40,7 @@ def tree(view: View, request: Request, options: ViewOptions) -> Answer:
     """An entity or collection of any size as metadata; not made at all for a client that has it already."""
     assert request.spool is not None
     xid = request.path.target
-    state = (__version__, view.position(), view.model.fingerprint, view.capabilities)
+    state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
     tag = caching.entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
     large = Answer(headers=(("ETag", tag), caching.ASK_AGAIN, *_JSON), etag=tag)
     if caching.as_asked(large, request.raw_headers) is not large:
