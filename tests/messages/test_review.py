@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from signalbook.messages.review import review, review_borrowed
 from signalbook.values import Finding, JSONObject
 
+NAMES = (
+    "envelope", "envelopemetadata", "envelopeoptions", "protocol", "protocoloptions", "basemessage", "dataschema",
+    "dataschemauri", "dataschemaformat", "datacontenttype", "properties", "content-type", "headers", "header", "name",
+    "value", "type", "required", "topic", "topic_name", "key", "qos", "priority", "subject", "user_properties", "mode",
+)  # fmt: skip
 EVENT: JSONObject = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}}
 
 
@@ -90,3 +97,21 @@ def test_a_borrowed_message() -> None:
 
 def test_a_malformed_definition() -> None:
     assert rules(review({"envelope": 5}, {"envelope": "x"}, _no_base)) == [("structure", "error")]
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(["{a}", "{", "text/plain", "/m"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), json), st.sampled_from(["HTTP", "AMQP", "MQTT", "KAFKA", "NATS", 5]), json
+)
+def test_nothing_breaks_it(definition: dict[str, Any], protocol: Any, stated: Any) -> None:
+    """Definitions nobody checked get findings, no failure."""
+    group = {"envelope": stated, "protocol": stated}
+    for raw in (definition, {**definition, "protocol": protocol}):
+        review(raw, group, {"/m": definition}.get, endpoint=True)
+        review_borrowed(raw, group, _no_base)

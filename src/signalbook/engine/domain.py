@@ -183,7 +183,8 @@ class _Judge:
 
     def _referred(self, group: OwnerDraft) -> Iterator[tuple[str, Xid]]:
         """The groups of this registry that an endpoint refers to, each with where it does."""
-        for position, reference in enumerate(group.attributes.get("messagegroups") or ()):
+        references = group.attributes.get("messagegroups")
+        for position, reference in enumerate(references if isinstance(references, list) else ()):
             text = str(reference).removeprefix("#").removeprefix(self._base_url.rstrip("/") or "\0")
             try:
                 xid = Xid.parse(text)
