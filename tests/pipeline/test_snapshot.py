@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages import Policy
+from signalbook.documents import parse_document
+from signalbook.messages import Accepted, Message, Policy, Rejected
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.snapshot import Snapshot
 
@@ -142,3 +143,44 @@ def test_documents_without_messages(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text('{"messagegroups": {}}')
     with pytest.raises(PipelineError, match=r"no message definitions in .*d\.json"):
         Snapshot.load(str(tmp_path / "d.json"))
+
+
+def test_a_folder_with_schemas_in_files_of_their_own(definitions: Path, tmp_path: Path, parcels: Any) -> None:
+    """As ``export --out`` writes it."""
+    book = parcels.catalogue()
+    versions = book["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]
+    folder = tmp_path / "book"
+    folder.mkdir()
+    for name, version in versions.items():
+        (folder / f"{name}.json").write_text(json.dumps(version.pop("schema")))
+        version["schemaurl"] = f"./{name}.json"
+    (folder / "parcels.xreg.json").write_text(json.dumps(book))
+    in_files, in_place = Snapshot.load(str(folder)), Snapshot.load(str(definitions))
+    assert in_files.selected == in_place.selected
+    assert in_files.compile(Policy()).definitions.keys() == in_place.compile(Policy()).definitions.keys()
+
+
+SCHEMA = {"type": "object", "required": ["metric"], "properties": {"metric": {"type": "number"}}}
+ENVELOPE = {"format": "CloudEvents/1.0", "metadata": {"type": {"value": "telemetry"}, "source": {"value": "/d"}}}
+ENDPOINT = {"usage": "consumer", "config": {"protocol": "MQTT/5.0", "options": {"topic": "t"}}}
+COMPACT = {"endpoints": {"e": {**ENDPOINT, "messages": {
+    "telemetry": {**ENVELOPE, "dataschemaformat": "JsonSchema/draft-07", "dataschema": SCHEMA}}}}}  # fmt: skip
+SPREAD = {
+    "endpoints": {"e": {**ENDPOINT, "messagegroups": ["#/messagegroups/g"]}},
+    "messagegroups": {"g": {"messages": {"telemetry": {**ENVELOPE, "dataschemaformat": "JsonSchema/draft-07",
+                                                       "dataschemauri": "#/schemagroups/g/schemas/s"}}}},
+    "schemagroups": {"g": {"schemas": {"s": {"format": "JsonSchema/draft-07", "versions": {
+        "1": {"format": "JsonSchema/draft-07", "schema": SCHEMA}}}}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("document", [COMPACT, SPREAD], ids=["compact", "spread"])
+@pytest.mark.parametrize(("metric", "outcome"), [(1, Accepted), ("one", Rejected)])
+def test_compact_and_spread_mean_the_same(document: Any, metric: Any, outcome: type) -> None:
+    """I-4, I-5: message and schema inline or in registries of their own, in names of old."""
+    repaired, _ = parse_document(json.dumps(document).encode(), name="x.cereg", lenient=True)
+    contract = snapshot(repaired, groups=("/endpoints/e",)).compile(Policy())
+    assert contract.broken == {}
+    event = {"specversion": "1.0", "id": "1", "type": "telemetry", "source": "/d", "data": {"metric": metric}}
+    message = Message(content_type="application/cloudevents+json", body=json.dumps(event).encode())
+    assert [type(found) for found in contract.process(message)] == [outcome]

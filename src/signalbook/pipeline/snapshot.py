@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from signalbook.client import Client
-from signalbook.documents import aim, files_of, read_document
+from signalbook.documents import aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.pipeline import catalogue
 from signalbook.pipeline.failures import PipelineError
@@ -115,8 +115,8 @@ def _documents(registry: str) -> Iterable[tuple[str, JSONObject]]:
     path = Path(registry)
     if not path.exists():
         raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
-    files = files_of(path) if path.is_dir() else [path]
-    return [(str(file), catalogue.whole(aim(read_document(file)[0]))) for file in files]
+    sources = read_folder(path) if path.is_dir() else [read_source(path)]
+    return [(source.name, catalogue.whole(aim(source.document))) for source in sources]
 
 
 def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
