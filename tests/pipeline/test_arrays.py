@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.xsd import FORMAT as XSD
 from signalbook.pipeline.arrays import MISFITS, Form, opaque_arrays, payload_builder, text_map, timestamps
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, UTC)
@@ -85,6 +86,20 @@ def test_values_of_formats_that_have_dates() -> None:
         [NOON],
         [b"\0"],
     ]
+
+
+XML = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="order"><xs:complexType><xs:sequence>
+<xs:element name="item" minOccurs="0" maxOccurs="9"><xs:complexType><xs:attribute name="n" type="xs:int"/>
+</xs:complexType></xs:element><xs:element name="note" type="xs:string" nillable="true" minOccurs="0"/></xs:sequence>
+<xs:attribute name="raw" type="xs:hexBinary"/></xs:complexType></xs:element></xs:schema>"""
+
+
+def test_values_of_xml_fit_their_columns() -> None:
+    """K-40: attributes, lists, and what is nil or missing."""
+    schema = XSD.parse(XML.encode(), "XSD/1.1")
+    sent = [b'<order raw="00FF"><item n="1"/><item/></order>', b"<order><note>x</note></order>"]
+    columns = build(schema.shape(), [schema.decode(payload) for payload in sent], Form.DECODED)
+    assert columns == [[b"\x00\xff", None], [[{"@n": 1}, {"@n": None}], []], [None, "x"]]
 
 
 @pytest.mark.parametrize(
