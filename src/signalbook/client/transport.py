@@ -13,6 +13,7 @@ import httpx
 
 from signalbook import __version__
 from signalbook.client.answers import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
+from signalbook.client.kept import Kept
 from signalbook.client.requests import Query, query_string
 
 _IDEMPOTENT: Final = frozenset({"GET", "PUT", "DELETE"})
@@ -31,6 +32,7 @@ class Transport:
         self.base_url = base_url.rstrip("/")
         self._max_bytes = max_bytes
         self._attempts = attempts
+        self._kept = Kept()
         self._http = httpx.Client(timeout=timeout, headers={"User-Agent": f"signalbook/{__version__}"})
 
     def close(self) -> None:
@@ -100,6 +102,7 @@ class Transport:
             raise Unreachable(unreachable(self.base_url, error)) from None
 
     def _receive(self, request: httpx.Request) -> httpx.Response:
+        self._kept.ask(request)
         answer = self._http.send(request, stream=True)
         try:
             chunks, size = [], 0
@@ -111,4 +114,5 @@ class Transport:
         finally:
             answer.close()
         headers = [(name, value) for name, value in answer.headers.multi_items() if name != "content-encoding"]
-        return httpx.Response(answer.status_code, headers=headers, content=b"".join(chunks), request=request)
+        whole = httpx.Response(answer.status_code, headers=headers, content=b"".join(chunks), request=request)
+        return self._kept.settle(request, whole)
