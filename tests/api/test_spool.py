@@ -11,9 +11,10 @@ import pytest
 from signalbook.api import spool as spooling
 from signalbook.api.answers import Answer
 from signalbook.api.spool import Abandoned, Spool
+from signalbook.storage.base import Store
 
 if TYPE_CHECKING:
-    from tests.api.conftest import Client
+    from tests.api.conftest import Client, Serve
 
 LARGE = Answer(headers=(("X", "large"),))
 Messages = list[dict[str, Any]]
@@ -52,6 +53,16 @@ def test_a_large_answer_that_is_there_already(filled: Client) -> None:
     filled.put("/dirs/d2", {})
     assert filled.get("/export", headers={"If-None-Match": tag}).json()["dirscount"] == 2
     assert filled.get("/export", headers={"Host": "other.example"}).headers["ETag"] != tag
+
+
+def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R312: each of them fills a file."""
+    monkeypatch.setattr(spooling, "_LARGE", 100)
+    client = serve(store, threads=1)
+    assert [answer.status_code for answer in client.together(("GET", "/export", None))] == [200]
+    statuses = [answer.status_code for answer in client.together(*[("GET", "/export", None)] * 8)]
+    assert set(statuses) <= {200, 503}
+    assert 200 in statuses
 
 
 @pytest.mark.parametrize("path", ["/?inline=nope", "/dirs/none?inline=files", "/dirs/d1/files/f1/x?inline=*"])

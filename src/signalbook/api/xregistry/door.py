@@ -27,6 +27,7 @@ from signalbook.engine.engine import Batch, Engine
 from signalbook.errors import RegistryError
 from signalbook.fetching import AllowList, Fetcher
 from signalbook.settings import Settings
+from signalbook.storage.base import StorageBusy
 
 T = TypeVar("T")
 
@@ -49,6 +50,7 @@ class Door:
         self._workers = workers
         self._commits = commits
         self._direct = direct
+        self._large = 0
         self._memory = Memory()
         self._freshness = Freshness(engine.generation, workers)
         self._fetcher = Fetcher(AllowList(settings.allow_fetch))
@@ -59,7 +61,7 @@ class Door:
         try:
             answer = await self._answer(scope, receive)
             if isinstance(answer, Spool):
-                await answer.send(scope, receive, send)
+                await self._send_large(answer, scope, receive, send)
                 return
         except Disconnected:
             return
@@ -110,7 +112,17 @@ class Door:
         if not spool.begun.done():
             return running.result()
         running.add_done_callback(partial(_log_failure, request.path.text))
+        if self._large >= self._settings.threads:  # each of them fills a file
+            spool.abandon()
+            raise StorageBusy(f"{self._large} large answers are under way; try again")
         return spool
+
+    async def _send_large(self, spool: Spool, scope: Scope, receive: Receive, send: Send) -> None:
+        self._large += 1
+        try:
+            await spool.send(scope, receive, send)
+        finally:
+            self._large -= 1
 
     async def _write(self, scope: Scope, body: bytes) -> Answer:
         request = read_request(scope, body, self._settings)

@@ -1,0 +1,48 @@
+"""Bodies that come too slowly, too large, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from signalbook.api.bodies import Disconnected, read_body
+from signalbook.errors import RegistryError
+
+
+def read(messages: Iterator[Any], *, limit: int = 100, timeout: float = 5.0, headers: Any = ()) -> bytes:
+    async def receive() -> Any:
+        try:
+            return next(messages)
+        except StopIteration:
+            await asyncio.Event().wait()
+
+    return asyncio.run(read_body({"headers": list(headers)}, receive, "/dirs", limit=limit, timeout=timeout))
+
+
+def parts(*contents: bytes, last: bool = True) -> Iterator[Any]:
+    for number, content in enumerate(contents, start=1):
+        yield {"type": "http.request", "body": content, "more_body": number < len(contents) or not last}
+
+
+def test_a_body_in_parts() -> None:
+    assert read(parts(b"a", b"", b"bc")) == b"abc"
+
+
+def test_a_body_that_never_ends() -> None:
+    """R312: nobody keeps a request open by sending nothing, or a byte now and then."""
+    with pytest.raises(RegistryError, match=r"within 0\.05 seconds"):
+        read(parts(b"a", last=False), timeout=0.05)
+
+
+@pytest.mark.parametrize("headers", [(), [(b"content-length", b"101")]])
+def test_a_body_too_large(headers: Any) -> None:
+    with pytest.raises(RegistryError, match="100 bytes"):
+        read(parts(b"x" * 60, b"x" * 60), headers=headers)
+
+
+def test_nobody_is_there_any_more() -> None:
+    with pytest.raises(Disconnected):
+        read(iter([{"type": "http.disconnect"}]))
