@@ -10,34 +10,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest, nsmallest
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Generic, Protocol, TypeVar
 
 from signalbook.engine.comparing import SortKey, Value, as_instant, sort_key
 from signalbook.engine.dotpath import Steps
 from signalbook.engine.sorting import Sort
-from signalbook.engine.view_tree import Node
 from signalbook.values import JSON, format_timestamp
 
 _LONGEST: Final = 256
 """Characters of a string that count for its order: a position has to fit into a URL."""
 
 
-class Member(Protocol):
-    """An entity of a collection, of which no more is made than is asked for."""
+class Identified(Protocol):
+    """An entity of a collection."""
 
     @property
     def folded(self) -> str:
         """The folded id."""
 
-    @property
-    def node(self) -> Node:
-        """The entity."""
+
+class Member(Identified, Protocol):
+    """One whose attributes can be asked for."""
 
     def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
         """As ``Lookup.values``."""
 
 
-_Entry: TypeAlias = tuple[tuple[SortKey, str], Member]
+M = TypeVar("M", bound=Member)
+T = TypeVar("T", bound=Identified)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,45 +58,44 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(Generic[T]):
     """The members of one page, where the next begins if there is one, and how many members there are in all.
 
     Without a limit the members may be fetched while they are iterated over, once.
     """
 
-    nodes: Iterable[Node]
+    members: Iterable[T]
     following: Position | None = None
     total: int | None = None
 
 
-def by_id(members: Iterator[Member], page: Page, total: int | None = None) -> Listed:
+def by_id(members: Iterator[T], page: Page, total: int | None = None) -> Listed[T]:
     """The page of members that come by id from where it begins; the total is counted if it is not known."""
     if page.limit is None:
-        return Listed(nodes=(member.node for member in members))
+        return Listed(members=members)
     listed = list(islice(members, page.limit + 1))
-    shown = [member.node for member in listed[: page.limit]]
+    shown = listed[: page.limit]
     if len(listed) <= page.limit:
-        return Listed(nodes=shown, total=page.total)
+        return Listed(members=shown, total=page.total)
     known = page.total if page.total is not None else total
     if known is None:
         known = len(listed) + sum(1 for _ in members)
-    return Listed(nodes=shown, following=Position(id=listed[page.limit - 1].folded), total=known)
+    return Listed(members=shown, following=Position(id=shown[-1].folded), total=known)
 
 
-def sorted_by(sort: Sort, members: Iterable[Member], page: Page) -> Listed:
+def sorted_by(sort: Sort, members: Iterable[M], page: Page) -> Listed[M]:
     """The page of all members, sorted (R214). Holds no more than the page."""
     order = _Order(sort, page.after)
     best = nlargest if sort.descending else nsmallest
     if page.limit is None:
         everything = sorted(order.entries(members), key=_place, reverse=sort.descending)
-        return Listed(nodes=[member.node for _, member in everything])
+        return Listed(members=[member for _, member in everything])
     entries = best(page.limit + 1, order.entries(members), key=_place)
     shown = [member for _, member in entries[: page.limit]]
-    nodes = [member.node for member in shown]
     if len(entries) <= page.limit:
-        return Listed(nodes=nodes, total=page.total)
+        return Listed(members=shown, total=page.total)
     total = order.seen if page.total is None else page.total
-    return Listed(nodes=nodes, following=order.position(shown[-1]), total=total)
+    return Listed(members=shown, following=order.position(shown[-1]), total=total)
 
 
 class _Order:
@@ -107,7 +106,7 @@ class _Order:
         self._after = None if after is None else (self._key(_value(after, sort)), after.id)
         self.seen = 0
 
-    def entries(self, members: Iterable[Member]) -> Iterator[_Entry]:
+    def entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
         """Those behind the position."""
         for member in members:
             self.seen += 1
@@ -132,7 +131,7 @@ class _Order:
         return sort_key(value[:_LONGEST] if isinstance(value, str) else value)
 
 
-def _place(entry: _Entry) -> tuple[SortKey, str]:
+def _place(entry: tuple[tuple[SortKey, str], object]) -> tuple[SortKey, str]:
     return entry[0]
 
 

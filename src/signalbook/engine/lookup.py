@@ -79,7 +79,7 @@ class Known:
     @property
     def folded(self) -> str:
         """The folded id."""
-        return self.node.xid.id.lower()
+        return self.node.folded
 
     def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
         """As ``Lookup.values``."""

@@ -40,7 +40,7 @@ class Narrowing:
         ``asked`` is an attribute of theirs that will be asked for; ``inline`` is that of the members.
         """
         alive = [number for number in self._alive(base) if self._filter.paths[number][:1] == (plural,)]
-        ways = self._ways(base, alive, after=after, first=True, asked=asked)
+        ways = self._ways(base, alive, after=after, asked=asked)
         for _, group in groupby(ways, key=lambda way: way.steps[0]):
             rest = iter(group)
             way = next(rest)
@@ -61,7 +61,6 @@ class Narrowing:
         alive: Iterable[int],
         *,
         after: str | None = None,
-        first: bool = False,
         asked: Steps | None = None,
     ) -> Iterator[Way]:
         """The ways that pass, in the order of the response: by collection and id, an entity before what is beneath."""
@@ -75,7 +74,6 @@ class Narrowing:
                 base,
                 path,
                 {number: self._filter.alternatives[number] for number in numbers},
-                first=first,
                 asked=asked,
             )
             for path, numbers in by_path.items()

@@ -18,6 +18,8 @@ from signalbook.model import Model
 from signalbook.storage.selection import Condition, Part
 
 _SAFE: Final = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]+")
+_YEAR: Final = re.compile(r"(?!0000|9999)[0-9]{4}", re.ASCII)
+_NUMBERS: Final = ("epoch", "createdat", "modifiedat")
 _LARGEST: Final = 1 << 62
 _PLAIN_NUMBERS: Final = (1e-3, 1e15)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,7 +63,9 @@ class _Sieve:
             yield from self._of_id(self._part)
         elif name == self._id and len(self._types) < 3:
             yield from self._of_id("own")
-        elif name in ("epoch", "createdat", "modifiedat"):
+        elif name != "epoch" and name in _NUMBERS and self._operand.wild:
+            yield from self._of_year(name)
+        elif name in _NUMBERS:
             yield from self._of_number(name)
         elif name == "isdefault" and len(self._types) == 3 and self._operand.boolean:
             yield from [self._test("own", "folded", "default")] if self._expression.operator is Operator.EQUAL else []
@@ -75,9 +79,18 @@ class _Sieve:
             yield self._test(part, "folded", self._expression.operator.value, pieces[0])
 
     def _of_number(self, column: str) -> Iterator[Condition]:
-        value = self._operand.number if column == "epoch" else _microseconds(self._operand.instant)
+        instant = self._operand.instant
+        value = self._operand.number if column == "epoch" else instant and _microseconds(instant)
         if isinstance(value, int) and abs(value) < _LARGEST:
             yield self._test(self._part, column, self._expression.operator.value, value)
+
+    def _of_year(self, column: str) -> Iterator[Condition]:
+        """A text of a timestamp begins with its year."""
+        match = _YEAR.match(self._operand.pieces[0])
+        if match is not None and self._expression.operator is Operator.EQUAL:
+            year = int(match[0])
+            for relation, first in ((">=", year), ("<", year + 1)):
+                yield self._test(self._part, column, relation, _microseconds(datetime(first, 1, 1, tzinfo=UTC)))
 
     def _in_text(self) -> Iterator[Condition]:
         """The key, and with it the beginning of the value; of a string its longest part as well.
@@ -137,8 +150,8 @@ def _longest(operand: Operand) -> str:
     return max((run for piece in operand.pieces for run in _SAFE.findall(piece)), key=len, default="")
 
 
-def _microseconds(instant: datetime | None) -> int | None:
-    return None if instant is None else (instant - _EPOCH) // _MICROSECOND
+def _microseconds(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MICROSECOND
 
 
 def _singular(model: Model, types: tuple[str, ...]) -> str:

@@ -65,6 +65,11 @@ class Node:
     kept: Kept | None = None
 
     @property
+    def folded(self) -> str:
+        """The id as it is sorted by."""
+        return self.xid.id.lower()
+
+    @property
     def whole(self) -> bool:
         """Whether everything beneath it may be shown."""
         return self.kept is None or self.kept.whole

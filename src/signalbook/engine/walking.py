@@ -33,7 +33,7 @@ class Way:
 
 
 class Place:
-    """An entity on a way. What is asked of it decides what is decoded; ``kept`` goes on to its node."""
+    """An entity on a way; what is asked of it decides what is fetched and decoded. ``kept`` is what is left of it."""
 
     __slots__ = ("_above", "_level", "_node", "_walk", "hit", "kept", "passed", "step")
 
@@ -54,10 +54,9 @@ class Place:
 
     @property
     def node(self) -> Node:
-        """The entity, if its rows were wanted."""
+        """The entity, without what is beneath it; for those alone of whom a made attribute is asked."""
         if self._node is None:
             self._node = self._walk.node(self._level, self.hit, self._above)
-        self._node.kept = self.kept
         return self._node
 
     def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
@@ -72,8 +71,8 @@ class Place:
 class Walk:
     """From ``base``, an entity with its rows, through the collections of ``path``.
 
-    ``alternatives`` are those of a filter that lead down this path, by their numbers. ``first`` wants the first entity
-    of each way; ``asked`` is an attribute that will be asked of it.
+    ``alternatives`` are those of a filter that lead down this path, by their numbers; ``asked`` is an attribute that
+    will be asked of the first entities.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class Walk:
         path: tuple[str, ...],
         alternatives: Mapping[int, Alternative],
         *,
-        first: bool = False,
         asked: Steps | None = None,
     ) -> None:
         self._reader = reader
@@ -99,7 +97,6 @@ class Walk:
             for level in range(len(path))
         ]
         self._asked = [{each.steps for tests in level.values() for each in tests} for level in self._tests]
-        self._wanted = {level for level, steps in enumerate(self._asked) if steps} | ({0} if first else set())
         if asked is not None:
             self._asked[0].add(asked)
         self._counted = [level for level, steps in enumerate(self._asked) if any(map(counts, steps))]
@@ -150,23 +147,20 @@ class Walk:
     def _selection(self, after: str | None) -> Selection:
         place = 1 - len(self._types)
         resource = place if 0 <= place < len(self.path) else None
-        rows, shown = set(self._wanted), resource is not None and self._looks_behind(resource)
-        if resource is not None and shown:
-            rows.add(resource)
+        rows = {
+            level for level, steps in enumerate(self._asked) if any(self.part(level, each) is None for each in steps)
+        }
+        if resource is not None and resource + 1 in rows:
+            rows.add(resource)  # what is made of a Version may be its Resource's to tell
         return Selection(
             parent=(self._base.shown or self._base.row).key,
             types=self.path,
             resource=resource,
             rows=frozenset(rows),
-            shown=shown,
+            attributes=frozenset(level for level, steps in enumerate(self._asked) if steps),
             alternatives=tuple(self._sieve(alternative) for alternative in self._alternatives.values()),
             after=None if after is None else after.lower(),
         )
-
-    def _looks_behind(self, resource: int) -> bool:
-        """Whether anything is asked of the Resources themselves, or of Versions what only their Resource tells."""
-        below = self._asked[resource + 1] if resource + 1 < len(self.path) else set()
-        return bool(self._asked[resource]) or any(self.part(resource + 1, steps) is None for steps in below)
 
     def _sieve(self, alternative: Alternative) -> tuple[Condition, ...]:
         below = [each for each in alternative if each.types]

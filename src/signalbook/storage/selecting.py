@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
@@ -20,7 +21,17 @@ from signalbook.values import JSONObject
 
 _LONGEST: Final = 200
 _ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
+_SHORT: Final = 3
 _LIKE: Final = re.compile(r"([%_!])")
+
+
+class _Parts(Enum):
+    """What comes back of a step beside its folded id."""
+
+    KEY = 0
+    ATTRIBUTES = 1
+    ROWS = 2
+
 
 Shape: TypeAlias = tuple[Any, ...]
 
@@ -46,12 +57,12 @@ class Selections:
             tuple((test.step, test.part, test.column, test.relation, len(test.values)) for test in tests)
             for tests in selection.alternatives
         )
-        rows = tuple(_rows(selection, step) for step in range(len(selection.types)))
-        return self._text(rows, selection.resource, shapes, selection.after is not None), parameters
+        parts = tuple(_parts(selection, step) for step in range(len(selection.types)))
+        return self._text(parts, selection.resource, shapes, selection.after is not None), parameters
 
-    def _compiled(self, rows: tuple[int, ...], resource: int | None, shapes: Shape, after: bool) -> str:
-        way = _Way(len(rows), resource)
-        columns = [column for step, count in enumerate(rows) for column in way.columns(step, count)]
+    def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: Shape, after: bool) -> str:
+        way = _Way(len(parts), resource)
+        columns = [column for step, wanted in enumerate(parts) for column in way.columns(step, wanted)]
         query = select(*columns).select_from(way.source).where(*way.conditions)
         if all(shapes):
             passing = (
@@ -127,13 +138,17 @@ class _Way:
         """Whether a Version is the default one."""
         return self.own[step].c.folded == func.lower(self._shown("defaultversionid"))
 
-    def columns(self, step: int, rows: int) -> Iterator[ColumnElement[Any]]:
-        """What comes back of a step, as ``ways`` reads it: the first ``rows`` of own, target and default, or a key."""
-        yield self.own[step].c.folded
-        if not rows:
-            yield self.own[step].c.key
-        for part in (self.own[step], self._target, self._default)[:rows]:
-            yield from (part.c[column.name] for column in COLUMNS)
+    def columns(self, step: int, parts: _Parts) -> Iterator[ColumnElement[Any]]:
+        """What comes back of a step, as ``SqlHit`` reads it."""
+        own, of_default = self.own[step].c, step == self._resource
+        yield own.folded
+        if parts is not _Parts.ROWS:
+            yield own.key
+        if parts is _Parts.ATTRIBUTES:
+            yield self._default.c.attributes if of_default else own.attributes
+        if parts is _Parts.ROWS:
+            for row in (own, self._target.c, self._default.c) if of_default else (own,):
+                yield from (row[column.name] for column in COLUMNS)
 
 
 class SqlHit:
@@ -146,7 +161,7 @@ class SqlHit:
         self.key: int = record[1]
         self._record = record
         self._rows: dict[int, Row | None] = {}
-        self._attributes: dict[int, JSONObject] = {}
+        self._attributes: dict[Part, JSONObject] = {}
 
     @property
     def row(self) -> Row | None:
@@ -165,18 +180,19 @@ class SqlHit:
 
     def attributes(self, part: Part) -> JSONObject:
         """One column, decoded."""
-        place = 2 if part == "default" else 0
-        if place not in self._attributes:
-            start = 1 + place * len(COLUMNS)
-            text = self._record[start + _ATTRIBUTES] if len(self._record) > start + 1 else None
-            self._attributes[place] = {} if text is None else load_json(text)
-        return self._attributes[place]
+        if part not in self._attributes:
+            start = (
+                2 if len(self._record) == _SHORT else 1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)
+            )
+            text = self._record[start] if len(self._record) > start else None
+            self._attributes[part] = {} if text is None else load_json(text)
+        return self._attributes[part]
 
     def _row(self, place: int) -> Row | None:
         if place not in self._rows:
             start = 1 + place * len(COLUMNS)
             record = tuple(self._record[start : start + len(COLUMNS)])
-            self._rows[place] = load(record) if len(record) > 1 and record[0] is not None else None
+            self._rows[place] = load(record) if len(record) == len(COLUMNS) and record[0] is not None else None
         return self._rows[place]
 
 
@@ -193,14 +209,19 @@ def ways(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tup
 
 
 def _width(selection: Selection, step: int) -> int:
-    return 1 + (_rows(selection, step) * len(COLUMNS) or 1)
+    match _parts(selection, step):
+        case _Parts.KEY:
+            return 2
+        case _Parts.ATTRIBUTES:
+            return _SHORT
+        case _:
+            return 1 + len(COLUMNS) * (3 if step == selection.resource else 1)
 
 
-def _rows(selection: Selection, step: int) -> int:
-    """How many rows come back of a step."""
-    if step not in selection.rows:
-        return 0
-    return 3 if step == selection.resource and selection.shown else 1
+def _parts(selection: Selection, step: int) -> _Parts:
+    if step in selection.rows:
+        return _Parts.ROWS
+    return _Parts.ATTRIBUTES if step in selection.attributes else _Parts.KEY
 
 
 def _parameter(test: Condition, value: str | int) -> str | int:

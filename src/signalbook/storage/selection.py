@@ -33,15 +33,15 @@ class Selection:
     """Steps from the entity with key ``parent`` through the collections ``types``.
 
     Step number ``resource``, that of Resources if it is on the way, follows cross references, one hop: what lies
-    beneath is the target's. ``rows`` are the steps whose rows are wanted, not only their keys; ``shown`` tells whether
-    a Resource's target and default Version are among these. A way comes back if it passes all tests of one of
-    ``alternatives``. ``after`` is an id of the first step to start behind.
+    beneath is the target's. ``rows`` are the steps whose rows are wanted, of a Resource its target and default Version
+    too; ``attributes`` those of which no more is wanted, of a Resource its default Version's. A way comes back if it
+    passes all tests of one of ``alternatives``. ``after`` is an id of the first step to start behind.
     """
 
     parent: int
     types: tuple[str, ...]
     resource: int | None = None
     rows: frozenset[int] = frozenset()
-    shown: bool = True
+    attributes: frozenset[int] = frozenset()
     alternatives: tuple[tuple[Condition, ...], ...] = ((),)
     after: str | None = None

@@ -21,6 +21,7 @@ from signalbook.api.xregistry.flags import Query
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine.listing import Listed, Page, Position
 from signalbook.engine.view import View
+from signalbook.engine.view_tree import Node
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, canonical_json, digest
 
@@ -56,7 +57,7 @@ def asked(view: View, request: Request) -> Page:
     return Page(limit=min(limit, settings.max_page_size)) if limit else Page()
 
 
-def links(request: Request, page: Page, listed: Listed) -> Iterator[Header]:
+def links(request: Request, page: Page, listed: Listed[Node]) -> Iterator[Header]:
     """``Link`` headers to the next page, if there is one, and from all but the first to the first (R287-R289)."""
     if page.limit is None:
         return
