@@ -45,7 +45,7 @@ def partly(command: Command, context: Context) -> Partly:
         return (
             count > FEW
             and row.settled == kind.versionmode
-            and not kind.singleversionroot
+            and not (kind.singleversionroot and kind.versionmode not in ORDERED)  # those have one root anyway
             and not (kind.maxversions and count >= kind.maxversions)
             and not (compared and (meta is not None or is_transitive(rule)))
         )
