@@ -17,8 +17,6 @@ from signalbook.api.errors import NOT_KEPT, PreconditionFailed
 
 ASK_AGAIN: Final[Header] = ("Cache-Control", "no-cache")
 """May be kept, but not used before the server has said that it still holds: entities may change at any time."""
-FOREVER: Final[Header] = ("Cache-Control", "public, max-age=31536000, immutable")
-"""For what its URL names by content."""
 
 _SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 _TAG_BYTES: Final = 16
