@@ -116,7 +116,8 @@ class Writing:
             for resource in writable:
                 with self._context.problems:
                     self._resource(resource, limits)
-            return [resource.xid for resource in intent.resources if resource not in writable]
+            written = {resource.xid for resource in writable}
+            return [resource.xid for resource in intent.resources if resource.xid not in written]
         return []
 
     def _limits(self, intent: GroupIntent) -> Limits:
