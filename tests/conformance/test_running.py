@@ -321,3 +321,27 @@ def test_what_is_no_registry() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
     with Wire(ROOT, timeout=1, headers={}, transport=transport) as wire, pytest.raises(WireError, match="no registry"):
         Session(wire, Options()).__enter__()
+
+
+def test_a_model_that_cannot_be_put_back() -> None:
+    """It is told, since somebody has to do it."""
+    mutable = {"available": {"modelsource": {"mutable": True}}}
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and b"kitdirs" not in request.content:
+            return httpx.Response(500)
+        return httpx.Response(200, json=mutable if request.url.path == "/capabilities" else {"groups": {}})
+
+    with Wire(ROOT, timeout=1, headers={}, transport=httpx.MockTransport(handle)) as wire:
+        session = Session(wire, EVERYTHING)
+        session.__enter__()
+        with pytest.raises(WireError, match="/modelsource could not be put back: 500"):
+            session.__exit__()
+
+
+@pytest.mark.parametrize("root", ["http://(a+)+$", "http://a.example/[", "http://a b/", "javascript:x", 5, None])
+def test_odd_roots(root: JSON) -> None:
+    """What a server calls its root is no pattern."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"self": root}))
+    with Wire(ROOT, timeout=1, headers={}, transport=transport) as wire, Session(wire, Options()):
+        assert wire.root == ROOT

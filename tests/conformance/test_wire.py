@@ -62,6 +62,15 @@ def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         opened.send(Request(method="GET", target="/", headers={}))
 
 
+def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that sends a byte now and then does not hold the kit up for ever."""
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr("signalbook.conformance.wire.time.monotonic", lambda: next(clock))
+    drops = iter([b"x"] * 100)
+    with wire(lambda _: httpx.Response(200, content=drops)) as opened, pytest.raises(WireError, match="longer than 5"):
+        opened.send(Request(method="GET", target="/", headers={}))
+
+
 @pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://"])
 def test_urls_that_are_none(url: str) -> None:
     with pytest.raises(WireError, match="is no URL of a registry"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,8 @@ from signalbook.conformance.wire import Answer, Request, Wire, WireError
 from signalbook.values import JSON, JSONObject, dump_json
 
 _PAUSE: Final = 0.02
+_ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
+"""What a server may call its root; cases have it in patterns, so nothing in it may mean more than itself."""
 _SCRATCH: Final = "kitmodels"
 """The Group type that cases about the model make of it what they like."""
 
@@ -67,7 +70,7 @@ class Options:
 class Session:
     """A run against one server; a context manager that leaves the server as it was.
 
-    Raises ``WireError`` on entering if what is there is no registry.
+    Raises ``WireError`` on entering if what is there is no registry, and if model or capabilities cannot be put back.
     """
 
     def __init__(self, wire: Wire, options: Options) -> None:
@@ -82,7 +85,7 @@ class Session:
         if model is None:
             raise WireError(f"{self._wire.url}: this is no registry: GET /model brings no JSON object")
         root = (self._get("/") or {}).get("self")
-        if isinstance(root, str) and root.startswith("http"):
+        if isinstance(root, str) and _ROOT.fullmatch(root):
             self._wire.root = root.rstrip("/")
         self._profile = self._prepare(capabilities, model)
         return self
@@ -91,7 +94,7 @@ class Session:
         if self._modelsource is not None:
             for plural in (*kit_model(), _SCRATCH):
                 self._send(Step(method="DELETE", target=f"/{plural}"), {})
-            self._send(Step(method="PUT", target="/modelsource", json=self._modelsource), {})
+            self._put_back("/modelsource", self._modelsource)
 
     @property
     def profile(self) -> Profile:
@@ -120,7 +123,7 @@ class Session:
         if not self._options.configures or not profile.mutable("modelsource"):
             return profile
         self._modelsource = self._get("/modelsource") or {}
-        answer = self._put_model({})
+        answer = self._send(Step(method="PUT", target="/modelsource", model={}), {}).answer
         if answer.status != 200:
             raise WireError(f"the server refuses the kit's model: {answer}")
         return replace(
@@ -149,14 +152,19 @@ class Session:
                 self._clean(case, variables)
 
     def _clean(self, case: Case, variables: Variables) -> None:
+        if "mutable:capabilities" in case.needs:
+            self._put_back("/capabilities", self._profile.capabilities)
         for plural in self._groups_of(case, variables):
             for gid in (variables["gid2"], variables["gid"]):
                 self._send(Step(method="DELETE", target=f"/{plural}/{gid}"), {})
         if any(step.model is not None for step in case.steps):
             self._send(Step(method="DELETE", target=f"/{_SCRATCH}"), {})
-            self._put_model({})
-        if "mutable:capabilities" in case.needs:
-            self._send(Step(method="PUT", target="/capabilities", json=self._profile.capabilities), {})
+            self._put_back("/modelsource", self._merged({}))
+
+    def _put_back(self, target: str, value: JSONObject) -> None:
+        answer = self._send(Step(method="PUT", target=target, json=value), {}).answer
+        if answer.status != 200:
+            raise WireError(f"{self._wire.url}{target} could not be put back: {answer}")
 
     def _groups_of(self, case: Case, variables: Variables) -> Iterable[str]:
         """Group types it may have written to; Groups that borrow from others first."""
@@ -218,9 +226,6 @@ class Session:
         source = self._modelsource or {}
         groups = {**source.get("groups", {}), **kit_model(), **fragment.get("groups", {})}
         return {**source, **fragment, "groups": groups}
-
-    def _put_model(self, fragment: JSONObject) -> Answer:
-        return self._send(Step(method="PUT", target="/modelsource", model=fragment), {}).answer
 
     def _get(self, target: str) -> JSONObject | None:
         answer = self._send(Step(method="GET", target=target), {}).answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -72,8 +73,8 @@ class Answer:
 class Wire:
     """Connections to one server; a context manager.
 
-    ``url`` is the root of the registry, ``timeout`` seconds for each step of a request, ``headers`` go with every
-    request; ``transport`` is how httpx reaches the server. Redirects are not followed, and no URL elsewhere is.
+    ``url`` is the root of the registry, ``timeout`` seconds for an answer, ``headers`` go with every request;
+    ``transport`` is how httpx reaches the server. Redirects are not followed, and no URL elsewhere is.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Wire:
         self.url = url.rstrip("/")
         self.root = self.url
         sent = {"User-Agent": f"signalbook-conformance/{__version__}", "Accept": "*/*", **headers}
+        self._timeout = timeout
         self._http = httpx.Client(timeout=timeout, headers=sent, transport=transport)
 
     def __enter__(self) -> Self:
@@ -119,6 +121,7 @@ class Wire:
         raise WireError(f"{target}: leads away from the server at {self.url}")
 
     def _receive(self, request: httpx.Request) -> Answer:
+        deadline = time.monotonic() + self._timeout
         answer = self._http.send(request, stream=True)
         try:
             chunks, size = [], 0
@@ -126,6 +129,8 @@ class Wire:
                 size += len(chunk)
                 if size > MAX_ANSWER_BYTES:
                     raise WireError(f"{request.url}: the answer is larger than {MAX_ANSWER_BYTES} bytes")
+                if time.monotonic() > deadline:
+                    raise WireError(f"{request.url}: the answer takes longer than {self._timeout:g} seconds")
                 chunks.append(chunk)
         finally:
             answer.close()
