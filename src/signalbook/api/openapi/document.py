@@ -22,21 +22,21 @@ _OBJECT: Final[JSONObject] = {"type": "object"}
 META: Final = ".meta"
 
 
-@lru_cache(maxsize=8)
 def describe(model: Model, flags: tuple[str, ...], *, paged: bool, base_url: str) -> JSONObject:
     """The API below ``base_url`` in OpenAPI 3.1, with the ``flags`` that are switched on and, if ``paged``, pages.
 
-    The result is shared: not to be changed.
+    What is in the result is shared: not to be changed.
     """
+    info = {"title": "Signalbook", "version": __version__, "description": _DESCRIPTION}
+    return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **_described(model, flags, paged)}
+
+
+@lru_cache(maxsize=2)
+def _described(model: Model, flags: tuple[str, ...], paged: bool) -> JSONObject:
     flags = tuple(name for name in parts.PARAMETERS if name in flags)
     paths = {place.path: operations.item(place) for place in _places(model, flags, paged=paged)}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Signalbook", "version": __version__, "description": _DESCRIPTION},
-        "servers": [{"url": base_url}],
-        "paths": {**paths, **{f"/{name}": _plain(name, methods) for name, methods in NAMES.items()}},
-        "components": parts.components(dict(_schemas(model)), flags),
-    }
+    beside = {f"/{name}": _plain(name, methods) for name, methods in NAMES.items()}
+    return {"paths": {**paths, **beside}, "components": parts.components(dict(_schemas(model)), flags)}
 
 
 def _places(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[Place]:
