@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.engine.comparing import Operand, Operator, as_instant, holds, sort_key
@@ -73,6 +73,7 @@ def test_wildcards(pattern: str, text: str, expected: bool) -> None:
     assert Operand(pattern).matches(text) is expected
 
 
+@settings(deadline=None)
 @given(st.text("ab*", max_size=12), st.text("ab", max_size=20))
 def test_wildcards_are_what_a_regular_expression_says(pattern: str, text: str) -> None:
     """R188."""

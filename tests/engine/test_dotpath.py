@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.engine.dotpath import MAX_STEPS, Steps, Wild, find, read, write
@@ -77,6 +77,7 @@ STEPS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=MAX_STEPS))
 def test_writing_reads_back(steps: list[Any]) -> None:
     assert read(write(steps)) == (tuple(steps), "")

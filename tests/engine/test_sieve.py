@@ -60,7 +60,7 @@ def passes(tested: Expression, attributes: dict[str, Any]) -> bool:
     return tested.accepts(map(as_instant, found) if tested.timestamp else found)
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(
     st.dictionaries(NAMES, VALUES, min_size=1, max_size=3),
     st.sampled_from(["a", "a.b", "b.a.b", "a[*]", "a.*", "a[0]", "when", "b[*].when"]),

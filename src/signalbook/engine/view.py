@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.filters import Filter
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
-from signalbook.engine.listing import Listed, Page, by_id, sorted_by
+from signalbook.engine.listing import Listed, Page, sorted_by
 from signalbook.engine.lookup import Known, Lookup
+from signalbook.engine.members import Members
 from signalbook.engine.narrowing import Narrowing
 from signalbook.engine.sorting import Sort
 from signalbook.engine.view_pieces import Pieces
 from signalbook.engine.view_render import Renderer, pointer
-from signalbook.engine.view_tree import Budget, Kept, Loader, Node, member_node, version_node
-from signalbook.engine.walking import Place, Walk
+from signalbook.engine.view_tree import Budget, Kept, Loader, Node, version_node
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
-_TOGETHER: Final = 1000
 UNLIMITED: Final = 1 << 62
 
 
@@ -112,7 +110,8 @@ class View:
         Raises as ``collection``. Ends with the transaction.
         """
         _check_collections(xid, options)
-        return self._listed(self._owner(xid, options), xid.parts[-1], options, page)
+        members = Members(self._reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
+        return members.listed(page, filter=options.filter, sort=options.sort, inline=options.inline)
 
     def members(self, xid: Xid, listed: Listed[Node], options: ViewOptions) -> JSONObject:
         """What was listed of a collection as JSON."""
@@ -139,42 +138,6 @@ class View:
             options.inline,
             lambda shown: self._with_configuration(shown, options.inline) if xid == ROOT else shown,
         )
-
-    def _listed(self, owner: Node, plural: str, options: ViewOptions, page: Page) -> Listed[Node]:
-        sort = options.sort
-        if options.filter is None and sort is None:
-            return self._listed_by_id(owner, plural, page)
-        places = self._places(owner, plural, options, page)
-        listed = by_id(places, page) if sort is None else sorted_by(sort, places, page)
-        nodes = self._fetched(owner, plural, listed.members)
-        return Listed(members=nodes, following=listed.following, total=listed.total)
-
-    def _places(self, owner: Node, plural: str, options: ViewOptions, page: Page) -> Iterator[Place]:
-        """The members that the filter leaves, by id; without an order from where the page begins."""
-        lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
-        if options.filter is None:
-            walk = Walk(self._reader, lookup, owner, (plural,), {0: ()}, asked=asked)
-            return (way.first for way in walk.ways())
-        after = page.after.id if page.after is not None and options.sort is None else None
-        narrowing = Narrowing(self._reader, options.filter, lookup)
-        return narrowing.members(owner, plural, options.inline, after=after, asked=asked)
-
-    def _listed_by_id(self, owner: Node, plural: str, page: Page) -> Listed[Node]:
-        """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
-        key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
-        rows = self._reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
-        total = self._reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
-        return by_id((member_node(owner, row, plural) for row in rows), page, total)
-
-    def _fetched(self, owner: Node, plural: str, places: Iterable[Place]) -> Iterator[Node]:
-        """The entities at ``places``, fetched together."""
-        waiting = iter(places)
-        while batch := list(islice(waiting, _TOGETHER)):
-            rows = {row.key: row for row in self._reader.by_key([place.hit.key for place in batch])}
-            for place in batch:
-                node = member_node(owner, rows[place.hit.key], plural)
-                node.kept = place.kept
-                yield node
 
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
         """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146)."""
