@@ -1,8 +1,9 @@
-"""The registry's figures: hot reads, durable writes and imports, beside a bare ASGI handler on the same server.
+"""The registry's figures, on SQLite and PostgreSQL, beside what the machine does without a registry.
 
-Load comes from ``wrk`` on the same machine, so both share its cores; the ratio to the bare handler is what counts.
+Load comes from ``wrk`` on the same machine, so both share its cores: ratios to the floors of the same run are what
+counts. A floor is a bare ASGI handler on the same server for reads, one inserted row and its commit for writes.
 
-    python benchmarks/registry/bench.py [--seconds 5] [--rounds 3] [--postgres URL] [--output FILE]
+    python -m benchmarks.registry.bench [--full] [--seconds N] [--rounds N] [--postgres URL] [--output FILE]
 """
 
 from __future__ import annotations
@@ -10,229 +11,207 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
-import socket
+import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import httpx
+from benchmarks.registry import content, postgres, reading, serving
+from benchmarks.registry.content import GROUP
+from benchmarks.registry.serving import WRITERS, Load, summary, wrk
 
-HERE = Path(__file__).parent
-GROUP = "/schemagroups/bench"
-CONNECTIONS = 32
-SCHEMAS = 590
-EXTRA_VERSIONS = 114
-
-UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+RESULTS = Path(__file__).parents[1] / "results" / "registry.json"
+HISTORY = 7_500
 
 
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """One run of wrk: requests a second, latencies in milliseconds, and answers other than 2xx or 3xx."""
-
-    rate: float
-    p50: float
-    p99: float
-    errors: int
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def serving(command: list[str], port: int, environment: dict[str, str] | None = None) -> Iterator[str]:
-    """Run a server until it answers; stop it at the end."""
-    process = subprocess.Popen(
-        command, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    base = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(200):
-            if process.poll() is not None:
-                raise SystemExit(f"the server stopped with code {process.returncode}: {' '.join(command)}")
-            try:
-                httpx.get(base + "/", timeout=1)
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
-        yield base
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+def main() -> None:
+    options = _options()
+    if not shutil.which("wrk"):
+        raise SystemExit("wrk is missing: install it with `apt-get install wrk`")
+    results: dict[str, Any] = {"machine": machine(), "full": options.full}
+    with serving.bare() as server:
+        results["bare handler"] = summary([wrk(server, "/", options.seconds) for _ in range(options.rounds)])
+    for name, new in (("sqlite", sqlite_databases), ("postgresql", postgres.databases)):
+        with new(options.postgres) as databases:
+            results[name] = measure(databases, options, results["bare handler"]["requests/s"])
+    results["machine"]["load after"] = os.getloadavg()
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=2))
 
 
-def wrk(url: str, seconds: int, script: str | None = None) -> Load:
-    """Load one URL with 32 connections."""
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency"]
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
-        if script:
-            lua.write(script)
-            lua.flush()
-            command += ["-s", lua.name]
-        text = subprocess.run([*command, url], check=True, capture_output=True, text=True).stdout
-    rate = float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0])
-    percentiles = {p: float(v) * UNITS[u] for p, v, u in re.findall(r"(50|99)%\s+([\d.]+)(us|ms|s)", text)}
-    bad = re.findall(r"Non-2xx or 3xx responses: (\d+)", text)
-    return Load(rate=rate, p50=percentiles["50"], p99=percentiles["99"], errors=int(bad[0]) if bad else 0)
-
-
-def schema(number: int) -> dict[str, Any]:
-    """A JSON Schema of about 400 bytes."""
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": f"Record {number}",
-        "type": "object",
-        "required": ["id", "name"],
-        "properties": {
-            "id": {"type": "integer", "minimum": 0},
-            "name": {"type": "string", "maxLength": 200},
-            "tags": {"type": "array", "items": {"type": "string"}},
-            "address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}},
-        },
-    }
-
-
-def catalogue() -> dict[str, Any]:
-    """A document of the size of schemastore.org's listing: 590 schemas, 704 versions, most of them links."""
-    schemas = {}
-    for number in range(SCHEMAS):
-        count = 2 if number < EXTRA_VERSIONS else 1
-        schemas[f"schema-{number}"] = {
-            "versions": {
-                str(n + 1): {
-                    "name": f"Schema {number}",
-                    "description": "What a configuration file of some tool looks like, in a sentence of usual length.",
-                    "format": "JsonSchema/draft-07",
-                    "schemaurl": f"https://schemas.example/catalogue/{number}/{n + 1}.json",
-                    "labels": {"file": f"tool-{number}.json"},
-                }
-                for n in range(count)
-            }
-        }
-    return {"schemagroups": {"store": {"description": "Schemas listed elsewhere", "schemas": schemas}}}
-
-
-PUT_SCRIPT = """
-local n = 0
-local body = [==[%s]==]
-request = function()
-  n = n + 1
-  return wrk.format("PUT", "%s" .. "/versions/%s" .. n, {["Content-Type"]="application/json",
-    ["xRegistry-format"]="JsonSchema/draft-07"}, body)
-end
-"""
-
-PUT_SPREAD_SCRIPT = """
-local n = 0
-local body = [==[%s]==]
-request = function()
-  n = n + 1
-  return wrk.format("PUT", "%s/schemas/%s" .. n .. "/versions/1", {["Content-Type"]="application/json",
-    ["xRegistry-format"]="JsonSchema/draft-07"}, body)
-end
-"""
-
-
-def measure(db: str, seconds: int, rounds: int) -> dict[str, Any]:
-    """All figures on one database."""
-    port = free_port()
-    command = [sys.executable, "-m", "signalbook", "serve", "--db", db, "--port", str(port)]
-    with serving(command, port) as base, httpx.Client(base_url=base, timeout=120) as http:
-        document = json.dumps(schema(0))
-        made = http.put(
-            f"{GROUP}/schemas/hot",
-            content=document,
-            headers={"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"},
-        )
-        made.raise_for_status()
-        imports = [_timed_import(http) for _ in range(rounds)]
-        targets = {
-            "GET document": f"{GROUP}/schemas/hot",
-            "GET $details": f"{GROUP}/schemas/hot$details",
-            "GET version": f"{GROUP}/schemas/hot/versions/1$details",
-        }
-        wrk(base + targets["GET document"], 1)
-        loads: dict[str, list[Load]] = {name: [] for name in (*targets, "PUT new schema", "PUT new version")}
-        for turn in range(rounds):
-            for name, path in targets.items():
-                loads[name].append(wrk(base + path, seconds))
-            spread = PUT_SPREAD_SCRIPT % (document, GROUP, f"s{turn}-")
-            loads["PUT new schema"].append(wrk(base + GROUP, seconds, spread))
-            same = PUT_SCRIPT % (document, f"{GROUP}/schemas/hot{turn}", "v")
-            loads["PUT new version"].append(wrk(base + GROUP, min(seconds, 3), same))
-        return {
-            "import of 590 schemas, 704 versions: seconds": round(statistics.median(imports), 3),
-            **{name: _summary(runs) for name, runs in loads.items()},
-        }
-
-
-def _timed_import(http: httpx.Client) -> float:
-    started = time.perf_counter()
-    http.post("/", json=catalogue()).raise_for_status()
-    return time.perf_counter() - started
-
-
-def _summary(runs: list[Load]) -> dict[str, float]:
-    return {
-        "requests/s": round(statistics.median(run.rate for run in runs)),
-        "p50 ms": round(statistics.median(run.p50 for run in runs), 2),
-        "p99 ms": round(statistics.median(run.p99 for run in runs), 2),
-        "errors": sum(run.errors for run in runs),
-    }
-
-
-def bare(seconds: int, rounds: int) -> dict[str, float]:
-    """The floor: a handler that answers with a document from memory, on the server the registry runs on."""
-    port = free_port()
-    environment = {"PYTHONPATH": str(HERE)}
-    with serving([sys.executable, str(HERE / "bare.py"), str(port)], port, environment) as base:
-        wrk(base + "/", 1)
-        return _summary([wrk(base + "/", seconds) for _ in range(rounds)])
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="a store of 1 M Versions, and longer runs")
+    parser.add_argument("--seconds", type=int, help="length of each load")
+    parser.add_argument("--rounds", type=int, help="interleaved rounds; medians are reported")
+    parser.add_argument("--postgres", metavar="URL", help="use this server, not one started for the purpose")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    options.seconds = options.seconds or (5 if options.full else 2)
+    options.rounds = options.rounds or (3 if options.full else 1)
+    return options
 
 
 def machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "python": sys.version.split()[0],
-        **{name: version(name) for name in ("granian", "starlette", "sqlalchemy", "msgspec")},
+        **{name: version(name) for name in ("granian", "starlette", "sqlalchemy", "msgspec", "psycopg")},
+        "load before": os.getloadavg(),
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=5, help="length of each load")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds; medians are reported")
-    parser.add_argument("--postgres", metavar="URL", help="measure on this PostgreSQL too")
-    parser.add_argument("--output", type=Path, default=HERE.parent / "results" / "registry.json")
-    options = parser.parse_args()
-    if not shutil.which("wrk"):
-        raise SystemExit("wrk is missing: install it with `apt-get install wrk`")
-    results: dict[str, Any] = {"machine": machine(), "bare handler": bare(options.seconds, options.rounds)}
+@contextmanager
+def sqlite_databases(_: str | None) -> Iterator[Iterator[str]]:
+    """URLs of new databases, in one folder that goes at the end."""
     with tempfile.TemporaryDirectory() as folder:
-        results["sqlite"] = measure(f"sqlite:///{folder}/registry.db", options.seconds, options.rounds)
-    if options.postgres:
-        results["postgresql"] = measure(options.postgres, options.seconds, options.rounds)
-    floor = results["bare handler"]["requests/s"]
-    for database in ("sqlite", "postgresql"):
-        for figures in results.get(database, {}).values():
-            if isinstance(figures, dict):
-                figures["of bare handler"] = round(figures["requests/s"] / floor, 3)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(results, indent=2))
+        yield (f"sqlite:///{folder}/{number}.db" for number in range(100))
+
+
+def measure(databases: Iterator[str], options: argparse.Namespace, floor: float) -> dict[str, Any]:
+    """All figures on one kind of database."""
+    first = next(databases)
+    found: dict[str, Any] = {"floor: commits of one row/s": round(commits(first))}
+    found |= hot(first, options, floor)
+    found |= imports(next(databases))
+    found |= reading.measure(next(databases))
+    small, large = (1_000, 1_000_000) if options.full else (1_000, 50_000)
+    stores = {size: next(databases) for size in (small, large)}
+    for size, db in stores.items():
+        content.fill(db, size)
+    found |= sizes(stores, options)
+    histories = {n: next(databases) for n in (100, 100_000 if options.full else HISTORY)}
+    for size, db in histories.items():
+        content.fill(db, size, each=size)
+    found |= long_histories(histories, options)
+    return found
+
+
+def hot(db: str, options: argparse.Namespace, floor: float) -> dict[str, Any]:
+    """Reads of one entity, again and again, and writes of 50 clients and of one, in turns."""
+    loads: dict[str, list[Load]] = {}
+    with serving.registry(db) as server, httpx.Client(base_url=server.url, timeout=120) as http:
+        _document(http, f"{GROUP}/schemas/hot")
+        for turn in range(options.rounds):
+            for name, tail in (("document", ""), ("$details", "$details"), ("version", "/versions/1$details")):
+                run = wrk(server, f"{GROUP}/schemas/hot{tail}", options.seconds)
+                loads.setdefault(f"GET {name}", []).append(run)
+            for name, path, suffix, clients in (
+                ("PUT new schema, 50 writers", f"{GROUP}/schemas/s{turn}-", "/versions/1", WRITERS),
+                ("PUT new version, 50 writers", f"{GROUP}/schemas/hot{turn}/versions/v", "", WRITERS),
+                ("PUT new version, 1 writer", f"{GROUP}/schemas/lone{turn}/versions/v", "", 1),
+            ):
+                script = content.put_script(path, suffix)
+                loads.setdefault(name, []).append(
+                    wrk(server, GROUP, options.seconds, script=script, connections=clients)
+                )
+    found = {name: summary(runs) for name, runs in loads.items()}
+    for name, figures in found.items():
+        if name.startswith("GET"):
+            figures["of bare handler"] = round(figures["requests/s"] / floor, 3)
+    return found
+
+
+def imports(db: str) -> dict[str, float]:
+    """Documents that come as one request, in seconds."""
+    with serving.registry(db) as server, httpx.Client(base_url=server.url, timeout=300) as http:
+        return {
+            "import of 590 schemas, 704 versions: seconds": _timed(http, content.catalogue()),
+            f"import of {HISTORY} versions of one schema: seconds": _timed(http, content.history(HISTORY)),
+        }
+
+
+def sizes(stores: dict[int, str], options: argparse.Namespace) -> dict[str, Any]:
+    """The same requests to a small store and a large one, in turns: seconds to start, milliseconds, and their ratio."""
+    headers = {"Content-Type": "application/json", "xRegistry-format": content.FORMAT}
+    schemas, text = f"{GROUP}/schemas", json.dumps(content.schema(0))
+    put = partial(httpx.Request, "PUT", headers=headers, content=text)
+    requests: dict[str, Callable[[str, int], httpx.Request]] = {
+        # Another query each time, so that no answer comes from memory.
+        "page of 50": lambda url, n: httpx.Request("GET", f"{url}{schemas}?limit=50&turn={n}"),
+        "GET version": lambda url, n: httpx.Request("GET", f"{url}{schemas}/s000050/versions/v000005$details?turn={n}"),
+        "GET group with its counts": lambda url, n: httpx.Request("GET", f"{url}{GROUP}?turn={n}"),
+        "PUT new schema": lambda url, n: put(f"{url}{schemas}/new-{n}/versions/1"),
+        "PUT new version": lambda url, n: put(f"{url}{schemas}/s000051/versions/w{n}"),
+    }
+    return {"by size of the store": in_turns(stores, requests, options)}
+
+
+def long_histories(stores: dict[int, str], options: argparse.Namespace) -> dict[str, Any]:
+    """A new Version of a schema that has few, and of one that has many."""
+    headers = {"Content-Type": "application/json", "xRegistry-format": content.FORMAT}
+    path, text = f"{GROUP}/schemas/s000000/versions", json.dumps(content.schema(0))
+    put = partial(httpx.Request, "PUT", headers=headers, content=text)
+    return {
+        "by versions of one schema": in_turns(
+            stores, {"PUT new version": lambda url, n: put(f"{url}{path}/w{n}")}, options
+        )
+    }
+
+
+def in_turns(
+    stores: dict[int, str], requests: dict[str, Callable[[str, int], httpx.Request]], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Median milliseconds of each request over each store, one after the other, and how many times as long the last
+    takes as the first: what else the machine does falls on both."""
+    with ExitStack() as stack:
+        servers = {size: stack.enter_context(serving.registry(db)) for size, db in stores.items()}
+        http = stack.enter_context(httpx.Client(timeout=120))
+        found: dict[str, Any] = {"seconds until ready": {size: round(s.ready, 2) for size, s in servers.items()}}
+        for name, request in requests.items():
+            taken: dict[int, list[float]] = {size: [] for size in servers}
+            for n in range(100 * options.rounds):
+                for size, server in servers.items():
+                    started = time.perf_counter()
+                    http.send(request(server.url, n)).raise_for_status()
+                    taken[size].append((time.perf_counter() - started) * 1000)
+            medians = {size: statistics.median(times) for size, times in taken.items()}
+            first, *_, last = medians.values()
+            ratio = round(last / first, 2)
+            found[name] = {f"ms with {size}": round(ms, 2) for size, ms in medians.items()} | {"times as long": ratio}
+    return found
+
+
+def commits(db: str, seconds: float = 1.0) -> float:
+    """Durable inserts of one small row a second, without any registry: the floor of a write that has its own commit."""
+    done, text = 0, json.dumps(content.schema(0))
+    with closing(postgres.connect(db) if db.startswith("postgresql") else _plain(db)) as connection:
+        place = "%s" if db.startswith("postgresql") else "?"
+        connection.execute("CREATE TABLE floor (content TEXT)")
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            connection.execute(f"INSERT INTO floor VALUES ({place})", (text,))
+            done += 1
+        connection.execute("DROP TABLE floor")
+    return done / seconds
+
+
+def _plain(db: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(db.removeprefix("sqlite:///"), isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=full")
+    return connection
+
+
+def _document(http: httpx.Client, path: str) -> None:
+    headers = {"Content-Type": "application/json", "xRegistry-format": content.FORMAT}
+    http.put(path, content=json.dumps(content.schema(0)), headers=headers).raise_for_status()
+
+
+def _timed(http: httpx.Client, document: dict[str, Any]) -> float:
+    started = time.perf_counter()
+    http.patch("/", json=document).raise_for_status()
+    return round(time.perf_counter() - started, 3)
 
 
 if __name__ == "__main__":
