@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ class Failing:
     def fail(self) -> None:
         self._error = self.error
 
-    def generation(self) -> int | None:
+    def generation(self) -> Hashable:
         return self._store.generation()
 
     @contextmanager

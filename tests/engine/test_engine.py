@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ class Counting:
         with self._store.write() as writer:
             yield _Counted(writer, self.calls)
 
-    def generation(self) -> int | None:
+    def generation(self) -> Hashable:
         return self._store.generation()
 
     def close(self) -> None:

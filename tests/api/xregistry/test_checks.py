@@ -181,13 +181,13 @@ def test_check_is_no_group_type(filled: Client) -> None:
 @pytest.mark.parametrize("place", ["", "http://r.example", "http://other.example"])
 def test_references_by_url(filled: Client, place: str) -> None:
     """G-16: schemas of this registry, by xid and by its own URL; what is elsewhere is not fetched, and told."""
-    format = "JsonSchema/draft-07"
-    filled.put("/schemagroups/g/schemas/point$details", {"format": format, "schema": {"type": "integer"}})
+    named = "JsonSchema/draft-07"
+    filled.put("/schemagroups/g/schemas/point$details", {"format": named, "schema": {"type": "integer"}})
     line = {"properties": {"a": {"$ref": f"{place}/schemagroups/g/schemas/point"}}}
-    filled.put("/schemagroups/g/schemas/line$details", {"format": format, "schema": line})
+    filled.put("/schemagroups/g/schemas/line$details", {"format": named, "schema": line})
     filled.send("PATCH", "/schemagroups/g/schemas/line/meta", json={"compatibility": "full"})
     wider = {"properties": {"a": {"type": "number", "multipleOf": 1}}}
-    verdict = checked(filled, "POST", "/schemagroups/g/schemas/line$details", json={"format": format, "schema": wider})
+    verdict = checked(filled, "POST", "/schemagroups/g/schemas/line$details", json={"format": named, "schema": wider})
     assert verdict["accepted"]
     told = [finding["path"] for finding in verdict["findings"]]
     unknown = ["/schemagroups/g/schemas/line/versions/2#compatibilityvalidated"]
