@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -22,6 +23,10 @@ from signalbook.storage.schema import TABLES
 _INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
 _SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 _databases = count(1)
+
+# How long an example takes is no test's business: a busy machine must not fail one.
+settings.register_profile("signalbook", deadline=None)
+settings.load_profile("signalbook")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
