@@ -13,6 +13,8 @@ from signalbook.formats.jsonschema.comparison.term import Term, target
 UNIONS: Final = frozenset({"anyOf", "oneOf"})
 # With more alternatives, what the writer and the reader both have under one name is taken to be meant for each other.
 _MANY: Final = 8
+_REFUSED_A_STEP: Final = 128
+_ITEMS_A_STEP: Final = 32
 
 
 def _refer(keyword: str) -> Rule:
@@ -40,6 +42,8 @@ def _one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _apart(proof: Proof, facts: Facts, item: Term) -> bool:
     """Whether surely no value is also one of ``item``."""
+    if not proof.spend(len(facts.refused) // _REFUSED_A_STEP):
+        return False
     if any(proof.same(item, refused) for refused in facts.refused):
         return True
     path = target(item).path
@@ -52,21 +56,29 @@ def _apart(proof: Proof, facts: Facts, item: Term) -> bool:
 def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term | None, list[Difference]]:
     """The alternative that takes all values, or why there is none."""
     items: tuple[Term, ...] = term.says[keyword]
-    partner = next((item for item in items if _alike(facts, item)), None)
+    if not proof.spend(len(items) // _ITEMS_A_STEP):
+        return None, [undecided(term, "there are too many alternatives", keyword)]
+    alike = _alike(facts, items)
+    partner = alike[0] if alike else None
     if partner is not None and proof.proves(facts.known, partner):
         return partner, []
     if partner is not None and len(items) > _MANY and target(partner) is not partner:
         return None, _meant(proof, facts, term, keyword, partner)
-    chosen = next((item for item in items if item is not partner and proof.proves(facts.known, item)), None)
-    return chosen, [] if chosen else _uncovered(proof, facts, term, keyword)
+    for item in items:
+        if not proof.spend(0):
+            return None, [undecided(term, "there are too many alternatives", keyword)]
+        if item is not partner and proof.proves(facts.known, item):
+            return item, []
+    return None, _uncovered(proof, facts, term, keyword)
 
 
 def _uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Difference]:
     """Why no alternative takes all values: by the one that was meant, if there is such a one."""
     items: tuple[Term, ...] = term.says[keyword]
     near = [item for item in items if not _apart(proof, facts, item)]
-    named = [item for item in items if target(item) is not item and _alike(facts, item)]
-    meant = near if len(near) == 1 else named or [item for item in near if _alike(facts, item)]
+    alike = _alike(facts, items)
+    named = [item for item in alike if target(item) is not item]
+    meant = near if len(near) == 1 else named or [item for item in alike if item in near]
     if len(meant) == 1:
         return _meant(proof, facts, term, keyword, meant[0])
     if not near:
@@ -79,9 +91,10 @@ def _meant(proof: Proof, facts: Facts, term: Term, keyword: str, item: Term) -> 
     return found or [undecided(term, "values may match more than one alternative", keyword)]
 
 
-def _alike(facts: Facts, item: Term) -> bool:
-    """Whether the writer has a schema at the same place, once references are followed."""
-    return target(item).path in {term.path for term in facts.terms}
+def _alike(facts: Facts, items: tuple[Term, ...]) -> list[Term]:
+    """The alternatives that the writer has at the same place, once references are followed."""
+    paths = {term.path for term in facts.terms}
+    return [item for item in items if target(item).path in paths]
 
 
 def _shown(known: Known) -> object:

@@ -85,7 +85,8 @@ class Facts:
     """Everything known; ``splits`` are the either-or that are left.
 
     ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. What is said of one type
-    says nothing about values of the others. ``excluded`` values are known not to be.
+    says nothing about values of the others. ``excluded`` values are known not to be. ``work`` is what it took to
+    find all this out.
     """
 
     known: Known
@@ -111,6 +112,7 @@ class Facts:
     absent: set[str] = field(default_factory=set)
     opaque: set[Any] = field(default_factory=set)
     splits: list[Options] = field(default_factory=list)
+    work: int = 0
 
     def member(self, name: str) -> Known:
         """What holds of the member ``name``, if there is one."""

@@ -108,6 +108,7 @@ class _Gatherer:
 
     def _left(self, choices: list[Options], held: set[Literal], against: set[Literal]) -> Iterator[Options]:
         for options in choices:
+            self.facts.work += len(options)
             left = tuple(option for option in options if option.isdisjoint(against))
             if not left:
                 self.facts.types.clear()

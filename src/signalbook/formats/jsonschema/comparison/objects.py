@@ -9,18 +9,28 @@ from typing import Final
 
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.evaluated import evaluated
-from signalbook.formats.jsonschema.comparison.explain import difference, some
+from signalbook.formats.jsonschema.comparison.explain import difference, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import Facts, Known, Members, has, typed
 from signalbook.formats.jsonschema.comparison.proof import Proof, Rule
 from signalbook.formats.jsonschema.comparison.scalars import at_least, at_most
 from signalbook.formats.jsonschema.comparison.term import Term, made, matches
 
 _MAX_CASES: Final = 64
+_PATTERNS_A_STEP: Final = 8
+_TOO_MANY: Final = "there are too many members and patterns to compare"
+
+
+def _spend(proof: Proof, facts: Facts, term: Term) -> bool:
+    """Account for one name held against all patterns; false if that is too much by now."""
+    patterns = sum(len(part.patterns) for part in facts.members) + len(term.says.get("patternProperties", ()))
+    return proof.spend(patterns // _PATTERNS_A_STEP)
 
 
 def _properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     found: list[Difference] = []
     for name, member in term.says["properties"].items():
+        if not _spend(proof, facts, term):
+            return [*found, undecided(term, _TOO_MANY, "properties")]
         below = proof.below(facts.member(name), member) if _possible(proof, facts, name) else []
         found += _added(facts, name, member) if below and not facts.declares(name) else below
     return found
@@ -36,6 +46,8 @@ def _pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Differen
     found: list[Difference] = []
     for pattern, member in term.says["patternProperties"].items():
         for name in facts.declared():
+            if not _spend(proof, facts, term):
+                return [*found, undecided(term, _TOO_MANY, "patternProperties")]
             if matches(pattern, name) and _possible(proof, facts, name):
                 found += proof.below(facts.member(name), member)
         for known in _others(proof, facts, (), pattern):
@@ -63,6 +75,8 @@ def _rest(proof: Proof, facts: Facts, term: Term, keyword: str, described: Membe
     closed = "never" in member.says
     found: list[Difference] = []
     for name in facts.declared():
+        if not _spend(proof, facts, term):
+            return [*found, undecided(term, _TOO_MANY, keyword)]
         if not described.declares(name) and _possible(proof, facts, name) and proof.below(facts.member(name), member):
             model = "closed" if closed else "partially_open"
             old = _written(facts, name)

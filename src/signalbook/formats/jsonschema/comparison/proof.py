@@ -13,6 +13,10 @@ from signalbook.formats.jsonschema.comparison.term import Term
 class Proof(Protocol):
     """Answers questions about values of which something is known."""
 
+    def spend(self, steps: int) -> bool:
+        """Account for work; false once there is none left to be had."""
+        ...
+
     def differences(self, known: Known, term: Term) -> list[Difference]:
         """Why not every such value is one of ``term``; empty if each surely is."""
         ...

@@ -70,11 +70,18 @@ class Prover:
         """Whether no more work will be done."""
         return self.steps <= 0
 
+    def spend(self, steps: int) -> bool:
+        """Account for work; false once there is none left to be had."""
+        self.steps -= steps
+        return not self.spent
+
     def facts(self, known: Known) -> Facts:
-        """The facts that follow."""
+        """The facts that follow; none once all work is spent."""
         if known not in self.known_facts:
+            if self.spent:
+                return Facts(known=known)
             self.known_facts[known] = found = gather(known)
-            self.steps -= 1 + (len(found.terms) + len(found.refused)) // 16
+            self.steps -= 1 + (len(found.terms) + len(found.refused) + found.work) // 16
         return self.known_facts[known]
 
     def differences(self, known: Known, term: Term) -> list[Difference]:
@@ -205,10 +212,9 @@ class Prover:
         """Divide what is known into cases, by what leaves the fewest of them unsolved."""
         best: list[tuple[Facts, list[Difference]]] | None = None
         for split in self._splits(facts, term, keyword) if depth else ():
+            results = [(case, self._case(case, term, keyword)) for case in self._cases(facts, split)]
             if self.spent:
-                break
-            cases = [case for option in split if (case := self.facts(facts.known | option)).types]
-            results = [(case, self._case(case, term, keyword)) for case in cases]
+                return [*(one for _, result in results for one in result), *found]
             failing = [(case, result) for case, result in results if result and not self.empty(case.known)]
             if not failing:
                 return []
@@ -220,6 +226,14 @@ class Prover:
         if best is None:
             return found
         return [one for case, result in best for one in self._by_cases(case, term, keyword, result, depth - 1)]
+
+    def _cases(self, facts: Facts, split: Options) -> Iterator[Facts]:
+        for option in split:
+            if self.spent:
+                return
+            case = self.facts(facts.known | option)
+            if case.types:
+                yield case
 
     def _splits(self, facts: Facts, term: Term, keyword: str) -> Iterator[Options]:
         yield from facts.splits[:_MAX_SPLITS]

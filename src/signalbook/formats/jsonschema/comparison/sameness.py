@@ -7,6 +7,8 @@ from typing import Any, Final
 from signalbook.formats.jsonschema.comparison.term import Term, identity, target
 
 _UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
+# Pairs looked at; beyond that none is the same.
+_MAX_STEPS: Final = 300_000
 
 
 class Sameness:
@@ -23,13 +25,15 @@ class Sameness:
 
     def __call__(self, a: Term, b: Term) -> bool:
         """Whether ``a`` and ``b`` say the same; false if that is not plain to see."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            return False
         a, b = target(a), target(b)
         key = (a, b)
         if a is b or key in self.same:
             return True
         if key in self.different or a.says.keys() != b.says.keys() or (a.year == 2013) != (b.year == 2013):
             return False
-        self.steps += 1
         mark = len(self.same)
         self.same[key] = None
         if all(self._agree(keyword, a.says[keyword], b.says[keyword]) for keyword in a.says):
@@ -59,8 +63,9 @@ class Sameness:
         left = dict(enumerate(b))
         for index, term in enumerate(a):
             places = [index, *(place for place in left if place != index)] if index in left else list(left)
+            places = places[: max(0, _MAX_STEPS - self.steps)]
             found = next((place for place in places if self(term, left[place])), None)
-            if found is None:
+            if found is None or self.steps > _MAX_STEPS:
                 return False
             del left[found]
         return True
