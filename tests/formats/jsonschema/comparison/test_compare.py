@@ -580,6 +580,8 @@ HOSTILE: list[tuple[str, JSON, JSON]] = [
     ("depth", nested(50, {"type": "string"}), nested(50, {"type": ["string", "null"]})),
     ("large enums", {"enum": list(range(20_000))}, {"enum": list(range(1, 20_002))}),
     ("many members", {"properties": {f"p{n}": {"type": "string"} for n in range(3000)}}, {"type": "object"}),
+    ("large unions", union(range(2000)), union(range(2000), minProperties=3)),
+    ("patterns", {"patternProperties": {f"^a{n}.*b": {"type": "string"} for n in range(500)}}, {"properties": {f"a{n}b": {} for n in range(500)}}),  # noqa: E501
     ("conditions", {"allOf": [{"if": {"required": [f"p{n}"]}, "then": {"required": ["x"]}} for n in range(40)]}, {"type": "object"}),  # noqa: E501
 ]  # fmt: skip
 
