@@ -33,6 +33,15 @@ def test_imported_type_is_the_same_type() -> None:
     assert imported.origin == "/dirs/files"
 
 
+def test_types_stay_in_the_order_of_the_model() -> None:
+    """Whatever the process: replicas answer with the same bytes, and tag them alike."""
+    names = [f"{letter}s" for letter in "qwertyuiopasdfghjklzxcvbnm"]
+    model = compile_model(
+        {"groups": {"dirs": {"singular": "dir", "resources": {n: {"singular": n[0]} for n in names}}}}
+    )
+    assert list(model.groups["dirs"].resources) == names
+
+
 def test_long_chains_of_imports() -> None:
     """R111."""
     groups: JSONObject = {

@@ -16,7 +16,7 @@ _REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
 def entity_types(groups: Mapping[str, JSONObject], place: Place) -> EntityTypes:
     """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
     imports = {plural: _references(group, place.at(plural)) for plural, group in groups.items()}
-    own = {plural: set(group.get("resources") or {}) for plural, group in groups.items()}
+    own = {plural: tuple(group.get("resources") or ()) for plural, group in groups.items()}
     origins = _Origins(own, imports)
     types = {}
     for plural in groups:
@@ -54,7 +54,9 @@ def _references(group: JSONObject, place: Place) -> dict[int, tuple[str, str]]:
 class _Origins:
     """Where Resource types are defined, following imports of imports."""
 
-    def __init__(self, own: Mapping[str, set[str]], imports: Mapping[str, Mapping[int, tuple[str, str]]]) -> None:
+    def __init__(
+        self, own: Mapping[str, tuple[str, ...]], imports: Mapping[str, Mapping[int, tuple[str, str]]]
+    ) -> None:
         self._own = own
         self._imports = {group: {name: source for source, name in i.values()} for group, i in imports.items()}
         self._known: dict[tuple[str, str], str | None] = {}
