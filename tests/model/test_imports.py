@@ -35,7 +35,7 @@ def test_imported_type_is_the_same_type() -> None:
 
 def test_types_stay_in_the_order_of_the_model() -> None:
     """Whatever the process: replicas answer with the same bytes, and tag them alike."""
-    names = [f"{letter}s" for letter in "qwertyuiopasdfghjklzxcvbnm"]
+    names = [f"{letter}s" for letter in "qwertyuiopasdfghjklzcvbnm"]
     model = compile_model(
         {"groups": {"dirs": {"singular": "dir", "resources": {n: {"singular": n[0]} for n in names}}}}
     )
