@@ -78,15 +78,18 @@ def completed(sent: Any, shown: Any) -> Any:
 
 
 def generated(folder: Path, definitions: str, name: str) -> dict[str, Counter[str]]:
-    """The words of each file; xrcg imports in any order, names modules by chance and fills its tests with chance."""
-    files = {}
+    """The words of each file; xrcg imports in any order, names modules by chance and fills its tests with chance.
+
+    Files whose names differ by chance alone count as one: which of them is read last is chance, too.
+    """
+    files: dict[str, Counter[str]] = {}
     for language, style in STYLES:
         target = folder / name / language
         wanted = ["--projectname", "P", "--language", language, "--style", style, "--output", str(target)]
         xrcg(folder, "generate", *wanted, "-d", definitions)
         for file in (path for path in target.rglob("*") if path.is_file() and path.parent.name != "tests"):
             words = re.findall(r"\w+", _BY_CHANCE.sub("tmp", file.read_text(encoding="utf-8")))
-            files[_BY_CHANCE.sub("tmp", str(file.relative_to(folder / name)))] = Counter(words)
+            files.setdefault(_BY_CHANCE.sub("tmp", str(file.relative_to(folder / name))), Counter()).update(words)
     return files
 
 
