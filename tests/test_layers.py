@@ -9,9 +9,9 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "settings", "documents", "verdict"}
-L1 = {"model", "formats", "messages"}
+L1 = {"model", "formats", "messages", "drafts"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
-ALL |= {"fetching", "catalogue"}
+ALL |= {"fetching", "catalogue", "replication", "drafts"}
 
 # room -> rooms it may import (itself is always allowed)
 ARROWS: dict[str, set[str]] = {
@@ -23,14 +23,15 @@ ARROWS: dict[str, set[str]] = {
     "verdict": {"errors", "values"},
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},
+    "drafts": L0,
     "model": L0,
     "formats": L0,
     "messages": L0 | {"formats"},
     "storage": L0,
     "engine": L0 | L1 | {"storage"},
-    "events": L0 | L1 | {"storage", "engine"},
-    "replication": L0 | L1 | {"storage", "engine", "events", "client"},
-    "api": {"__init__"} | L0 | L1 | {"fetching", "storage", "engine", "events"},
+    "events": L0 | L1 | {"fetching", "storage", "engine"},
+    "replication": L0 | L1 | {"fetching", "storage", "engine", "events", "client"},
+    "api": {"__init__"} | L0 | L1 | {"fetching", "storage", "engine", "events", "replication"},
     "client": {"__init__"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client"},

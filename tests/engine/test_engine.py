@@ -221,3 +221,12 @@ def test_real_documents_import(store: Store, shared_data: Path) -> None:
     assert len(scenarios) == 9
     for path in scenarios * 2:
         do(engine, Command(method=Method.PUT, target=ROOT, body=parse_json(path.read_bytes())))
+
+
+def test_notes_are_kept_beside_the_registry(engine: Engine) -> None:
+    before = engine.position()
+    engine.keep({"things/a": 1, "things/b": 2})
+    engine.keep({"things/a": None})
+    with engine.writing() as session:
+        session.keep("things/c", session.kept("things/b"))
+    assert (engine.kept("things/a"), engine.kept_in("things"), engine.position()) == (None, {"b": 2, "c": 2}, before)

@@ -284,6 +284,18 @@ def test_very_many_documents_go_at_once(store: Store) -> None:
         assert reader.documents(list(contents)) == {digest(b"1"): b"1"}
 
 
+def test_notes_are_kept_by_name_and_found_by_folder(store: Store) -> None:
+    with store.write() as writer:
+        for name in ("a/2", "a/1", "a/1/x", "a0", "a", "A/1", "b/1"):
+            writer.put_note(name, {"is": name})
+        assert writer.notes("a") == {"1": {"is": "a/1"}, "1/x": {"is": "a/1/x"}, "2": {"is": "a/2"}}
+        writer.put_note("a/1", None)
+        writer.put_note("a/2", 2)
+    with store.read() as reader:
+        assert (reader.note("a/1"), reader.note("a/2"), list(reader.notes("a"))) == (None, 2, ["1/x", "2"])
+        assert (reader.notes("c"), reader.position()) == ({}, 0)
+
+
 def test_config_and_its_epoch(store: Store) -> None:
     with store.write() as writer:
         assert (writer.config("modelsource"), writer.config_epoch("modelsource")) == (None, 0)

@@ -73,6 +73,18 @@ def test_children_stored_before_they_were_counted_are_counted(store_url: str) ->
     store.close()
 
 
+def test_notes_that_were_configuration_are_notes(store_url: str) -> None:
+    old = (
+        """INSERT INTO config VALUES ('note.catalogue', 3, '{"mark": 1}'), ('note.gone', 2, NULL), ('notes', 1, '1')"""
+    )
+    at_revision("0002", store_url, old)
+    store = open_store(store_url)
+    with store.read() as reader:
+        assert (reader.note("catalogue"), reader.note("gone")) == ({"mark": 1}, None)
+        assert (reader.config("note.catalogue"), reader.config("notes")) == (None, 1)
+    store.close()
+
+
 def at_revision(revision: str, url: str, rows: str) -> None:
     """Make a database as an older program left it, with these rows in it."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,8 +29,6 @@ from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 _METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
-
-_NOTES: Final = "note."
 
 
 class Engine:
@@ -96,9 +94,23 @@ class Engine:
             raise _Undone
 
     def kept(self, name: str) -> JSON:
-        """What a session kept under ``name`` (``Session.keep``), None if nothing."""
+        """What was kept under ``name`` (``keep``), None if nothing."""
         with self._store.read() as reader:
-            return reader.config(_NOTES + name)
+            return reader.note(name)
+
+    def kept_in(self, folder: str) -> dict[str, JSON]:
+        """What was kept under names beginning with ``folder/``, by the rest of them."""
+        with self._store.read() as reader:
+            return reader.notes(folder)
+
+    def keep(self, notes: Mapping[str, JSON]) -> None:
+        """Keep notes of who runs the registry with it, all in one transaction; None removes one.
+
+        They are no part of the registry: clients do not see them, and no change of theirs is an event.
+        """
+        with self._store.write() as writer:
+            for name, note in notes.items():
+                writer.put_note(name, note)
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
@@ -212,11 +224,11 @@ class Session:
 
     def kept(self, name: str) -> JSON:
         """What ``keep`` keeps, None if nothing."""
-        return self._writer.config(_NOTES + name)
+        return self._writer.note(name)
 
     def keep(self, name: str, note: JSON) -> None:
-        """Keep a note of who runs the registry with it, in this very transaction; clients do not see it."""
-        self._writer.put_config(_NOTES + name, note)
+        """As ``Engine.keep``, in this very transaction."""
+        self._writer.put_note(name, note)
 
     @property
     def changes(self) -> list[Change]:

@@ -161,6 +161,12 @@ class Reader(Protocol):
     def config_epoch(self, name: str) -> int:
         """Grows with every ``put_config``; 0 if never set. Cheap: what compiled models are cached by."""
 
+    def note(self, name: str) -> JSON | None:
+        """What who runs the registry keeps with it under ``name``, or None. Notes are no part of the registry."""
+
+    def notes(self, folder: str) -> dict[str, JSON]:
+        """The notes named ``folder/...``, by the rest of their names and in their order."""
+
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Committed changes behind position ``after``, in commit order."""
 
@@ -205,6 +211,9 @@ class Writer(Reader, Protocol):
 
     def put_config(self, name: str, value: JSON | None) -> None:
         """Set (or with None remove) a configuration document; raises its epoch."""
+
+    def put_note(self, name: str, value: JSON | None) -> None:
+        """Set (or with None remove) a note."""
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
         """Add changes to the outbox, in this order, in this transaction."""

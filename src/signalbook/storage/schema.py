@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION: Final = "0002"
+REVISION: Final = "0003"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -105,6 +105,14 @@ CONFIG: Final = Table(
     Column("name", _BY_CODE_POINT, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("value", Text),
+)
+
+# What is kept with the registry for who runs it, unseen by its clients: names are paths, read by their beginning.
+NOTES: Final = Table(
+    "notes",
+    TABLES,
+    Column("name", _BY_CODE_POINT, primary_key=True),
+    Column("value", Text, nullable=False),
 )
 
 # One row: the last storage key given out. A row rather than a sequence, so that a rolled back write leaves no trace.

@@ -30,7 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.line import Line
 from signalbook.storage.rows import COLUMNS, IDENTITY, position
-from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, OUTBOX
+from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, NOTES, OUTBOX
 from signalbook.storage.selecting import Selections
 
 _E: Final = ENTITIES.c
@@ -81,6 +81,7 @@ class Statements:
         self._member_statements()
         self._document_statements()
         self._config_statements()
+        self._note_statements()
         self._outbox_statements()
         self._entity_writes()
 
@@ -160,6 +161,18 @@ class Statements:
                 index_elements=[c.name], set_={"value": put.excluded.value, "epoch": c.epoch + literal_column("1")}
             )
         )
+
+    def _note_statements(self) -> None:
+        n = NOTES.c
+        put = self._insert(NOTES).values(name=bindparam("name"), value=bindparam("value"))
+        self.note = self._text(select(n.value).where(n.name == bindparam("name")))
+        self.notes = self._text(
+            select(n.name, n.value).where(n.name >= bindparam("first"), n.name < bindparam("behind")).order_by(n.name)
+        )
+        self.put_note = self._text(
+            put.on_conflict_do_update(index_elements=[n.name], set_={"value": put.excluded.value})
+        )
+        self.drop_note = self._text(delete(NOTES).where(n.name == bindparam("name")))
 
     def _outbox_statements(self) -> None:
         o = OUTBOX.c

@@ -135,6 +135,16 @@ class SqlReader:
         records = self._all(self._sql.config_epoch, {"name": name})
         return int(records[0][0]) if records else 0
 
+    def note(self, name: str) -> JSON | None:
+        """The note ``name``."""
+        records = self._all(self._sql.note, {"name": name})
+        return load_json(records[0][0]) if records else None
+
+    def notes(self, folder: str) -> dict[str, JSON]:
+        """The notes whose names begin with ``folder/``."""
+        records = self._all(self._sql.notes, {"first": f"{folder}/", "behind": f"{folder}0"})
+        return {name[len(folder) + 1 :]: load_json(value) for name, value in records}
+
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Changes behind position ``after``."""
         return [
@@ -284,6 +294,13 @@ class SqlWriter(SqlReader):
     def put_config(self, name: str, value: JSON | None) -> None:
         """Set or remove a configuration document."""
         self._run(self._sql.put_config, {"name": name, "value": None if value is None else dump_text(value)})
+
+    def put_note(self, name: str, value: JSON | None) -> None:
+        """Set or remove a note."""
+        if value is None:
+            self._run(self._sql.drop_note, {"name": name})
+        else:
+            self._run(self._sql.put_note, {"name": name, "value": dump_text(value)})
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
         """Add changes to the outbox."""

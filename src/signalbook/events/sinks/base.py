@@ -1,0 +1,75 @@
+"""What a kind of sink has to be: it says whether a subscription is one for it, and delivers events in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from signalbook.errors import SignalbookError
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.fetching import AllowList
+from signalbook.values import JSONObject
+
+
+class DeliveryError(SignalbookError):
+    """A sink that did not take an event; the message says what it answered, without secrets.
+
+    ``delivered`` events of the batch were taken before. ``gone`` ends the subscription's deliveries for good (HTTP
+    410); ``rejected`` says that this very event will never be taken (HTTP 415), others may; ``retry_after`` is in
+    seconds, what the sink asked for.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        delivered: int = 0,
+        gone: bool = False,
+        rejected: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.delivered = delivered
+        self.gone = gone
+        self.rejected = rejected
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the operator allows and asks of every sink.
+
+    ``allow`` are places that are not public and yet may be delivered to; ``origin`` is the DNS name this registry
+    delivers under (D-34); ``timeout`` is in seconds, for connecting and for each answer.
+    """
+
+    allow: AllowList
+    origin: str = "localhost"
+    timeout: float = 10.0
+
+
+class Sink(Protocol):
+    """An open way to one subscription's sink. For one thread."""
+
+    def send(self, events: Sequence[JSONObject]) -> None:
+        """Deliver CloudEvents (JSON format), oldest first; all of them were taken when it returns.
+
+        Raises ``DeliveryError``.
+        """
+
+    def close(self) -> None:
+        """Give back connections. What was not sent is not lost: it will be delivered by the next one."""
+
+
+class Kind(Protocol):
+    """A kind of sink: the object an entry point of the group ``signalbook.sinks`` names."""
+
+    protocols: tuple[str, ...]
+    """Values of ``protocol`` it serves, as in ``subscription.PROTOCOLS``."""
+
+    def check(self, subscription: Subscription, policy: Policy) -> None:
+        """Raise ``SubscriptionError`` if its sink, settings or credential do not fit the protocol or are not allowed."""
+
+    def open(self, subscription: Subscription, policy: Policy) -> Sink:
+        """A way to the sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""

@@ -1,0 +1,1 @@
+"""Who wants to be told what: the subscriptions of the CloudEvents Subscriptions API."""
