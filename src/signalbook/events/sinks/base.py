@@ -69,7 +69,7 @@ class Kind(Protocol):
     """Values of ``protocol`` it serves, as in ``subscription.PROTOCOLS``."""
 
     def check(self, subscription: Subscription, policy: Policy) -> None:
-        """Raise ``SubscriptionError`` if its sink, settings or credential do not fit the protocol or are not allowed."""
+        """Raise ``SubscriptionError`` if sink, settings or credential do not fit the protocol or are not allowed."""
 
     def open(self, subscription: Subscription, policy: Policy) -> Sink:
         """A way to the sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
