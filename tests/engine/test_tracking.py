@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.changes import Change, Result
+from signalbook.engine.changes import Action, Change, Result
 from signalbook.values import JSON, JSONObject
 
 if TYPE_CHECKING:
@@ -119,6 +119,17 @@ def test_configuration(tree: Registry) -> None:
     )
     assert set(found) == {"modelsource.updated /modelsource", "model.updated /model", "registry.updated /"}
     assert found["registry.updated /"] == {"modelsource", "model"}
+
+
+@pytest.mark.parametrize(
+    ("path", "cascaded"),
+    [(V1, {V1: False}), (F1, {F1: False, V1: True, V2: True}), (D1, {D1: False, F1: True, V1: True, V2: True})],
+)
+def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
+    """D-19: it is known from what was asked to go"""
+    gone = {change.xid: change.cascaded for change in tree.delete(path).changes if change.action is Action.DELETED}
+    assert gone == cascaded
+    assert {change.xid: change.cascaded for change in tree.outbox() if change.xid in gone} == cascaded
 
 
 def test_outbox(tree: Registry) -> None:

@@ -38,21 +38,24 @@ class Change:
 
     ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
     attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
+    ``cascaded`` tells that the subject went because its owner did.
     """
 
     xid: str
     entity: Entity
     action: Action
     changed: tuple[str, ...] = ()
+    cascaded: bool = False
 
     def to_json(self) -> JSONObject:
         """The form the outbox keeps."""
-        return {
+        kept: JSONObject = {
             "xid": self.xid,
             "entity": self.entity.value,
             "action": self.action.value,
             "changed": list(self.changed),
         }
+        return {**kept, "cascaded": True} if self.cascaded else kept
 
     @classmethod
     def from_json(cls, value: JSONObject) -> Self:
@@ -62,6 +65,7 @@ class Change:
             entity=Entity(value["entity"]),
             action=Action(value["action"]),
             changed=tuple(value["changed"]),
+            cascaded=value.get("cascaded", False),
         )
 
 
@@ -84,7 +88,7 @@ def _merged(one: Change, other: Change) -> Change:
     strongest = min(one.action, other.action, key=_STRONGEST.index)
     told = strongest in (Action.UPDATED, Action.DEPRECATION)
     names = tuple(dict.fromkeys((*one.changed, *other.changed))) if told else ()
-    return replace(one, action=strongest, changed=names)
+    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from signalbook.engine.changes import Action, Change, Entity
@@ -31,14 +32,19 @@ def changes(tree: Tree, model: Model, config: Collection[str] = ()) -> tuple[Cha
         for version in resource.versions.values():
             found += _version(version, singular)
         found += [_change(version, Action.DELETED) for version in resource.removed.values()]
-    found += [_change(draft, Action.DELETED) for draft in tree.deleted]
-    return tuple(found)
+    return (*found, *_deleted(tree))
 
 
 def _change(draft: Draft, action: Action, changed: Collection[str] = ()) -> Change:
     return Change(
         xid=str(draft.xid), entity=_ENTITIES[draft.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
     )
+
+
+def _deleted(tree: Tree) -> Iterator[Change]:
+    gone = {draft.xid for draft in tree.deleted}
+    for draft in tree.deleted:
+        yield replace(_change(draft, Action.DELETED), cascaded=draft.xid.owner in gone)
 
 
 def _owner(draft: OwnerDraft, config: Collection[str] = ()) -> Iterator[Change]:

@@ -1,0 +1,110 @@
+"""The event dialects of the doors: one committed change as the CloudEvents of one of them.
+
+A door's events are those of its ``source``: the root's say what xRegistry's events say, the drafts' say only that
+something is there or gone, and where (D-18 to D-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.drafts.paths import message_path, schema_path
+from signalbook.events.cloudevents import cloudevent
+from signalbook.storage.base import Record
+from signalbook.values import JSONObject, format_timestamp
+from signalbook.xid import Xid
+
+SCHEMA_REGISTRY: Final = "io.cloudevents.schemaregistry"
+MESSAGE_CATALOG: Final = "io.cloudevents.messagecatalog"
+
+_STAMPS: Final = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
+_POINTERS: Final = frozenset({"meta.defaultversionid", "meta.defaultversionsticky"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What the events of one door say. ``source`` is their attribute of that name, an absolute URL."""
+
+    source: str
+    _translate: Callable[[Record, str], tuple[JSONObject, ...]]
+
+    def events(self, record: Record) -> tuple[JSONObject, ...]:
+        """The CloudEvents (JSON format) that tell of ``record``: none if this door does not show what changed.
+
+        Their ``id`` begins with the record's position, and is the same each time.
+        """
+        return self._translate(record, self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """``types`` is what the events' types begin with; ``path`` is the API path of what an xid names, if it has one."""
+
+    types: str
+    path: Callable[[Xid], str | None]
+
+    def events(self, record: Record, source: str) -> tuple[JSONObject, ...]:
+        """One event for each object that came, changed or went (D-18, D-19), without data (D-21)."""
+        if not _told(record.change):
+            return ()
+        path = self.path(Xid.parse(record.change["xid"]))
+        if path is None:
+            return ()
+        action = "deleted" if record.change["action"] == "deleted" else "updated"
+        return (
+            {
+                "specversion": "1.0",
+                "id": str(record.position),
+                "type": f"{self.types}.{action}.v1",
+                "source": source,
+                "subject": path,
+                "time": format_timestamp(record.time),
+            },
+        )
+
+
+_SCHEMAS: Final = _Draft(types=SCHEMA_REGISTRY, path=schema_path)
+_MESSAGES: Final = _Draft(types=MESSAGE_CATALOG, path=message_path)
+
+DOORS: Final = {
+    "/compat/schemaregistry/v0.2": _SCHEMAS,
+    "/compat/messagecatalog/v0": _MESSAGES,
+    "/compat/messagecatalog/v0.1": _MESSAGES,
+}
+"""Where the doors are, below the registry root."""
+
+
+def of_source(source: str, root: str) -> Dialect | None:
+    """The dialect of a subscription's ``source``, empty for the root itself; None if no door is there (D-25, J-21).
+
+    ``root`` is the registry's URL. A slash at the end of either says nothing.
+    """
+    root = root.rstrip("/")
+    door = source.rstrip("/").removeprefix(root) if source else ""
+    if not door:
+        return Dialect(source=f"{root}/", _translate=_own)
+    draft = DOORS.get(door)
+    return None if draft is None else Dialect(source=root + door, _translate=draft.events)
+
+
+def _own(record: Record, source: str) -> tuple[JSONObject, ...]:
+    return (cloudevent(record, source=source),)
+
+
+def _told(change: JSONObject) -> bool:
+    """Whether a change is one of the object itself.
+
+    What went with its owner is told by that one's event (D-19). An owner that did nothing but gain or lose members, or
+    whose default Version is another since then, is told of by theirs: a new version is one event, not two (D-18).
+    """
+    if change["action"] != "updated":
+        return change["action"] == "created" or (change["action"] == "deleted" and not change.get("cascaded"))
+    names = set(change["changed"]) - _STAMPS
+    collections = {name for name in names if f"{name}count" in names}
+    if not collections:
+        return True
+    if "versions" in collections:
+        names = {name for name in names if name.startswith("meta.")} - _POINTERS
+    return bool(names - collections - {f"{name}count" for name in collections})

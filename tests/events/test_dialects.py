@@ -1,0 +1,95 @@
+"""One change, as each door's events tell it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from signalbook.events.cloudevents import cloudevent
+from signalbook.events.dialects import DOORS, Dialect, of_source
+from signalbook.storage.base import Record
+
+ROOT = "https://r.example/registry"
+SCHEMAS, FIRST, CATALOG = (f"{ROOT}{door}" for door in DOORS)
+G = "/schemagroups/g"
+S = f"{G}/schemas/s"
+STAMPS = ("epoch", "modifiedat")
+META = ("meta.epoch", "meta.modifiedat")
+
+
+def record(xid: str, action: str, *changed: str, cascaded: bool = False) -> Record:
+    change = {"xid": xid, "entity": "group", "action": action, "changed": list(changed), "cascaded": cascaded}
+    return Record(position=7, time=datetime(2030, 12, 19, 6, tzinfo=UTC), correlationid="c-1", change=change)
+
+
+def dialect(source: str) -> Dialect:
+    found = of_source(source, ROOT)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("source", ["", ROOT, f"{ROOT}/"])
+def test_the_root_tells_all_in_the_words_of_xregistry(source: str) -> None:
+    """E-3, J-21"""
+    told = record("/dirs/d1", "updated", *STAMPS)
+    assert dialect(source).events(told) == (cloudevent(told, source=f"{ROOT}/"),)
+
+
+@pytest.mark.parametrize("source", ["https://other.example/registry", f"{ROOT}/compat", "urn:x", f"{ROOT}x"])
+def test_a_source_that_is_no_door(source: str) -> None:
+    """D-25: the source is the root of a registry"""
+    assert of_source(source, ROOT) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "xid", "action", "type", "subject"),
+    [
+        (SCHEMAS, G, "created", "io.cloudevents.schemaregistry.updated.v1", G),
+        (SCHEMAS, f"{S}/versions/3", "deleted", "io.cloudevents.schemaregistry.deleted.v1", f"{S}/versions/3"),
+        (FIRST, "/messagegroups/g:1", "deleted", "io.cloudevents.messagecatalog.deleted.v1", "/messagecatalog/g%3A1"),
+        (
+            CATALOG, "/messagegroups/g/messages/m/versions/1", "created",
+            "io.cloudevents.messagecatalog.updated.v1", "/messagecatalog/g/messagedefinitions/m/versions/1",
+        ),
+    ],
+)  # fmt: skip
+def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str, type: str, subject: str) -> None:
+    """D-18, D-20, D-21, E-32: draft paths, the door's base as source, no data"""
+    assert dialect(f"{source}/").events(record(xid, action)) == (
+        {
+            "specversion": "1.0",
+            "id": "7",
+            "type": type,
+            "source": source,
+            "subject": subject,
+            "time": "2030-12-19T06:00:00Z",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "count"),
+    [
+        (record(G, "updated", *STAMPS), 1),
+        (record(G, "updated", *STAMPS, "name"), 1),
+        (record(G, "updated", *STAMPS, "schemas", "schemascount"), 0),
+        (record(G, "updated", *STAMPS, "schemas", "schemascount", "name"), 1),
+        (record(S, "updated", *STAMPS, "name"), 1),
+        (record(S, "updated", *META, "meta.deprecated"), 1),
+        (record(S, "updated", *META, "meta.defaultversionid", "name"), 1),
+        (record(S, "updated", *META, "versions", "versionscount"), 0),
+        (record(S, "updated", *META, "versions", "versionscount", "meta.defaultversionid", "name", "versionid"), 0),
+        (record(S, "updated", *META, "versions", "versionscount", "meta.labels"), 1),
+        (record(S, "deprecation", "effective"), 0),
+        (record(S, "deleted"), 1),
+        (record(S, "deleted", cascaded=True), 0),
+        (record(f"{S}/versions/v1", "created"), 0),
+        (record("/", "updated", "name"), 0),
+        (record("/model", "updated"), 0),
+        (record("/messagegroups/g", "created"), 0),
+    ],
+)
+def test_one_event_for_each_object(told: Record, count: int) -> None:
+    """D-18, D-19, J-10: members tell of themselves, what went with its owner does not"""
+    assert len(dialect(SCHEMAS).events(told)) == count
