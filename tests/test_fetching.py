@@ -12,7 +12,7 @@ from ipaddress import ip_address
 import httpcore
 import pytest
 
-from signalbook.fetching import AllowList, Fetcher, FetchError, Limits
+from signalbook.fetching import AllowList, Deadline, Fetcher, FetchError, Limits, reachable
 from signalbook.settings import SettingError
 
 Answer = Callable[[socket.socket], None]
@@ -244,6 +244,35 @@ def test_addresses_that_names_may_have(entries: list[str], address: str, host: s
     assert AllowList(entries).takes(ip_address(address), host) is taken
 
 
+@pytest.mark.parametrize(
+    ("entries", "address", "host", "port", "admitted"),
+    [
+        ([], "93.184.215.14", "h", 8443, True),
+        ([], "10.0.0.1", "h", 443, False),
+        ([], "127.0.0.1", "localhost", 80, False),
+        ([], "169.254.169.254", "h", 80, False),
+        ([], "::ffff:127.0.0.1", "h", 80, False),
+        (["localhost:9000"], "127.0.0.1", "localhost", 9000, True),
+        (["localhost:9000"], "127.0.0.1", "localhost", 9001, False),
+        (["localhost:9000"], "127.0.0.1", "h", 9000, False),
+        (["127.0.0.1:9000"], "127.0.0.1", "h", 9000, True),
+        (["127.0.0.1:9000"], "127.0.0.1", "h", 9001, False),
+        (["h:9000"], "10.0.0.1", "h", 9000, False),
+        (["10.0.0.0/8"], "10.0.0.1", "h", 9001, True),
+        (["10.0.0.0/8"], "::ffff:10.0.0.1", "h", 9001, True),
+    ],
+)
+def test_places_to_connect_to(entries: list[str], address: str, host: str, port: int, admitted: bool) -> None:
+    """What is public needs no list; what is not has to be on it, with its port."""
+    assert AllowList(entries).admits(ip_address(address), host, port) is admitted
+
+
+def test_what_is_connected_to_is_what_was_checked() -> None:
+    assert reachable("localhost", 9, AllowList(["localhost:9"]), 10) in ("127.0.0.1", "::1")
+    with pytest.raises(FetchError, match=r"localhost:9 leads to .* neither public nor among the places allowed"):
+        reachable("localhost", 9, AllowList([]), 10)
+
+
 def test_a_name_that_leads_inside(serve: Serve) -> None:
     """``localhost`` by another name: the list has the name, and not the address."""
     port = serve(body(b"1")).rpartition(":")[2]
@@ -284,6 +313,6 @@ def test_entries_that_name_no_place(entry: str) -> None:
 def test_time_is_up() -> None:
     errand = Fetcher(AllowList(["localhost"]), Limits(seconds=0)).errand()
     with pytest.raises(httpcore.ReadTimeout):
-        errand.remaining()
+        Deadline(0).remaining()
     with pytest.raises(FetchError, match="did not come within 0 seconds"):
         errand.fetch("http://localhost/")

@@ -57,6 +57,7 @@ class AllowList:
     def __init__(self, entries: Iterable[str]) -> None:
         self._places: set[tuple[str, int]] = set()
         self._networks: list[Network] = []
+        self._ranges: list[Network] = []
         for entry in entries:
             self._add(entry.strip())
 
@@ -70,13 +71,24 @@ class AllowList:
     def takes(self, address: Address, host: str) -> bool:
         """Whether ``host`` may have this ``address``."""
         known = getattr(address, "ipv4_mapped", None) or address
-        if known.is_global and not known.is_multicast:
+        if _public(known):
             return True
         return (host == "localhost" and known.is_loopback) or any(known in network for network in self._networks)
 
+    def admits(self, address: Address, host: str, port: int) -> bool:
+        """Whether ``host`` may be connected to at this ``address``: if that is public, or else on the list.
+
+        An address on the list stands for its ports there, a network for every port.
+        """
+        known = getattr(address, "ipv4_mapped", None) or address
+        if _public(known) or any(known in network for network in self._ranges):
+            return True
+        return (self.names(host, port) or self.names(str(known), port)) and self.takes(known, host)
+
     def _add(self, entry: str) -> None:
         if "/" in entry:
-            self._networks.append(_network(entry))
+            self._ranges.append(_network(entry))
+            self._networks.append(self._ranges[-1])
             return
         parts = _split(entry)
         host = _host(parts)
@@ -85,6 +97,10 @@ class AllowList:
             self._networks.append(ipaddress.ip_network(host))
         except ValueError:
             return
+
+
+def _public(address: Address) -> bool:
+    return address.is_global and not address.is_multicast
 
 
 class Fetcher:
@@ -99,6 +115,42 @@ class Fetcher:
         return Errand(self._allowed, self._limits)
 
 
+class Deadline:
+    """The time that is left for some work, however many steps it takes. For one thread."""
+
+    def __init__(self, seconds: float) -> None:
+        self.restart(seconds)
+
+    def restart(self, seconds: float) -> None:
+        """Allow ``seconds`` from now on."""
+        self._end = time.monotonic() + seconds
+
+    def remaining(self) -> float:
+        """Seconds left. Raises ``httpcore.ReadTimeout`` when there are none."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout
+        return left
+
+
+def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
+    """The address to connect to for ``host``: a public one, or one that is ``allowed``. Never look it up again.
+
+    All that the name has must be good: one of them is no accident. Raises ``FetchError``, and
+    ``httpcore.ConnectTimeout`` if it is not found in time.
+    """
+    addresses = _addresses(host, port, seconds)
+    for address in addresses:
+        if not allowed.admits(address, host, port):
+            raise FetchError(f"{host}:{port} leads to {address}, which is neither public nor among the places allowed")
+    return str(addresses[0])
+
+
+def connect(address: str, port: int, deadline: Deadline) -> httpcore.NetworkStream:
+    """A stream to ``address`` whose every step has the time that is left. Raises httpcore's errors."""
+    return _Timed(httpcore.SyncBackend().connect_tcp(address, port, deadline.remaining()), deadline)
+
+
 class Errand:
     """Fetches that together keep to one set of limits. For one thread."""
 
@@ -106,7 +158,7 @@ class Errand:
         self._allowed = allowed
         self._limits = limits
         self._left = limits.max_bytes
-        self._deadline = time.monotonic() + limits.seconds
+        self._deadline = Deadline(limits.seconds)
 
     def load(self, url: str) -> JSON:
         """The JSON value at ``url``. Raises ``FetchError``, and ``JSONError`` for anything else that is there."""
@@ -132,7 +184,7 @@ class Errand:
         host, port = _host(parts), parts.port or _PORTS[parts.scheme]
         if not self._allowed.names(host, port):
             raise FetchError(f"{host}:{port} is not among the places to fetch from (setting allow_fetch)")
-        backend = _Pinned(self._address(host, port), self)
+        backend = _Pinned(self._address(host, port), self._deadline)
         with (
             httpcore.ConnectionPool(ssl_context=ssl.create_default_context(), network_backend=backend) as pool,
             pool.stream("GET", url.partition("#")[0], headers=[(b"Host", _authority(parts)), *_HEADERS]) as answer,
@@ -157,9 +209,7 @@ class Errand:
 
     def _address(self, host: str, port: int) -> str:
         """The one address to connect to. All that the name has must be good: one of them is no accident."""
-        addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in _resolve(host, port, self.remaining())]
-        if not addresses:
-            raise FetchError(f"{host} has no address")
+        addresses = _addresses(host, port, self._deadline.remaining())
         for address in addresses:
             if not self._allowed.takes(address, host):
                 raise FetchError(
@@ -167,49 +217,40 @@ class Errand:
                 )
         return str(addresses[0])
 
-    def remaining(self) -> float:
-        """Seconds left. Raises ``httpcore.ReadTimeout`` when there are none."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise httpcore.ReadTimeout
-        return left
-
 
 class _Pinned(httpcore.NetworkBackend):
     """Connects to one address, whatever the name says by now."""
 
-    def __init__(self, address: str, errand: Errand) -> None:
+    def __init__(self, address: str, deadline: Deadline) -> None:
         self._address = address
-        self._errand = errand
-        self._backend = httpcore.SyncBackend()
+        self._deadline = deadline
 
     def connect_tcp(
         self,
         host: str,  # noqa: ARG002 - looked up before
         port: int,
         timeout: float | None = None,  # noqa: ARG002 - the errand has its own
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
+        local_address: str | None = None,  # noqa: ARG002
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
         """A stream to the address, within the errand's time."""
-        stream = self._backend.connect_tcp(self._address, port, self._errand.remaining(), local_address, socket_options)
-        return _Timed(stream, self._errand)
+        return connect(self._address, port, self._deadline)
 
 
 class _Timed(httpcore.NetworkStream):
     """A stream whose every step has the time that is left for all of them."""
 
-    def __init__(self, stream: httpcore.NetworkStream, errand: Errand) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._stream = stream
-        self._errand = errand
+        self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
         """As the stream's."""
-        return self._stream.read(max_bytes, self._errand.remaining())
+        return self._stream.read(max_bytes, self._deadline.remaining())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
         """As the stream's."""
-        self._stream.write(buffer, self._errand.remaining())
+        self._stream.write(buffer, self._deadline.remaining())
 
     def close(self) -> None:
         """As the stream's."""
@@ -222,12 +263,19 @@ class _Timed(httpcore.NetworkStream):
         timeout: float | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
         """The stream encrypted, the server's name checked."""
-        stream = self._stream.start_tls(ssl_context, server_hostname, self._errand.remaining())
-        return _Timed(stream, self._errand)
+        stream = self._stream.start_tls(ssl_context, server_hostname, self._deadline.remaining())
+        return _Timed(stream, self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
         """As the stream's."""
         return self._stream.get_extra_info(info)
+
+
+def _addresses(host: str, port: int, seconds: float) -> list[Address]:
+    found = [ipaddress.ip_address(text.partition("%")[0]) for text in _resolve(host, port, seconds)]
+    if not found:
+        raise FetchError(f"{host} has no address")
+    return found
 
 
 def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:

@@ -16,8 +16,8 @@ class DeliveryError(SignalbookError):
     """A sink that did not take an event; the message says what it answered, without secrets.
 
     ``delivered`` events of the batch were taken before. ``gone`` ends the subscription's deliveries for good (HTTP
-    410); ``rejected`` says that this very event will never be taken (HTTP 415), others may; ``retry_after`` is in
-    seconds, what the sink asked for.
+    410); ``rejected`` says that the event behind those will never be taken (HTTP 415), others may; ``retry_after`` is
+    in seconds, what the sink asked for.
     """
 
     def __init__(
@@ -36,17 +36,37 @@ class DeliveryError(SignalbookError):
         self.retry_after = retry_after
 
 
+class NotYet(DeliveryError):
+    """A sink that is well and wants no more just now, such as one that named a rate: no failure of anyone's.
+
+    What is left of the batch is to be sent after ``retry_after`` seconds.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """That a sink agreed to deliveries (D-34), to at most ``rate`` requests a minute; None is any number."""
+
+    rate: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What the operator allows and asks of every sink.
 
     ``allow`` are places that are not public and yet may be delivered to; ``origin`` is the DNS name this registry
-    delivers under (D-34); ``timeout`` is in seconds, for connecting and for each answer.
+    delivers under (D-34); ``timeout`` is in seconds, for connecting and for each answer. ``folder`` is where sinks that
+    are files have theirs; without one there are none. ``ask`` says whether web hooks are asked for their consent first;
+    ``callback`` is the URL where this one may give it later, and ``consent`` what it gave there.
     """
 
     allow: AllowList
     origin: str = "localhost"
     timeout: float = 10.0
+    folder: str = ""
+    ask: bool = True
+    callback: str = ""
+    consent: Consent | None = None
 
 
 class Sink(Protocol):

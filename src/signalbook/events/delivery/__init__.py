@@ -1,0 +1,1 @@
+"""Getting committed changes to the sinks of subscriptions: in order, at least once, one dead sink stopping nobody."""
