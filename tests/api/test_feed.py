@@ -29,6 +29,15 @@ def test_a_refused_write_tells_nothing(client: Any) -> None:
     assert client.get("/events").json() == before
 
 
+def test_a_link_leads_behind_all_events(client: Any) -> None:
+    """Where to follow from, for who has read the registry itself."""
+    client.put("/dirs/d", {})
+    last = client.get("/events?limit=1").links["last"]["url"]
+    assert client.get(last).json() == []
+    client.put("/dirs/e", {})
+    assert "/dirs/e" in [event["subject"] for event in client.get(last).json()]
+
+
 def test_pages_are_linked_until_the_end(client: Any) -> None:
     for number in range(5):
         client.put(f"/dirs/d{number}", {})

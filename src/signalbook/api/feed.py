@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from signalbook.api import reads
-from signalbook.api.answers import Answer
+from signalbook.api.answers import Answer, Header
 from signalbook.api.live import Head, events, wanted
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
@@ -57,17 +57,20 @@ class Page:
 def routes(engine: Engine, settings: Settings, workers: Workers) -> list[Route]:
     """``GET /events``: a JSON batch, with a ``Link`` to the next page while there is more, or a stream of all to come.
 
+    A ``Link`` with ``rel=last`` leads behind all there are: where to begin for who has read the registry itself.
+
     A position is the ``id`` of an event; with ``after``, or the header ``Last-Event-ID``, a reader goes on from the
     last one it has. ``filter`` may be repeated. Who accepts ``text/event-stream`` gets the stream.
     """
 
     async def batch(request: Request) -> Answer:
         question = _question(request, settings)
+        last = await workers.read(engine.position)
         page = await workers.read(partial(look, engine, question))
-        headers = [("Content-Type", BATCH_TYPE)]
+        root = base_url(request.scope, settings)
+        headers = [("Content-Type", BATCH_TYPE), _link(root, question, "last", after=last)]
         if page.more:
-            query = urlencode([*question.query, ("after", page.after), ("limit", question.limit)])
-            headers.append(("Link", f"<{base_url(request.scope, settings)}{PATH}?{query}>;rel=next"))
+            headers.append(_link(root, question, "next", after=page.after, limit=question.limit))
         return Answer(headers=tuple(headers), body=dump_json(list(page.events)))
 
     head = Head(partial(workers.read, engine.position))
@@ -81,6 +84,10 @@ def routes(engine: Engine, settings: Settings, workers: Workers) -> list[Route]:
         await events(after, question.after, head, receive, send)
 
     return reads.routes(PATH, batch, live=reads.Live(wanted=wanted, run=live))
+
+
+def _link(root: str, question: Question, relation: str, **where: int) -> Header:
+    return "Link", f"<{root}{PATH}?{urlencode([*question.query, *where.items()])}>;rel={relation}"
 
 
 def look(engine: Engine, question: Question, after: int | None = None) -> Page:
