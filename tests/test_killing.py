@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import groupby
 
 import pytest
 
@@ -107,6 +108,7 @@ def check(reader: Reader, acknowledged: list[str]) -> None:
     assert reader.counts([resource.key]) == {(resource.key, "versions"): len(versions)}
     assert resource.defaultversionid in versions
     check_whole(reader, versions)
+    check_told(reader, resource)
 
 
 def check_whole(reader: Reader, versions: dict[str, Row]) -> None:
@@ -118,6 +120,17 @@ def check_whole(reader: Reader, versions: dict[str, Row]) -> None:
     made = [str(row.xid) for row in sorted(versions.values(), key=lambda row: row.key)]
     assert [xid for xid in told if "/versions/" in xid] == made
     assert {row.ancestorid for row in versions.values()} <= set(versions)
+
+
+def check_told(reader: Reader, resource: Row) -> None:
+    """Every write that is there was told as a whole, once and in order, and no other was (R297, R307)."""
+    records = reader.outbox(limit=1_000_000)
+    actions = [record.change["action"] for record in records if record.change["xid"] == str(RESOURCE)]
+    assert actions == ["created", *["updated"] * (resource.epoch - 1)]
+    writes = [[record.change["entity"] for record in told] for _, told in groupby(records, lambda r: r.correlationid)]
+    assert writes[0] == ["registry", "group", "resource", "version"]
+    assert all(write == ["resource", "version"] for write in writes[1:])
+    assert len(writes) == len({record.correlationid for record in records})
 
 
 def test_what_was_acknowledged_outlives_a_killed_server(store_url: str, kills: int) -> None:

@@ -20,6 +20,8 @@ _ENTITIES = {
     Kind.VERSION: Entity.VERSION,
 }
 
+_ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
+
 
 def changes(tree: Tree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
     """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
@@ -94,8 +96,8 @@ def _default_version(draft: ResourceDraft, singular: str) -> list[str]:
 
 
 def _present(version: VersionDraft, singular: str) -> list[str]:
-    names = [f"{singular}id", "versionid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid"]
-    return [*names, *version.attributes, *([singular] if version.document else [])]
+    """Every attribute that a Version shows, but for those computed for one answer."""
+    return [f"{singular}id", *_ALWAYS, *version.attributes, *([singular] if version.document else [])]
 
 
 def _version(draft: VersionDraft, singular: str) -> Iterator[Change]:
