@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
-L0 = {"errors", "values", "xid", "settings", "documents", "verdict"}
+L0 = {"errors", "values", "xid", "uris", "settings", "documents", "verdict"}
 L1 = {"model", "formats", "messages", "drafts"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
 ALL |= {"fetching", "catalogue", "replication", "drafts"}
@@ -18,6 +18,7 @@ ARROWS: dict[str, set[str]] = {
     "__init__": set(),
     "values": set(),
     "xid": set(),
+    "uris": set(),
     "errors": {"values"},
     "settings": {"errors", "values"},
     "verdict": {"errors", "values"},

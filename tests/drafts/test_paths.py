@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.drafts.paths import draft_id, entity_id, message_path, schema_path, version_number
+from signalbook.drafts.paths import (
+    draft_id,
+    entity_id,
+    message_path,
+    message_xid,
+    schema_path,
+    schema_xid,
+    version_number,
+)
 from signalbook.xid import ID, Xid
 
 _SEGMENT = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-F]{2})+")
@@ -80,9 +88,33 @@ def test_paths(xid: str, schema: str | None, message: str | None) -> None:
     """J-8, J-11, D-20: `/versions/`, as the paths are, not `/version/`"""
     assert schema_path(Xid.parse(xid)) == schema
     assert message_path(Xid.parse(xid)) == message
+    assert schema_xid(schema or "/") == (Xid.parse(xid) if schema else None)
+    assert message_xid(message or "/") == (Xid.parse(xid) if message else None)
 
 
-@pytest.mark.parametrize(("versionid", "number"), [("1", 1), ("42", 42), ("0", None), ("01", None), ("1.0", None)])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/schemagroups",
+        "/schemagroups/",
+        "/schemagroups/g/schemas",
+        "/schemagroups/g/schemas/s/versions/01",
+        "/schemagroups/g/files/s",
+        "/schemagroups/" + 99 * "%00",
+        "schemagroups/g",
+    ],
+)
+def test_no_paths(path: str) -> None:
+    """J-19"""
+    assert schema_xid(path) is None
+
+
+@pytest.mark.parametrize(
+    ("versionid", "number"),
+    [("1", 1), ("42", 42), ("2147483647", 2147483647), ("2147483648", None), ("0", None), ("01", None), ("1.0", None)],
+)
 def test_numbers_of_versions(versionid: str, number: int | None) -> None:
     """J-10"""
     assert version_number(versionid) == number

@@ -13,10 +13,12 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from signalbook.xid import Kind, Xid
+from signalbook.xid import ID, Kind, Xid
 
 _SEGMENT: Final = "!$&'()*+,;=@"
-_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+LAST_VERSION: Final = 2**31 - 1
+"""The highest number that an Integer of CloudEvents, and so a version of the drafts, may be."""
 
 _PLAIN: Final = rb"A-Za-z0-9._~:@-"
 _FOREIGN: Final = b"|".join(
@@ -52,7 +54,8 @@ def draft_id(id: str) -> str:
 
 def version_number(versionid: str) -> int | None:
     """The number of a Version in a draft, None for one that has none: only counted Versions are seen there (J-10)."""
-    return int(versionid) if _VERSION.fullmatch(versionid) else None
+    number = int(versionid) if _VERSION.fullmatch(versionid) else 0
+    return number if 0 < number <= LAST_VERSION else None
 
 
 def schema_path(xid: Xid) -> str | None:
@@ -65,6 +68,16 @@ def message_path(xid: Xid) -> str | None:
     return _path(xid, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
 
 
+def schema_xid(path: str) -> Xid | None:
+    """What ``schema_path`` has this path, percent-encoded; None if it is none, whether the entity exists or not."""
+    return _xid(path, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
+
+
+def message_xid(path: str) -> Xid | None:
+    """What ``message_path`` has this path; as ``schema_xid``."""
+    return _xid(path, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
+
+
 def _path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
     """``names`` in place of the entity's ``types``."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or xid.parts[:4:2] != types[: len(xid.parts) // 2]:
@@ -74,6 +87,18 @@ def _path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | Non
         return path
     number = version_number(xid.version_id)
     return None if number is None else f"{path}/versions/{number}"
+
+
+def _xid(path: str, types: tuple[str, str], names: tuple[str, str]) -> Xid | None:
+    """``types`` in place of the path's ``names``, ids in place of its segments."""
+    parts = path.split("/")[1:]
+    if len(parts) not in (2, 4, 6) or tuple(parts[::2]) != (*names, "versions")[: len(parts) // 2]:
+        return None
+    ids = [entity_id(segment) for segment in parts[1:4:2]]
+    if not all(ID.fullmatch(each) for each in ids) or (len(parts) == 6 and version_number(parts[5]) is None):
+        return None
+    entities = (part for pair in zip(types, ids, strict=False) for part in pair)
+    return Xid((*entities, *parts[4:]))
 
 
 def _escape(text: bytes) -> bytes:

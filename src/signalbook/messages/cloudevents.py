@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from signalbook.messages.timestamps import is_timestamp
-from signalbook.messages.uris import is_uri, is_uri_reference
+from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, dump_json
 
 # Canonical strings, or the native types that JSON and AMQP have.

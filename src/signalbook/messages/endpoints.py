@@ -11,8 +11,8 @@ from signalbook.messages.endpointoptions import option_findings
 from signalbook.messages.lint import lint_envelope_options
 from signalbook.messages.propertylint import Severity
 from signalbook.messages.protocols import canonical_protocol, is_known_protocol
-from signalbook.messages.uris import is_uri
 from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
+from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, JSONObject
 
 _USAGES: Final = ("subscriber", "consumer", "producer")

@@ -13,8 +13,8 @@ from signalbook.messages.definition import CompiledDefinition
 from signalbook.messages.matching import Subject
 from signalbook.messages.properties import ENCODED
 from signalbook.messages.timestamps import LEGACY_NOW, NOW
-from signalbook.messages.uris import is_uri
 from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
+from signalbook.uris import is_uri
 from signalbook.values import Finding, format_timestamp, now
 
 _REQUIRED: Final = ("id", "source", "type")

@@ -16,8 +16,8 @@ from uuid import UUID
 
 from signalbook.messages.contenttypes import same_content_type
 from signalbook.messages.timestamps import LEGACY_NOW, NOW, is_timestamp
-from signalbook.messages.uris import is_uri, is_uri_reference
 from signalbook.messages.uritemplates import Template, TemplateError, is_template, parse_template, unify
+from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, parse_timestamp
 
 Values = Mapping[str, Any]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.messages.uris import is_uri, is_uri_reference
+from signalbook.uris import is_uri, is_uri_reference
 
 
 @pytest.mark.parametrize(
