@@ -1,0 +1,144 @@
+"""Files of JSON lines in a folder that the operator names: one event a line, on the disk before it counts."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from signalbook import values
+from signalbook.events.sinks.base import DeliveryError, Policy
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.values import JSONObject, dump_json
+
+FILE: Final = "FILE"
+# Neither dots nor hidden files: such a path cannot lead out of the folder.
+_SINK: Final = re.compile(r"file:(?:///)?((?:[A-Za-z0-9_][A-Za-z0-9._-]{0,99}/){0,8}[A-Za-z0-9_][A-Za-z0-9._-]{0,99})")
+_LEAST: Final = 1024
+_TAIL: Final = 64 * 1024
+
+
+class Files:
+    """The kind ``FILE``: ``file:NAME``, a path in ``Policy.folder``; the setting ``maxbytes`` begins a new file."""
+
+    protocols = (FILE,)
+
+    def check(self, subscription: Subscription, policy: Policy) -> None:
+        """Whether there is such a folder, and the name stays in it."""
+        if not policy.folder:
+            raise SubscriptionError("/protocol: this server writes no files (setting sink_folder)")
+        if not _SINK.fullmatch(subscription.sink):
+            raise SubscriptionError(
+                "/sink: it takes file:NAME, a path below the folder for sinks, such as file:a.jsonl"
+            )
+        if subscription.credential is not None:
+            raise SubscriptionError("/sinkcredential: files take none")
+        _max_bytes(subscription.protocolsettings)
+
+    def open(self, subscription: Subscription, policy: Policy) -> _File:
+        """The file, for this sink alone."""
+        try:
+            self.check(subscription, policy)
+        except SubscriptionError as error:
+            raise DeliveryError(str(error)) from None
+        match = _SINK.fullmatch(subscription.sink)
+        assert match is not None
+        return _File(Path(policy.folder) / match[1], _max_bytes(subscription.protocolsettings))
+
+
+class _File:
+    """One file, for one thread at a time; nobody else may write to it meanwhile."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._file: int | None = None
+
+    def send(self, events: Sequence[JSONObject]) -> None:
+        """Append the events, and wait until the disk has them. All of them or none."""
+        lines = b"".join(dump_json(event) + b"\n" for event in events)
+        try:
+            file = self._opened()
+            size = os.fstat(file).st_size
+            if self._max_bytes and size and size + len(lines) > self._max_bytes:
+                file, size = self._next(), 0
+            self._append(file, size, lines)
+        except OSError as error:
+            self.close()
+            raise DeliveryError(f"{self._path.name} cannot be written: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Give back the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _append(self, file: int, size: int, lines: bytes) -> None:
+        try:
+            left = memoryview(lines)
+            while left:
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file, size)
+            raise
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o640)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.close()
+                raise DeliveryError(f"another sink writes to {self._path.name}") from None
+            _mend(self._file)
+            _sync_folder(self._path.parent)
+        return self._file
+
+    def _next(self) -> int:
+        """The present file gets the time as a part of its name, and a new one begins."""
+        stamp = values.now().strftime("%Y%m%dT%H%M%S%f")
+        self._path.rename(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
+        self.close()
+        return self._opened()
+
+
+KIND: Final = Files()
+
+
+def _mend(file: int) -> None:
+    """Cut off a line that a crash left unfinished: it was not acknowledged, and comes again."""
+    size = os.fstat(file).st_size
+    while size:
+        begin = max(0, size - _TAIL)
+        end = os.pread(file, size - begin, begin).rfind(b"\n") + 1
+        if end:
+            os.ftruncate(file, begin + end)
+            return
+        size = begin
+    os.ftruncate(file, 0)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _max_bytes(settings: JSONObject) -> int:
+    unknown = sorted(set(settings) - {"maxbytes"})
+    if unknown:
+        raise SubscriptionError(f"/protocolsettings/{unknown[0]}: FILE has no such setting; there is maxbytes")
+    value: Any = settings.get("maxbytes", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or (value and value < _LEAST):
+        raise SubscriptionError(f"/protocolsettings/maxbytes: it is a number of bytes, from {_LEAST}")
+    return value

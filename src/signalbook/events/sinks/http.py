@@ -1,0 +1,232 @@
+"""Web hooks: events as HTTP requests in structured mode (CloudEvents http-webhook.md and bindings/http).
+
+Binary mode would leave requests without payload, which web hooks may not be (D-22).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final
+from urllib.parse import SplitResult, quote, urlsplit
+
+from signalbook.events.sinks import hooksettings, signing
+from signalbook.events.sinks.agreement import ORIGIN, Pace, ask
+from signalbook.events.sinks.answers import fault
+from signalbook.events.sinks.authorization import ACCESSTOKEN, PLAIN, REFRESHTOKEN, Authorization
+from signalbook.events.sinks.base import Consent, DeliveryError, Policy
+from signalbook.events.sinks.line import PORTS, Line, host_of, target_of
+from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
+from signalbook.values import JSONObject, dump_json
+
+EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
+BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
+SIGNINGSECRET: Final = "signingsecret"
+_MOST_BYTES: Final = 1 << 20
+_LONGEST_URL: Final = 4096
+_REMEMBERED: Final = 10_000
+
+
+class Hooks:
+    """The kind ``HTTP``. It remembers what each sink agreed to, so that a new connection need not ask again."""
+
+    protocols = (HTTP,)
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, _Memory] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def check(self, subscription: Subscription, policy: Policy) -> None:
+        """Sink, settings and credential, as far as they can be told without asking the sink."""
+        _check_url(subscription.sink, "/sink", policy)
+        hooksettings.read(subscription.protocolsettings)
+        credential = subscription.credential
+        if credential is None:
+            return
+        if credential.credentialtype not in (PLAIN, ACCESSTOKEN, REFRESHTOKEN):
+            raise SubscriptionError(
+                f"/sinkcredential/credentialtype: HTTP knows {PLAIN}, {ACCESSTOKEN} and {REFRESHTOKEN}"
+            )
+        for name in ("accesstoken", "accesstokentype"):
+            shown = credential.secrets.get(name, credential.members.get(name, ""))
+            if not (shown.isascii() and shown.isprintable()):
+                raise SubscriptionError(f"/sinkcredential/{name}: a header takes printable ASCII")
+        if credential.credentialtype == REFRESHTOKEN:
+            endpoint = credential.members.get("refreshtokenendpoint", "")
+            _check_url(endpoint, "/sinkcredential/refreshtokenendpoint", policy)
+        if SIGNINGSECRET in credential.secrets:
+            try:
+                signing.key(credential.secrets[SIGNINGSECRET])
+            except ValueError as error:
+                raise SubscriptionError(f"/sinkcredential/{SIGNINGSECRET}: {error}") from None
+
+    def open(self, subscription: Subscription, policy: Policy) -> _Hook:
+        """A hook that connects when there is something to send."""
+        try:
+            self.check(subscription, policy)
+        except SubscriptionError as error:
+            raise DeliveryError(str(error)) from None
+        return _Hook(subscription, policy, self._memory(subscription, policy))
+
+    def _memory(self, subscription: Subscription, policy: Policy) -> _Memory:
+        with self._lock:
+            known = self._known.pop(subscription.id, None)
+            if known is None or known.subscription != subscription:
+                known = _Memory(subscription, policy)
+            self._known[subscription.id] = known
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        if policy.consent is not None:
+            known.agreed(policy.consent)
+        return known
+
+
+class _Memory:
+    """What outlives a connection to a sink: its consent, the pace that it allows, the access token there is."""
+
+    def __init__(self, subscription: Subscription, policy: Policy) -> None:
+        self.subscription = subscription
+        self.authorization = Authorization(subscription.credential, policy)
+        self.pace: Pace | None = None
+        self._consent: Consent | None = None
+
+    def agreed(self, consent: Consent) -> None:
+        """The sink wants deliveries, this fast."""
+        if consent != self._consent:
+            self._consent, self.pace = consent, Pace(consent.rate)
+
+
+class _Hook:
+    """One sink, for one thread at a time."""
+
+    def __init__(self, subscription: Subscription, policy: Policy, memory: _Memory) -> None:
+        self._settings = hooksettings.read(subscription.protocolsettings)
+        self._policy = policy
+        self._memory = memory
+        self._target = target_of(subscription.sink)
+        self._line = Line(subscription.sink, policy)
+        secrets = subscription.credential.secrets if subscription.credential else {}
+        self._key = signing.key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
+
+    def send(self, events: Sequence[JSONObject]) -> None:
+        """Each event as a request of its own, or several in one in batch mode."""
+        done = 0
+        try:
+            for batch in self._batches(events):
+                self._post(batch)
+                done += len(batch)
+        except DeliveryError as error:
+            error.delivered = done + error.delivered
+            raise
+
+    def close(self) -> None:
+        """Hang up."""
+        self._line.close()
+
+    def _batches(self, events: Sequence[JSONObject]) -> Iterator[Sequence[JSONObject]]:
+        if self._settings.mode == hooksettings.STRUCTURED:
+            yield from ([event] for event in events)
+            return
+        batch: list[JSONObject] = []
+        size = 0
+        for event in events:
+            length = len(dump_json(event))
+            if batch and size + length > _MOST_BYTES:
+                yield batch
+                batch, size = [], 0
+            batch.append(event)
+            size += length
+        if batch:
+            yield batch
+
+    def _post(self, batch: Sequence[JSONObject]) -> None:
+        pace = self._pace()
+        pace.step()
+        batched = self._settings.mode == hooksettings.BATCH
+        body = dump_json(list(batch) if batched else batch[0])
+        target, headers = self._head(batch, body)
+        reply = self._line.exchange(self._settings.method, target, headers, body)
+        error = fault(reply)
+        if error is None:
+            return
+        if reply.status == 401:
+            self._memory.authorization.refused()
+        if error.rejected and len(batch) > 1:
+            self._one_by_one(batch)
+            return
+        raise error
+
+    def _one_by_one(self, batch: Sequence[JSONObject]) -> None:
+        """A batch that is not understood, or too large: which of its events is to blame?"""
+        for done, event in enumerate(batch):
+            try:
+                self._post([event])
+            except DeliveryError as error:
+                error.delivered = done
+                raise
+
+    def _pace(self) -> Pace:
+        """The pace that was agreed on; the sink is asked once (D-34)."""
+        if self._memory.pace is None:
+            if self._policy.ask:
+                self._memory.agreed(ask(self._line, self._target, self._policy, self._settings.rate))
+            else:
+                self._memory.agreed(Consent(rate=self._settings.rate))
+        assert self._memory.pace is not None
+        return self._memory.pace
+
+    def _head(self, batch: Sequence[JSONObject], body: bytes) -> tuple[str, dict[str, str]]:
+        content = BATCH_TYPE if self._settings.mode == hooksettings.BATCH else EVENT_TYPE
+        headers = {**self._settings.headers, "Content-Type": content, ORIGIN: self._policy.origin}
+        target = self._target
+        if self._settings.query and (token := self._memory.authorization.token()):
+            target = f"{target}{'&' if '?' in target else '?'}access_token={quote(token, safe='')}"
+            headers["Cache-Control"] = "no-store"
+        else:
+            headers |= self._memory.authorization.header()
+        if self._key is not None:
+            ids = (str(batch[0]["id"]), str(batch[-1]["id"]))
+            headers |= signing.headers(self._key, "..".join(dict.fromkeys(ids)), int(time.time()), body)
+        return target, headers
+
+
+KIND: Final = Hooks()
+
+
+def _check_url(url: str, place: str, policy: Policy) -> None:
+    """Whether ``url`` is one to deliver to. Where its name leads is looked at with each connection."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS[parts.scheme]
+        fits = bool(parts.hostname) and url.isascii() and url.isprintable() and " " not in url
+    except (ValueError, KeyError):
+        raise SubscriptionError(f"{place}: it takes an https URL") from None
+    if not fits or len(url) > _LONGEST_URL:
+        raise SubscriptionError(f"{place}: it takes an https URL of up to {_LONGEST_URL} characters of ASCII")
+    if parts.username is not None or parts.password is not None:
+        raise SubscriptionError(f"{place}: names and passwords go into sinkcredential, not into the URL")
+    _check_place(parts, port, place, policy)
+
+
+def _check_place(parts: SplitResult, port: int, place: str, policy: Policy) -> None:
+    host = host_of(parts)
+    address = _literal(host)
+    if address is not None and not policy.allow.admits(address, host, port):
+        raise SubscriptionError(
+            f"{place}: {host}:{port} is neither public nor among the places that the operator allows"
+        )
+    named = policy.allow.names(host, port) or (address is not None and not address.is_global)
+    if parts.scheme == "http" and not named:
+        raise SubscriptionError(f"{place}: without TLS only places that the operator names are delivered to: use https")
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if host == "localhost":
+        return ipaddress.IPv4Address("127.0.0.1")
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
