@@ -19,6 +19,7 @@ from signalbook.api.workers import Workers
 from signalbook.api.xregistry import checks, discovery
 from signalbook.api.xregistry.door import Door
 from signalbook.engine.engine import Engine
+from signalbook.events.head import Head
 from signalbook.settings import Settings
 from signalbook.values import JSONObject
 
@@ -37,10 +38,11 @@ def create_app(
     direct: bool,
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
+    head: Head | None = None,
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done.
 
-    ``source`` tells where the registry comes from, if it follows something.
+    ``source`` tells where the registry comes from, if it follows something; ``head`` is for who waits for changes.
     """
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
     commits = Commits(engine.batch, timeout=settings.request_timeout)
@@ -55,7 +57,7 @@ def create_app(
     extensions = [
         *health.routes(engine, workers, source),
         *discovery.routes(settings),
-        *feed.routes(engine, settings, workers),
+        *feed.routes(engine, settings, workers, head or Head(engine.position)),
         *checks.routes(settings, commits),
     ]
     return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)

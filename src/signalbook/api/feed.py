@@ -14,13 +14,14 @@ from starlette.types import Receive, Scope, Send
 
 from signalbook.api import reads
 from signalbook.api.answers import Answer, Header
-from signalbook.api.live import Head, events, wanted
+from signalbook.api.live import events, wanted
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
 from signalbook.events import filters
 from signalbook.events.cloudevents import cloudevent
+from signalbook.events.head import Head
 from signalbook.settings import Settings
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
@@ -54,7 +55,7 @@ class Page:
     more: bool
 
 
-def routes(engine: Engine, settings: Settings, workers: Workers) -> list[Route]:
+def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> list[Route]:
     """``GET /events``: a JSON batch, with a ``Link`` to the next page while there is more, or a stream of all to come.
 
     A ``Link`` with ``rel=last`` leads behind all there are: where to begin for who has read the registry itself.
@@ -72,8 +73,6 @@ def routes(engine: Engine, settings: Settings, workers: Workers) -> list[Route]:
         if page.more:
             headers.append(_link(root, question, "next", after=page.after, limit=question.limit))
         return Answer(headers=tuple(headers), body=dump_json(list(page.events)))
-
-    head = Head(partial(workers.read, engine.position))
 
     async def live(scope: Scope, receive: Receive, send: Send) -> None:
         question = _question(Request(scope), settings)

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from signalbook.events.head import Head
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 
@@ -19,7 +20,6 @@ _HEADERS: Final = [
     # A proxy that collects answers before it passes them on would keep every event to itself.
     (b"x-accel-buffering", b"no"),
 ]
-_LOOK_EVERY: Final = 0.05
 _SIGN_OF_LIFE: Final = 15.0
 _RETRY_MILLISECONDS: Final = 1000
 
@@ -34,44 +34,6 @@ class Seen(Protocol):
     @property
     def after(self) -> int:
         """The position of the last one looked at, wanted or not."""
-
-
-class Head:
-    """The position of the last change, looked up once for all listeners of this process.
-
-    ``ask`` finds it; nobody asks while nobody listens. For one event loop.
-    """
-
-    def __init__(self, ask: Callable[[], Awaitable[int]]) -> None:
-        self._ask = ask
-        self._position = 0
-        self._listeners = 0
-        self._moved = asyncio.Condition()
-        self._looking: asyncio.Task[None] | None = None
-
-    async def beyond(self, position: int) -> None:
-        """Return when there is a change behind ``position``, or when it is time for a sign of life."""
-        self._listeners += 1
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_SIGN_OF_LIFE), self._moved:
-                    await self._moved.wait_for(lambda: self._position > position)
-        finally:
-            self._listeners -= 1
-
-    async def _look(self) -> None:
-        try:
-            while self._listeners:
-                position = await self._ask()
-                if position != self._position:
-                    async with self._moved:
-                        self._position = position
-                        self._moved.notify_all()
-                await asyncio.sleep(_LOOK_EVERY)
-        finally:
-            self._looking = None
 
 
 def wanted(scope: Scope) -> bool:
@@ -96,12 +58,30 @@ async def events(look: Callable[[int], Awaitable[Seen]], after: int, head: Head,
             while not gone.done():
                 await _send(send, _told(seen, after))
                 if seen.after == after:
-                    await _either(gone, asyncio.create_task(head.beyond(after)))
+                    await _either(gone, asyncio.create_task(_beyond(head, after)))
                 after = seen.after
                 seen = await look(after)
         await send({"type": "http.response.body", "body": b""})
     finally:
         gone.cancel()
+
+
+async def _beyond(head: Head, position: int) -> None:
+    """Return when there is a change behind ``position``, or when it is time for a sign of life."""
+    loop = asyncio.get_running_loop()
+    moved = asyncio.Event()
+
+    def tell(_: int) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            loop.call_soon_threadsafe(moved.set)
+
+    stop = head.listen(tell)
+    try:
+        if head.position <= position:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(moved.wait(), _SIGN_OF_LIFE)
+    finally:
+        stop()
 
 
 def _told(seen: Seen, after: int) -> bytes:

@@ -1,0 +1,77 @@
+"""The position that all of a process wait for, looked up once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from signalbook.events.head import Head
+from signalbook.storage.base import StorageError
+
+DEADLINE = 60
+
+
+class Outbox:
+    """Positions to be found; looks are counted."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.looks = 0
+        self.broken = False
+        self.looked = threading.Condition()
+
+    def ask(self) -> int:
+        with self.looked:
+            self.looks += 1
+            self.looked.notify_all()
+        if self.broken:
+            raise StorageError("away")
+        return self.position
+
+    def until(self, done: Callable[[], bool]) -> None:
+        with self.looked:
+            assert self.looked.wait_for(done, DEADLINE)
+
+    def later(self) -> None:
+        """Wait for a look that begins from now on."""
+        wanted = self.looks + 2
+        self.until(lambda: self.looks >= wanted)
+
+
+def test_all_are_told_of_each_move() -> None:
+    outbox, told = Outbox(), [threading.Event(), threading.Event()]
+    head = Head(outbox.ask)
+    stops = [head.listen(lambda position, event=event: event.set()) for event in told]  # type: ignore[misc]
+    outbox.position = 7
+    assert all(event.wait(DEADLINE) for event in told)
+    assert head.position == 7
+    for stop in stops:
+        stop()
+
+
+def test_nobody_looks_for_nobody() -> None:
+    outbox, others = Outbox(), set(threading.enumerate())
+    head = Head(outbox.ask)
+    stop = head.listen(lambda _: None)
+    outbox.later()
+    (thread,) = set(threading.enumerate()) - others
+    stop()
+    thread.join(DEADLINE)
+    assert not thread.is_alive()
+    stop = head.listen(lambda _: None)
+    outbox.later()
+    stop()
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_store_that_is_away_is_asked_again(broken: bool) -> None:
+    outbox, told = Outbox(), threading.Event()
+    outbox.broken, outbox.position = broken, 3
+    stop = Head(outbox.ask).listen(lambda _: told.set())
+    outbox.later()
+    assert told.is_set() is not broken
+    outbox.broken = False
+    assert told.wait(DEADLINE)
+    stop()
