@@ -230,3 +230,19 @@ def test_notes_are_kept_beside_the_registry(engine: Engine) -> None:
     with engine.writing() as session:
         session.keep("things/c", session.kept("things/b"))
     assert (engine.kept("things/a"), engine.kept_in("things"), engine.position()) == (None, {"b": 2, "c": 2}, before)
+
+
+def test_whoever_listens_hears_of_commits(engine: Engine) -> None:
+    """Of sessions and batches, once each and when it is done; of nothing that was undone."""
+    heard: list[int] = []
+    engine.listen(lambda: heard.append(engine.position()))
+    before = engine.position()
+    do(engine, put("/dirs/d1", {}))
+    with engine.batch() as batch, batch.writing() as session:
+        session.execute(put("/dirs/d2", {}))
+    with engine.trying() as trial, trial.writing() as session:
+        session.execute(put("/dirs/d3", {}))
+    with pytest.raises(RegistryError):
+        do(engine, put("/none/d4", {}))
+    assert before < heard[0] < heard[1] == engine.position()
+    assert len(heard) == 2

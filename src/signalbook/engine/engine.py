@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -47,6 +47,7 @@ class Engine:
         self._store = store
         self._rules = settings.domain_rules
         self._cache = ConfigurationCache()
+        self._listeners: tuple[Callable[[], None], ...] = ()
         with store.read() as reader:
             fresh = reader.get(ROOT) is None
         if fresh:
@@ -76,6 +77,7 @@ class Engine:
             session = Session(writer, self._cache.read(writer), rules=self._rules, admin=admin)
             yield session
             session.finish()
+        self._committed()
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -85,6 +87,7 @@ class Engine:
         """
         with self._store.write() as writer:
             yield Batch(writer, self._cache.read(writer), rules=self._rules)
+        self._committed()
 
     @contextmanager
     def trying(self) -> Iterator[Batch]:
@@ -112,6 +115,10 @@ class Engine:
             for name, note in notes.items():
                 writer.put_note(name, note)
 
+    def listen(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` after each commit of this engine, in the thread that made it, which waits: be quick."""
+        self._listeners += (tell,)
+
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
         with self._store.read() as reader:
@@ -121,6 +128,10 @@ class Engine:
         """Up to ``limit`` committed changes behind position ``after``, in commit order."""
         with self._store.read() as reader:
             return reader.outbox(after, limit)
+
+    def _committed(self) -> None:
+        for tell in self._listeners:
+            tell()
 
     def _found(self, settings: Settings) -> None:
         try:
