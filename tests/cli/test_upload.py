@@ -57,6 +57,14 @@ def test_standard_input(cli: Cli, text: str) -> None:
     assert ran.err.startswith("imported standard input: ")
 
 
+def test_the_catalogue_that_comes_with_it(cli: Cli) -> None:
+    """D-23"""
+    assert cli("import", "builtin:events").code == 0
+    groups = json.loads(cli("export", "/messagegroups").out)
+    assert groups.keys() == {"io.xregistry", "io.cloudevents.schemaregistry", "io.cloudevents.messagecatalog"}
+    assert "builtin:events" in cli("import", "builtin:nothing").err
+
+
 def test_a_folder_is_one_document(cli: Cli) -> None:
     write("books/a.json", {"dirs": {"d": {}}})
     write("books/deep/b.yaml", YAML)

@@ -1,4 +1,4 @@
-"""What ``signalbook import`` reads: a file, a folder, a URL or standard input."""
+"""What ``signalbook import`` reads: a file, a folder, a URL, standard input, or a catalogue that comes with it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from signalbook.documents import (
 )
 
 STANDARD_INPUT: Final = "-"
+EVENTS: Final = "builtin:events"
+"""The definitions of the registry's own change events, which come with the program."""
+
 _TIMEOUT: Final = 30.0
 
 
@@ -28,12 +31,22 @@ def load(source: str, *, lenient: bool) -> Iterator[Source]:
     if source == STANDARD_INPUT:
         data = read_limited(sys.stdin.buffer, name="standard input")
         yield parse_source(data, name="standard input", lenient=lenient)
+    elif source.startswith("builtin:"):
+        yield _builtin(source)
     elif source.lower().startswith(("http://", "https://")):
         yield _fetch(source, lenient)
     elif Path(source).is_dir():
         yield merge(read_folder(Path(source), lenient=lenient), name=source)
     else:
         yield read_source(Path(source), lenient=lenient)
+
+
+def _builtin(name: str) -> Source:
+    from signalbook.events.catalogue import catalogue
+
+    if name != EVENTS:
+        raise DocumentError(f"{name}: no such catalogue comes with the program; there is {EVENTS}")
+    return Source(name=name, document=catalogue())
 
 
 def _fetch(url: str, lenient: bool) -> Source:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 HELP: Final = (
     "Bring registry documents into a registry.\n\n"
-    "PATH is a file, a folder, an http(s) URL, or - for standard input. Of a folder the files named *.xreg.json, "
+    "PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the "
+    "registry's own change events. Of a folder the files named *.xreg.json, "
     "*.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so. "
     "What a document names is created or changed; what it does not name stays as it is. A document is imported whole "
     "or not at all, and so is a folder; several one after the other, models first."

@@ -52,12 +52,11 @@ class _Draft:
         path = self.path(Xid.parse(record.change["xid"]))
         if path is None:
             return ()
-        action = "deleted" if record.change["action"] == "deleted" else "updated"
         return (
             {
                 "specversion": "1.0",
                 "id": str(record.position),
-                "type": f"{self.types}.{action}.v1",
+                "type": draft_type(self.types, "deleted" if record.change["action"] == "deleted" else "updated"),
                 "source": source,
                 "subject": path,
                 "time": format_timestamp(record.time),
@@ -87,6 +86,11 @@ def of_source(source: str, root: str) -> Dialect | None:
         return Dialect(source=f"{root}/", _translate=_own)
     draft = DOORS.get(door)
     return None if draft is None else Dialect(source=root + door, _translate=draft.events)
+
+
+def draft_type(types: str, action: str) -> str:
+    """The CloudEvents ``type`` of a draft's event; ``action`` is ``updated`` or ``deleted``."""
+    return f"{types}.{action}.v1"
 
 
 def _own(record: Record, source: str) -> tuple[JSONObject, ...]:
