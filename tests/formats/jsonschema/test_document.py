@@ -53,6 +53,13 @@ def test_references_never_leave_the_process(uri: str) -> None:
         FORMAT.parse(dump_json({"properties": {"a": {"$ref": uri}}}), DRAFT_07)
 
 
+@pytest.mark.parametrize("name", ["$ref", "$dynamicRef", "$recursiveRef", "\\u0024ref", "$re\\u0066"])
+def test_references_are_seen_however_they_are_spelt(name: str) -> None:
+    """What has no reference by its text is not searched for any."""
+    with pytest.raises(SchemaError, match="no such document"):
+        FORMAT.parse(b'{"%s":"x.json"}' % name.encode(), "JsonSchema/draft/2020-12")
+
+
 def test_references_go_through_the_resolver() -> None:
     others = {
         "/schemagroups/g/schemas/b": b'{"definitions":{"n":{"$ref":"c"}}}',

@@ -12,7 +12,7 @@ import jsonschema_rs
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
 from signalbook.formats.jsonschema.dialect import Dialect, by_schema_uri, choose
 from signalbook.formats.jsonschema.references import absolute, fragment_of, uri_of
-from signalbook.formats.jsonschema.weight import overweight
+from signalbook.formats.jsonschema.weight import MAX_WEIGHT, overweight
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, parse_json
 
 # Where a document without an `$id` lives, so that its references have something to be relative to.
@@ -81,22 +81,38 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 @lru_cache(maxsize=_CACHED)
 def _load_closed(document: bytes, format: str) -> Document | None:
     root, dialect = _read(document, format)
+    if _is_plain(document):
+        return _build(root, dialect, {})
     if any(True for _ in _external(root)):
         return None
-    return _build(root, dialect, {})
+    return _weighed(root, dialect, {})
 
 
 def _load_open(document: bytes, format: str, resolve: Resolve | None) -> Document:
     root, dialect = _read(document, format)
-    return _build(root, dialect, _collect(root, dialect, resolve))
+    return _weighed(root, dialect, _collect(root, dialect, resolve))
+
+
+def _is_plain(document: bytes) -> bool:
+    """Whether its text alone tells that nothing in it refers to anything, and that it asks for little work.
+
+    The keywords that refer end alike, unless they are escaped. Without them each part is visited once at most, and
+    takes a byte at least.
+    """
+    return len(document) <= MAX_WEIGHT and b'ef"' not in document and b"\\" not in document
+
+
+def _weighed(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
+    base = base_uri(root)
+    heavy = overweight({base: root, **others}, base)
+    if heavy:
+        raise SchemaError(heavy)
+    return _build(root, dialect, others)
 
 
 def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
     base = base_uri(root)
     documents = {base: root, **others}
-    heavy = overweight(documents, base)
-    if heavy:
-        raise SchemaError(heavy)
     try:
         registry = jsonschema_rs.Registry(list(documents.items()), draft=dialect.draft)
     except UNUSABLE as error:
