@@ -8,6 +8,8 @@ from typing import Final, Self
 from signalbook.values import JSON, JSONObject
 
 FOLDER: Final = "deliveries"
+CONSENTS: Final = "consents"
+"""Where is kept what web hooks agreed to by calling back."""
 
 ACTIVE: Final = "active"
 """All is well, or nothing was tried yet."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
+
+EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
+"""The media type of one event in structured mode, whichever protocol carries it."""
 
 
 class DeliveryError(SignalbookError):

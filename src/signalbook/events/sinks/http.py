@@ -5,26 +5,25 @@ Binary mode would leave requests without payload, which web hooks may not be (D-
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
-from signalbook.events.sinks import hooksettings, signing
+from signalbook.events.sinks import hooksettings, places, signing
 from signalbook.events.sinks.agreement import ORIGIN, Pace, ask
 from signalbook.events.sinks.answers import fault
 from signalbook.events.sinks.authorization import ACCESSTOKEN, PLAIN, REFRESHTOKEN, Authorization
-from signalbook.events.sinks.base import Consent, DeliveryError, Policy
+from signalbook.events.sinks.base import EVENT_TYPE, Consent, DeliveryError, Policy
 from signalbook.events.sinks.line import PORTS, Line, host_of, target_of
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
-EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
 SIGNINGSECRET: Final = "signingsecret"
+_CREDENTIALS: Final = (PLAIN, ACCESSTOKEN, REFRESHTOKEN, "SIGNATURE")
 _MOST_BYTES: Final = 1 << 20
 _LONGEST_URL: Final = 4096
 _REMEMBERED: Final = 10_000
@@ -46,10 +45,8 @@ class Hooks:
         credential = subscription.credential
         if credential is None:
             return
-        if credential.credentialtype not in (PLAIN, ACCESSTOKEN, REFRESHTOKEN):
-            raise SubscriptionError(
-                f"/sinkcredential/credentialtype: HTTP knows {PLAIN}, {ACCESSTOKEN} and {REFRESHTOKEN}"
-            )
+        if credential.credentialtype not in _CREDENTIALS:
+            raise SubscriptionError(f"/sinkcredential/credentialtype: HTTP knows {', '.join(_CREDENTIALS)}")
         for name in ("accesstoken", "accesstokentype"):
             shown = credential.secrets.get(name, credential.members.get(name, ""))
             if not (shown.isascii() and shown.isprintable()):
@@ -208,25 +205,4 @@ def _check_url(url: str, place: str, policy: Policy) -> None:
         raise SubscriptionError(f"{place}: it takes an https URL of up to {_LONGEST_URL} characters of ASCII")
     if parts.username is not None or parts.password is not None:
         raise SubscriptionError(f"{place}: names and passwords go into sinkcredential, not into the URL")
-    _check_place(parts, port, place, policy)
-
-
-def _check_place(parts: SplitResult, port: int, place: str, policy: Policy) -> None:
-    host = host_of(parts)
-    address = _literal(host)
-    if address is not None and not policy.allow.admits(address, host, port):
-        raise SubscriptionError(
-            f"{place}: {host}:{port} is neither public nor among the places that the operator allows"
-        )
-    named = policy.allow.names(host, port) or (address is not None and not address.is_global)
-    if parts.scheme == "http" and not named:
-        raise SubscriptionError(f"{place}: without TLS only places that the operator names are delivered to: use https")
-
-
-def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    if host == "localhost":
-        return ipaddress.IPv4Address("127.0.0.1")
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
+    places.check(host_of(parts), port, parts.scheme == "https", policy, place)

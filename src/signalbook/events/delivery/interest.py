@@ -1,0 +1,73 @@
+"""What a subscription wants to hear of, and by what its events can be found without asking it about each one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from signalbook.events import filters
+from signalbook.events.filters import Event, Filter
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.values import JSON
+
+_INDEXED: Final = ("subject", "type")
+"""Attributes that every event has as a text."""
+
+
+class Key(NamedTuple):
+    """What an event has to have: ``attribute`` is ``value``, or begins with it if not ``exact``."""
+
+    attribute: str
+    exact: bool
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """The events that ``wants`` says yes to. Each of them has one of ``keys``, if there are any told."""
+
+    wants: Filter
+    keys: frozenset[Key] | None
+
+
+NOTHING: Final = Interest(wants=lambda _: False, keys=frozenset())
+
+
+def interest(subscription: Subscription) -> Interest:
+    """Of the events of its source (D-28, D-29). Raises ``FilterError``."""
+    types = frozenset(subscription.types)
+    passes = filters.parse(list(subscription.filters))
+
+    def wants(event: Event) -> bool:
+        return (not types or event["type"] in types) and passes(event)
+
+    choices = [_keys(each) for each in subscription.filters]
+    if types:
+        choices.append(frozenset(Key("type", True, each) for each in types))
+    return Interest(wants=wants, keys=_narrowest(choices))
+
+
+def _keys(filter: JSON) -> frozenset[Key] | None:
+    """The keys of a filter expression that is known to be well-formed."""
+    ((dialect, content),) = filter.items()
+    if dialect in ("exact", "prefix"):
+        pairs = [Key(name, dialect == "exact", content[name]) for name in _INDEXED if name in content]
+        return _narrowest(frozenset([pair]) for pair in pairs)
+    if dialect == "all":
+        return _narrowest(_keys(member) for member in content)
+    if dialect == "any":
+        members = [_keys(member) for member in content]
+        known = [keys for keys in members if keys is not None]
+        return frozenset().union(*known) if len(known) == len(members) else None
+    return None
+
+
+def _narrowest(choices: Iterable[frozenset[Key] | None]) -> frozenset[Key] | None:
+    """All of them hold, so any one will do: the best is that whose widest key is the narrowest."""
+    known = [keys for keys in choices if keys]
+    return max(known, key=lambda keys: min(map(_narrowness, keys)), default=None)
+
+
+def _narrowness(key: Key) -> tuple[bool, bool, int]:
+    return (key.attribute == "subject", key.exact, len(key.value))

@@ -1,0 +1,68 @@
+"""Which of several servers on one store delivers: the one whose note moves (docs/decisions/104-deliveries.md).
+
+No clocks of different machines are compared. The holder counts on in its note; whoever sees the same note for longer
+than the lease lasts, by its own clock, may take it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from signalbook.engine.engine import Session
+from signalbook.values import JSON
+
+NOTE: Final = "delivery/lease"
+SECONDS: Final = 12.0
+
+
+class Lease:
+    """One server's part in it. For one thread, but for ``held``."""
+
+    def __init__(self, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._me = secrets.token_hex(16)
+        self._seconds = seconds
+        self._clock = clock
+        self._until = 0.0
+        self._seen: JSON = None
+        self._since = clock()
+        self._began = 0.0
+        self._beat = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether this server may deliver, now."""
+        return self._clock() < self._until
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to renew it: after a third, so that two attempts may fail."""
+        return self._clock() > self._until - self._seconds * 2 / 3
+
+    def free(self, note: JSON) -> bool:
+        """Look at the note: whether it may be taken. Only looking now and then finds a dead holder out."""
+        if note != self._seen:
+            self._seen, self._since = note, self._clock()
+        return note is None or note.get("holder") == self._me or self._clock() - self._since > self._seconds
+
+    def take(self, session: Session) -> bool:
+        """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
+        if not self.free(session.kept(NOTE)):
+            self._until = 0.0
+            return False
+        self._began = self._clock()
+        self._beat += 1
+        session.keep(NOTE, {"holder": self._me, "beat": self._beat})
+        return True
+
+    def confirm(self) -> None:
+        """What was taken is committed: it counts from the moment when it was written."""
+        self._until = self._began + self._seconds
+
+    def release(self, session: Session) -> None:
+        """Give it back, so that nobody has to wait."""
+        self._until = 0.0
+        if (session.kept(NOTE) or {}).get("holder") == self._me:
+            session.keep(NOTE, None)

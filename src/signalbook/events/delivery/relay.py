@@ -1,0 +1,246 @@
+"""From the outbox to the sinks: read once for all subscriptions, sorted by what each wants, delivered side by side.
+
+One thread reads, one keeps lease and states, threads of lanes send (docs/decisions/104-deliveries.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from signalbook.engine.engine import Engine
+from signalbook.errors import SignalbookError
+from signalbook.events.delivery.interest import NOTHING, interest
+from signalbook.events.delivery.keeper import Book, Keeper, States
+from signalbook.events.delivery.lease import SECONDS, Lease
+from signalbook.events.delivery.progress import Retries, revived
+from signalbook.events.delivery.recipient import Phase, Recipient
+from signalbook.events.delivery.roster import Roster
+from signalbook.events.delivery.senders import Open, Senders
+from signalbook.events.delivery.state import SUSPENDED, State, name
+from signalbook.events.dialects import of_source
+from signalbook.events.head import Head
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.storage.base import StorageError
+from signalbook.values import JSON
+
+_LOG = logging.getLogger("signalbook.delivery")
+_PAUSE: Final = 1.0
+_FINISH: Final = 5.0
+_BEHIND: Final = 50_000
+"""Positions without an event for a subscription before that is kept: what a restart looks at again, at most."""
+
+
+class Relay:
+    """The deliveries of one server. ``root`` is the registry's URL, the ``source`` of events.
+
+    Several servers may have one each on the same store: one of them delivers (``Lease``).
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        book: Book,
+        head: Head,
+        *,
+        root: str,
+        open: Open,
+        retries: Retries | None = None,
+        lease: float = SECONDS,
+    ) -> None:
+        self._engine = engine
+        self._book = book
+        self._head = head
+        self._root = root
+        self._lease = Lease(seconds=lease)
+        self._roster = Roster()
+        self._senders = Senders(
+            self._roster, open, retries or Retries(), may=lambda: self._lease.held, settled=self._settled
+        )
+        self._keeper = Keeper(engine, book, self._lease, self)
+        self._dirty: set[str] = set()
+        self._revived: set[str] = set()
+        self._serving = False
+        self._stopping = False
+        self._woken = threading.Event()
+        self._changed = threading.Event()
+        self._unlisten: Callable[[], None] | None = None
+        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+
+    def start(self) -> None:
+        """Begin to deliver, if this server is the one."""
+        self._engine.listen(self._committed)
+        self._keeper.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Deliver no more; what is under way has some seconds to end. States are kept, and the lease is given back."""
+        self._stopping = True
+        self.wake()
+        self._thread.join()
+        self._senders.finish(_FINISH)
+        self._keeper.stop()
+        if self._unlisten:
+            self._unlisten()
+
+    def changed(self, id: str) -> None:
+        """A subscription was created, changed or deleted by this process: see to it at once.
+
+        One that was given up is tried again.
+        """
+        with self._roster.lock:
+            self._revived.add(id)
+        self._changed.set()
+        self._keeper.wake()
+        self._woken.set()
+
+    def wake(self) -> None:
+        """``Ledger``: the lease or the subscriptions may be different."""
+        self._changed.set()
+        self._woken.set()
+
+    def states(self, *, all: bool = False) -> States:
+        """``Ledger``: what to keep now."""
+        with self._roster.lock:
+            members = dict(self._roster.members)
+            told = {key: self._roster.state(member) for key, member in members.items()}
+            wanted = {
+                key: state
+                for key, state in told.items()
+                if all or key in self._dirty or state.position - members[key].kept > _BEHIND
+            }
+            for key, state in wanted.items():
+                members[key].kept = state.position
+            gone = dict.fromkeys(self._dirty - members.keys())
+            self._dirty.clear()
+        return {**wanted, **gone}
+
+    def unkept(self, states: States) -> None:
+        """``Ledger``: they are to be kept next time."""
+        with self._roster.lock:
+            self._dirty |= set(states)
+
+    def _committed(self) -> None:
+        if self._serving and not self._woken.is_set():
+            self._woken.set()
+
+    def _settled(self, recipient: Recipient) -> None:
+        """An attempt is over; from a sending thread."""
+        with self._roster.lock:
+            self._dirty.add(recipient.id)
+            served = self._roster.members.get(recipient.id) is recipient
+            over = recipient.phase is Phase.OVER
+        if not served:
+            self._senders.dismiss(recipient)
+        elif recipient.outdated or over:
+            self.wake()
+        else:
+            self._woken.set()
+
+    def _run(self) -> None:
+        pause: float | None = None
+        while not self._stopping:
+            self._woken.wait(_PAUSE if pause is None else min(pause, _PAUSE))
+            self._woken.clear()
+            try:
+                pause = self._turn()
+            except StorageError as error:
+                _LOG.warning("deliveries wait for the store: %s", error)
+                pause = _PAUSE
+            except Exception:
+                _LOG.exception("reading for deliveries failed in a way that nobody thought of")
+                pause = _PAUSE
+        self._lay_down()
+
+    def _turn(self) -> float | None:
+        """Do all there is to do; seconds until there may be more without a call."""
+        if self._serving != self._lease.held:
+            self._take_up() if self._lease.held else self._lay_down()
+        if not self._serving:
+            return None
+        if self._changed.is_set():
+            self._changed.clear()
+            self._synchronise()
+        pause = self._senders.wake()
+        while not self._stopping:
+            for recipient in self._roster.read(self._engine.outbox):
+                self._senders.offer(recipient)
+            if not self._roster.more:
+                break
+        return pause
+
+    def _take_up(self) -> None:
+        self._serving = True
+        self._changed.set()
+        self._unlisten = self._head.listen(lambda _: self._woken.set())
+
+    def _lay_down(self) -> None:
+        """Another server delivers from here on, or none: what is under way settles by itself."""
+        self._serving = False
+        if self._unlisten:
+            self._unlisten()
+        if not self._stopping:
+            for member in list(self._roster.members.values()):
+                self._dismiss(member)
+
+    def _synchronise(self) -> None:
+        """Bring the roster to what the subscriptions are."""
+        found = self._book.all()
+        with self._roster.lock:
+            revived, self._revived = self._revived, set()
+        for key, member in list(self._roster.members.items()):
+            if key not in found:
+                self._dismiss(member)
+                with self._roster.lock:
+                    self._dirty.add(key)
+            elif member.subscription != found[key] or key in revived:
+                self._renew(member, found[key])
+            elif member.phase is Phase.OVER:
+                self._roster.forget(member)
+        for key, subscription in found.items():
+            if key not in self._roster.members:
+                self._admit(subscription, self._known(key))
+
+    def _renew(self, member: Recipient, subscription: Subscription) -> None:
+        """The subscription is another one now. An attempt under way is waited for: its events are not to be doubled."""
+        with self._roster.lock:
+            if member.phase is Phase.SENDING:
+                member.outdated = True
+                self._revived.add(member.id)
+                return
+            state = revived(self._roster.state(member))
+            self._dirty.add(member.id)
+        self._dismiss(member)
+        self._admit(subscription, state)
+
+    def _admit(self, subscription: Subscription, state: State) -> None:
+        try:
+            wanted = interest(subscription)
+            dialect = of_source(subscription.source, self._root)
+            if dialect is None:
+                raise SubscriptionError(f"/source: {subscription.source} is not this registry, which is {self._root}")
+        except SignalbookError as error:
+            _LOG.warning("subscription %s cannot be served: %s", subscription.id, error)
+            state = replace(state, state=SUSPENDED, lasterror=str(error))
+            wanted, dialect = NOTHING, None
+            self._dirty.add(subscription.id)
+        self._roster.add(Recipient(subscription, wanted, dialect, state))
+
+    def _known(self, id: str) -> State:
+        """The state as it was kept; who has none begins with the next change."""
+        note: JSON = self._engine.kept(name(id))
+        position = self._engine.position()
+        if note is None:
+            return State(position=position)
+        state = State.from_json(note)
+        # A database that was put back from a copy knows nothing of the positions since.
+        return replace(state, position=min(state.position, position))
+
+    def _dismiss(self, member: Recipient) -> None:
+        sending = member.phase is Phase.SENDING
+        self._roster.remove(member)
+        if not sending:
+            self._senders.dismiss(member)
