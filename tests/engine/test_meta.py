@@ -134,13 +134,16 @@ def test_ignored_default(two: Registry) -> None:
 
 
 def test_generated_ids_never_restart(registry: Registry) -> None:
-    """R234, trap 13."""
+    """R234, trap 13, A-19: nor does a number come back that a client gave."""
     registry.put(F1, {})
     registry.put(f"{F1}/versions/3", {})
-    for expected in ("2", "4"):
+    for expected in ("4", "5"):
         assert str(registry.post(F1, {}).version) == f"{F1}/versions/{expected}"
-    registry.delete(f"{F1}/versions/4")
-    assert str(registry.post(F1, {}).version) == f"{F1}/versions/5"
+    registry.put(f"{F1}/versions/7", {})
+    registry.delete(f"{F1}/versions/7")
+    assert str(registry.post(F1, {}).version) == f"{F1}/versions/8"
+    registry.put(f"{F1}/versions/{2**31}", {})  # no number to the drafts
+    assert str(registry.post(F1, {}).version) == f"{F1}/versions/9"
 
 
 def test_ids_set_by_the_server_only(make: Make) -> None:

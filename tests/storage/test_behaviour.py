@@ -58,6 +58,7 @@ def plant_version(writer: Writer, resource: Row, name: str, content: bytes | Non
         {"attributes": {"text": "é 中 \0 \"'", "n": 2**63 - 1, "f": 0.1, "deep": {"a": [1, None, True]}}},
         {"defaultversionid": "V1", "defaultversionsticky": True, "versioncounter": 2**40},
         {"xref": Xid.parse("/groups/h/things/Other")},
+        {"rank": "3", "uri": "0" * 64},
         {"ancestorid": "v0", "document": digest(b""), "rank": "1 Z"},
         {"settled": "by whom"},
         {"createdat": datetime.min.replace(tzinfo=UTC), "modifiedat": datetime.max.replace(tzinfo=UTC)},

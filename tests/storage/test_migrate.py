@@ -15,6 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
+from signalbook.drafts.uris import uri_digest
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageError
 from signalbook.storage.migrate import MIGRATIONS
@@ -82,6 +83,32 @@ def test_notes_that_were_configuration_are_notes(store_url: str) -> None:
     with store.read() as reader:
         assert (reader.note("catalogue"), reader.note("gone")) == ({"mark": 1}, None)
         assert (reader.config("note.catalogue"), reader.config("notes")) == (None, 1)
+    store.close()
+
+
+OLD_VERSIONS = """
+INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
+                      versioncounter)
+SELECT k, p, x, t, f, 1, 0, 0, a, FALSE, c
+FROM (SELECT 1 k, 0 p, '/gs/a/rs/r' x, 'rs' t, 'r' f, '{}' a, 2 c UNION ALL
+      SELECT 2, 1, '/gs/a/rs/r/versions/7', 'versions', '7', '{"globaluri": "/342", "authority": "urn:x"}', 0 UNION ALL
+      SELECT 3, 1, '/gs/a/rs/r/versions/v8', 'versions', 'v8', '{"globaluri": "342"}', 0 UNION ALL
+      SELECT 4, 1, '/gs/a/rs/r/versions/9x', 'versions', '9x', '{"globaluri": "a b"}', 0 UNION ALL
+      SELECT 5, 1, '/gs/a/rs/r/versions/2', 'versions', '2', '{"globaluri": 1, "authority": "https://a.example/"}', 0
+     ) old
+"""
+
+
+def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
+    """A-19, A-54"""
+    at_revision("0003", store_url, OLD_VERSIONS)
+    store = open_store(store_url)
+    with store.read() as reader:
+        (resource,) = reader.by_key([1])
+        assert resource.versioncounter == 7
+        rows = list(reader.children([1]))
+        assert [row.uri for row in rows] == [uri_digest("gs", row.attributes) for row in rows]
+        assert [row.xid.id for row in rows if row.uri] == ["7", "9x", "v8"]
     store.close()
 
 

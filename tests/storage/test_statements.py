@@ -27,7 +27,7 @@ HOT = (
 WRITES = ("update", "lost_members", "drop_members", "delete_trees", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
-     "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "after"), 0
+     "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "after"), 0
 ) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests"), "[1]")  # fmt: skip
 
 

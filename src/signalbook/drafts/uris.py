@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from signalbook.uris import is_uri
+from signalbook.values import JSONObject, digest
 
 _SEGMENTS: Final = 6  # /schemagroups/g/schemas/s/versions/1
 
@@ -39,6 +40,28 @@ def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
     return [uri, *(uri[len(start) :] for start in starts if uri.startswith(start))]
 
 
+def uri_digest(groups: str, attributes: JSONObject) -> str | None:
+    """What a version with an id of its own, the attribute ``globaluri``, is stored under to be found by its URI.
+
+    ``groups`` is the plural name of the Group type it is below: a URI of each names another thing.
+    """
+    named = attributes.get("globaluri")
+    if not named or not isinstance(named, str):
+        return None
+    return _digest(groups, lookup_key(authority_of(attributes), named))
+
+
+def digests(groups: str, uri: str, bases: Iterable[str]) -> list[str]:
+    """Where to look for the version with this ``uri`` (``uri_digest``) in an API that has the URLs ``bases``."""
+    return [_digest(groups, key) for key in lookup_keys(uri, bases)]
+
+
+def authority_of(attributes: JSONObject) -> str:
+    """The ``authority``, "" if there is none (A-13)."""
+    authority = attributes.get("authority")
+    return authority if isinstance(authority, str) else ""
+
+
 def path_in(uri: str) -> str:
     """The path in the API that ``uri`` ends in, if it is the URI of a version with no id of its own (A-20).
 
@@ -52,3 +75,7 @@ def _joined(authority: str, id: str) -> str:
     if rest and not rest.startswith("/") and is_uri(authority):
         return f"{authority}:{id}"
     return f"{authority.removesuffix('/')}/{id.removeprefix('/')}"
+
+
+def _digest(groups: str, key: str) -> str:
+    return digest(f"{groups} {key}".encode("utf-8", "surrogatepass"))

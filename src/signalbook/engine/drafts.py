@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
+from signalbook.drafts.uris import uri_digest
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
@@ -114,6 +115,7 @@ class VersionDraft(Draft):
             ancestorid=self.ancestorid,
             document=self.document,
             rank=self.rank,
+            uri=uri_digest(self.xid.group_type, self.attributes),
         )
 
 

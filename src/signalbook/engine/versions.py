@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from signalbook.drafts.paths import version_number
 from signalbook.engine import documents
 from signalbook.engine.attributes import COMMON, check_id, checked, combine, invalid, update
 from signalbook.engine.constraints import Limits
@@ -26,7 +27,7 @@ _HANDLED: Final = COMMON | _OF_RESOURCE | {"versionid", "ancestorid", "isdefault
 
 
 def generate_id(resource: ResourceDraft) -> str:
-    """The next free number, counted on from the highest ever generated (R234)."""
+    """The next free number, counted on from the highest there ever was (R234)."""
     while True:
         resource.versioncounter += 1
         number = str(resource.versioncounter)
@@ -47,6 +48,8 @@ def write(
         _check_may_name(resource, intent, about.type)
         xid = resource.xid / "versions" / versionid
         version = VersionDraft(xid=xid, createdat=context.now, modifiedat=context.now)
+        # A client's number counts, too: the drafts' versions never get one again, be it deleted (A-19).
+        resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
     check_id(intent.body, about.type.singular, resource.xid.id, version.xid)
     check_id(intent.body, "version", versionid, version.xid)
     update(version, intent.body, context)

@@ -60,10 +60,13 @@ class Document:
 
 
 class View:
-    """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force."""
+    """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force.
+
+    ``reader`` is for other questions of the engine's own (``uris``, ``numbers``).
+    """
 
     def __init__(self, reader: Reader, model: Model, capabilities: JSONObject) -> None:
-        self._reader = reader
+        self.reader = reader
         self.model = model
         self.capabilities = capabilities
 
@@ -76,8 +79,8 @@ class View:
 
         It is that of the last change, whose correlation id no other database has, be it made of the same documents.
         """
-        position = self._reader.position()
-        return "".join(f"{position} {record.correlationid}" for record in self._reader.outbox(position - 1, 1))
+        position = self.reader.position()
+        return "".join(f"{position} {record.correlationid}" for record in self.reader.outbox(position - 1, 1))
 
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.
@@ -110,7 +113,7 @@ class View:
         Raises as ``collection``. Ends with the transaction.
         """
         _check_collections(xid, options)
-        members = Members(self._reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
+        members = Members(self.reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
         return members.listed(page, filter=options.filter, sort=options.sort, inline=options.inline)
 
     def members(self, xid: Xid, listed: Listed[Node], options: ViewOptions) -> JSONObject:
@@ -123,7 +126,7 @@ class View:
         Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
         """
         _check_collections(xid, options)
-        pieces = Pieces(self._reader, self.model, self._renderer(options), doc=options.doc)
+        pieces = Pieces(self.reader, self.model, self._renderer(options), doc=options.doc)
         if xid.is_collection:
             return pieces.members((listed or self.listed(xid, options, Page())).members, options.inline)
         if xid.kind in (Kind.META, Kind.VERSION):
@@ -142,7 +145,7 @@ class View:
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
         """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146)."""
         _check_collections(target, options)
-        rows = self._reader.get_many({*xids, *(xid.resource for xid in xids)})
+        rows = self.reader.get_many({*xids, *(xid.resource for xid in xids)})
         nodes = []
         for xid in dict.fromkeys(xids):
             if xid in rows and xid.kind is Kind.VERSION:
@@ -159,7 +162,7 @@ class View:
             inline = Inline(names={plural: _below(options.inline, (plural,)) for plural in plurals})
             inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
             base = self._base(target.owner if target.is_collection else target, options)
-            kept = Narrowing(self._reader, options.filter, lookup).beneath(base, inline) or Kept()
+            kept = Narrowing(self.reader, options.filter, lookup).beneath(base, inline) or Kept()
             nodes = [node for node in nodes if kept.holds(node.xid.parts[-2], node.row.key)]
             for node in nodes:
                 node.kept = kept.below(node.xid.parts[-2], node.row.key)
@@ -174,7 +177,7 @@ class View:
         if options.filter is None:
             return None
         base = self._base(xid, options)
-        kept = Narrowing(self._reader, options.filter, self._lookup(options)).beneath(base, options.inline)
+        kept = Narrowing(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
         if kept is None:
             raise RegistryError("not_found", subject=str(xid))
         return kept
@@ -249,13 +252,13 @@ class View:
         """The entity's node, through a cross reference if need be (R265)."""
         if xid.kind is Kind.VERSION:
             return self._find_version(xid, doc=doc)
-        row = self._reader.get(xid.resource if xid.kind is Kind.META else xid)
+        row = self.reader.get(xid.resource if xid.kind is Kind.META else xid)
         if row is None:
             raise RegistryError("not_found", subject=str(xid))
         return Node(xid=row.xid, row=row)
 
     def _find_version(self, xid: Xid, *, doc: bool) -> Node:
-        rows = self._reader.get_many({xid, xid.resource})
+        rows = self.reader.get_many({xid, xid.resource})
         resource, version = rows.get(xid.resource), rows.get(xid)
         shown = resource
         if resource is not None and resource.xref is not None:
@@ -267,7 +270,7 @@ class View:
 
     def _target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
         wanted = target / "versions" / versionid
-        rows = self._reader.get_many({target, wanted})
+        rows = self.reader.get_many({target, wanted})
         return rows.get(target), rows.get(wanted)
 
     def _owner(self, collection: Xid, options: ViewOptions) -> Node:
@@ -283,7 +286,7 @@ class View:
     def _members(self, collection: Xid, options: ViewOptions) -> Iterator[Node]:
         """The entities of a collection; its owner is looked for now, they are fetched one by one."""
         owner = self._owner(collection, options)
-        rows = self._reader.children([(owner.shown or owner.row).key], collection.parts[-1])
+        rows = self.reader.children([(owner.shown or owner.row).key], collection.parts[-1])
         if collection.kind is Kind.VERSIONS:
             return (version_node(owner.xid, owner.shown, row) for row in rows)
         return (Node(xid=row.xid, row=row) for row in rows)
@@ -308,14 +311,14 @@ class View:
     def _content(self, version: Row | None, target: Xid) -> bytes:
         if version is None or version.document is None:
             return b""
-        content = self._reader.documents([version.document]).get(version.document)
+        content = self.reader.documents([version.document]).get(version.document)
         if content is None:
             detail = f"the document of {version.xid} is not in the store"
             raise RegistryError("data_retrieval_error", subject=str(target), detail=detail)
         return content
 
     def _loader(self, xid: Xid, options: ViewOptions) -> Loader:
-        return Loader(self._reader, self.model, Budget(options.max_bytes, str(xid)), doc=options.doc)
+        return Loader(self.reader, self.model, Budget(options.max_bytes, str(xid)), doc=options.doc)
 
     def _renderer(self, options: ViewOptions) -> Renderer:
         return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)

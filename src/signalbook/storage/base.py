@@ -33,7 +33,8 @@ class Row:
     ``modifiedat`` and ``attributes`` are its meta's (core R38, R56); the default Version is a pointer, its view is
     computed. ``key`` and ``parent`` are storage keys; 0 as ``parent`` is the Registry's. ``rank`` is a text that puts a
     Version in its place among its siblings, compared by code point, before their ids do; ``settled`` names the rules by
-    which a Resource's Versions have their ranks and ancestors. Both are the engine's to choose.
+    which a Resource's Versions have their ranks and ancestors; ``uri`` is a digest by which a Version is found from
+    anywhere. All three are the engine's to choose.
     """
 
     key: int
@@ -53,6 +54,7 @@ class Row:
     ancestorid: str | None = None
     document: str | None = None
     rank: str | None = None
+    uri: str | None = None
 
 
 class Hit(Protocol):
@@ -151,6 +153,12 @@ class Reader(Protocol):
 
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
+
+    def named(self, uri: str) -> Row | None:
+        """The Version with this ``uri``; of several the one that was stored first."""
+
+    def holders(self, parent: int, document: str, limit: int) -> list[Row]:
+        """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""

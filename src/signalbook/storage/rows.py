@@ -27,7 +27,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 def load(record: tuple[Any, ...]) -> Row:
     """The row in one record of ``COLUMNS``."""
     key, parent, xid, epoch, createdat, modifiedat, attributes, *rest = record
-    default, sticky, counter, xref, ancestor, document, settled, rank = rest
+    default, sticky, counter, xref, ancestor, document, settled, rank, uri = rest
     return Row(
         key=key,
         parent=parent,
@@ -44,6 +44,7 @@ def load(record: tuple[Any, ...]) -> Row:
         document=document,
         settled=settled,
         rank=rank,
+        uri=uri,
     )
 
 
@@ -68,6 +69,7 @@ def dump(row: Row) -> Parameters:
         "document": row.document,
         "settled": row.settled,
         "rank": row.rank,
+        "uri": row.uri,
     }
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -52,6 +52,7 @@ ENTITIES: Final = Table(
     Column("document", _BY_CODE_POINT),
     Column("settled", Text),
     Column("rank", _BY_CODE_POINT),
+    Column("uri", _BY_CODE_POINT),
     UniqueConstraint("parent", "type", "folded"),
 )
 Index(
@@ -60,9 +61,11 @@ Index(
     sqlite_where=ENTITIES.c.xref.is_not(None),
     postgresql_where=ENTITIES.c.xref.is_not(None),
 )
+# Which rows hold a document, and which of a Resource's Versions do, however many others do as well.
 Index(
     "entities_by_document",
     ENTITIES.c.document,
+    ENTITIES.c.parent,
     sqlite_where=ENTITIES.c.document.is_not(None),
     postgresql_where=ENTITIES.c.document.is_not(None),
 )
@@ -81,6 +84,13 @@ Index(
     ENTITIES.c.ancestorid,
     sqlite_where=ENTITIES.c.ancestorid.is_not(None),
     postgresql_where=ENTITIES.c.ancestorid.is_not(None),
+)
+Index(
+    "entities_by_uri",
+    ENTITIES.c.uri,
+    ENTITIES.c.key,
+    sqlite_where=ENTITIES.c.uri.is_not(None),
+    postgresql_where=ENTITIES.c.uri.is_not(None),
 )
 
 # How many children of a type each entity has: kept with every insert and delete, so that no one counts a million rows.

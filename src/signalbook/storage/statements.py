@@ -35,6 +35,7 @@ from signalbook.storage.selecting import Selections
 
 _E: Final = ENTITIES.c
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
+_NONE: Final[ColumnElement[Any]] = literal_column("0")
 _BEHIND: Final = ("after_parent", "after_type", "after_folded")
 
 
@@ -78,6 +79,10 @@ class Statements:
         self.selections = Selections(dialect)
         self.line = Line(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
+        first = rows.order_by(_E.key)
+        self.named = self._text(_limited(first.where(_E.uri == bindparam("uri"))))
+        held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
+        self.holders = self._text(_limited(first.where(*held)))
         self._member_statements()
         self._document_statements()
         self._config_statements()
@@ -194,7 +199,7 @@ class Statements:
 
 def _limited(query: Select[Any]) -> Select[Any]:
     """At most ``limit`` rows. The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite."""
-    return query.limit(bindparam("limit")).offset(literal_column("0"))
+    return query.limit(bindparam("limit")).offset(_NONE)
 
 
 def _behind(*, skip: int) -> ColumnElement[bool]:

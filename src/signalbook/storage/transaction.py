@@ -121,6 +121,14 @@ class SqlReader:
         found = self._all(self._sql.line.ancestors, {"keys": self._dialect.array(keys)}) if keys else ()
         return {key for (key,) in found}
 
+    def named(self, uri: str) -> Row | None:
+        """The Version with this ``uri``."""
+        return next(iter(self._rows(self._sql.named, {"uri": uri, "limit": 1})), None)
+
+    def holders(self, parent: int, document: str, limit: int) -> list[Row]:
+        """Versions below ``parent`` with this document."""
+        return self._rows(self._sql.holders, {"parent": parent, "document": document, "limit": limit})
+
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
         return dict(self._all(self._sql.documents, {"digests": self._dialect.array(digests)}) if digests else ())

@@ -1,0 +1,80 @@
+"""Finding Versions by URI and by document."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Row, Store
+from signalbook.storage.sqlite import SQLite
+from signalbook.storage.statements import Statements
+from signalbook.values import digest, now
+from signalbook.xid import Xid
+
+VERSIONS = Xid.parse("/groups/g/things/t/versions")
+ONE, TWO = digest(b"1"), digest(b"2")
+# parent, uri, document; keys count from 10.
+ROWS = [(1, "a", ONE), (1, None, TWO), (1, "b", ONE), (2, "a", ONE), (2, None, None)]
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    with store.write() as writer:
+        writer.put_documents({ONE: b"1", TWO: b"2"})
+        writer.insert(
+            [
+                Row(
+                    key=key, parent=parent, xid=VERSIONS / str(key), epoch=1, createdat=now(), modifiedat=now(),
+                    uri=uri, document=document,
+                )
+                for key, (parent, uri, document) in enumerate(ROWS, 10)
+            ]
+        )  # fmt: skip
+    return store
+
+
+@pytest.mark.parametrize(("uri", "key"), [("a", 10), ("b", 12), ("c", None)])
+def test_the_first_with_a_uri(filled: Store, uri: str, key: int | None) -> None:
+    """A-54"""
+    with filled.read() as reader:
+        row = reader.named(uri)
+        assert (row.key if row else None) == key
+
+
+def test_a_uri_is_free_again(filled: Store) -> None:
+    with filled.write() as writer:
+        writer.delete([10])
+        row = writer.named("a")
+    assert row is not None
+    assert row.key == 13
+
+
+@pytest.mark.parametrize(
+    ("parent", "document", "limit", "keys"),
+    [(1, ONE, 9, [10, 12]), (1, ONE, 1, [10]), (2, ONE, 9, [13]), (2, TWO, 9, [])],
+)
+def test_who_has_a_document(filled: Store, parent: int, document: str, limit: int, keys: list[int]) -> None:
+    """A-45"""
+    with filled.read() as reader:
+        assert [row.key for row in reader.holders(parent, document, limit)] == keys
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("named", "USING INDEX entities_by_uri (uri=?)"),
+        ("holders", "USING INDEX entities_by_document (document=? AND parent=?)"),
+    ],
+)
+def test_each_goes_by_index(tmp_path: Path, name: str, step: str) -> None:
+    path = tmp_path / "s.db"
+    open_store(f"sqlite:///{path}").close()
+    dialect = SQLite(path, timeout=1)
+    sql = getattr(Statements(dialect), name)
+    given = {"uri": "a", "limit": 1, "parent": 1, "document": "a"}
+    with closing(dialect.connect()) as connection:
+        plan = [str(each[3]) for each in connection.execute(f"EXPLAIN QUERY PLAN {sql}", given).fetchall()]
+    assert plan == [f"SEARCH entities {step}"]  # and nothing is sorted
