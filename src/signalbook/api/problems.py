@@ -1,0 +1,61 @@
+"""Errors of the draft doors as problem documents (RFC9457): the drafts leave their form open (domain.md A-53).
+
+The catalogue's errors are those of xRegistry. The drafts have 409 besides, and 405 where a registry is read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+from signalbook.api.answers import Answer, Header
+from signalbook.api.errors import NOT_KEPT, PreconditionFailed, error_answer, failure_answer
+from signalbook.errors import RegistryError, SignalbookError, describe
+from signalbook.values import Finding, JSONObject, dump_json
+
+PROBLEM_TYPE: Final = "application/problem+json"
+
+
+class Conflict(SignalbookError):
+    """What a request wants contradicts what is there and may not change (409); ``detail`` says what and why."""
+
+    def __init__(self, subject: str, detail: str, faults: Iterable[Finding] = ()) -> None:
+        super().__init__(detail)
+        self.subject = subject
+        self.detail = detail
+        self.faults = tuple(faults)
+
+
+class ReadOnly(SignalbookError):
+    """A write to a registry that takes none (405)."""
+
+
+def problem(error: Exception, path: str, allow: tuple[str, ...] = ()) -> Answer:
+    """The answer to whatever a request about ``path`` failed with; ``allow`` are the methods that would be right."""
+    if isinstance(error, RegistryError):
+        return _catalogued(error, path, allow)
+    if isinstance(error, Conflict):
+        faults = [fault.to_json() for fault in error.faults]
+        return _plain(HTTPStatus.CONFLICT, error.detail, path, {"faults": faults} if faults else {})
+    if isinstance(error, ReadOnly):
+        return _plain(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (("Allow", ", ".join(allow)),))
+    if isinstance(error, PreconditionFailed):
+        return _plain(HTTPStatus.PRECONDITION_FAILED, str(error), path, {})
+    return failure_answer(error, path)
+
+
+def _catalogued(error: RegistryError, path: str, allow: tuple[str, ...]) -> Answer:
+    """Its type and title, its faults, and in ``detail`` all that a person needs to know."""
+    body = error.to_json() | {"status": error.status, "instance": path}
+    body["detail"] = describe(error.title, error.detail, error.faults)
+    made = error_answer(error, allow=allow)
+    headers = tuple(header for header in made.headers if header[0] != "Content-Type")
+    return Answer(status=error.status, headers=(("Content-Type", PROBLEM_TYPE), *headers), body=dump_json(body))
+
+
+def _plain(status: HTTPStatus, detail: str, path: str, members: JSONObject, headers: tuple[Header, ...] = ()) -> Answer:
+    """An error that no catalogue has: its type says no more than its status (RFC9457 4.2.1)."""
+    body: JSONObject = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
+    body |= {"instance": path, **members}
+    return Answer(status=status, headers=(("Content-Type", PROBLEM_TYPE), NOT_KEPT, *headers), body=dump_json(body))

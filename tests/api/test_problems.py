@@ -1,0 +1,57 @@
+"""Errors of the draft doors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from signalbook.api.answers import Answer
+from signalbook.api.errors import PreconditionFailed
+from signalbook.api.problems import Conflict, ReadOnly, problem
+from signalbook.errors import RegistryError
+from signalbook.values import Finding
+
+
+def body(answer: Answer) -> dict[str, Any]:
+    assert ("Content-Type", "application/problem+json") in answer.headers
+    found: dict[str, Any] = json.loads(answer.body)
+    assert found["status"] == answer.status
+    return found
+
+
+def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
+    """A-53: RFC9457's members, with the single faults beside."""
+    faults = [Finding(path="a.b", rule="r", message="too odd")]
+    found = body(problem(RegistryError("bad_request", subject="/g", error_detail="no", faults=faults), "/door/g"))
+    assert (found["status"], found["instance"]) == (400, "/door/g")
+    assert found["type"].endswith("#bad_request")
+    assert "a.b: too odd [r]" in found["detail"]
+    assert found["faults"][0]["path"] == "a.b"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Conflict("/g", "the format stays", [Finding(path="format", rule="r", message="m")]), 409),
+        (PreconditionFailed("/g", "If-Match"), 412),
+    ],
+)
+def test_errors_outside_the_catalogue(error: Exception, status: int) -> None:
+    found = body(problem(error, "/door/g"))
+    assert (found["status"], found["type"]) == (status, "about:blank")
+
+
+@pytest.mark.parametrize(
+    "error", [ReadOnly("it is read-only"), RegistryError("action_not_supported", subject="/g", action="PUT")]
+)
+def test_405_tells_what_is_allowed(error: Exception) -> None:
+    """C-37."""
+    answer = problem(error, "/door/g", ("GET", "HEAD"))
+    assert answer.status == 405
+    assert ("Allow", "GET, HEAD") in answer.headers
+
+
+def test_anything_else_is_the_servers_fault() -> None:
+    assert problem(ValueError("secret"), "/door/g").status == 500
