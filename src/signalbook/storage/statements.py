@@ -35,7 +35,6 @@ from signalbook.storage.selecting import Selections
 
 _E: Final = ENTITIES.c
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
-_NONE: Final[ColumnElement[Any]] = literal_column("0")
 _BEHIND: Final = ("after_parent", "after_type", "after_folded")
 
 
@@ -79,10 +78,6 @@ class Statements:
         self.selections = Selections(dialect)
         self.line = Line(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
-        first = rows.order_by(_E.key)
-        self.named = self._text(_limited(first.where(_E.uri == bindparam("uri"))))
-        held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
-        self.holders = self._text(_limited(first.where(*held)))
         self._member_statements()
         self._document_statements()
         self._config_statements()
@@ -118,12 +113,9 @@ class Statements:
 
     def _entity_writes(self) -> None:
         changeable: dict[str, Any] = {c.name: bindparam(c.name) for c in ENTITIES.c if c.name not in IDENTITY}
-        self.reserve = self._text(
-            update(COUNTERS)
-            .where(COUNTERS.c.name == literal_column("'entities'"))
-            .values(value=COUNTERS.c.value + bindparam("count"))
-            .returning(COUNTERS.c.value)
-        )
+        c, of_entities = COUNTERS.c, COUNTERS.c.name == literal_column("'entities'")
+        self.last_key = self._text(select(c.value).where(of_entities))
+        self.reserve = self._text(update(COUNTERS).where(of_entities).values(value=c.value + bindparam("count")))
         self.insert = self._text(self._insert(ENTITIES).on_conflict_do_nothing())
         self.update = self._text(update(ENTITIES).where(_E.key == bindparam("key")).values(changeable))
         self.delete_trees = self._text(delete(ENTITIES).where(_E.key.in_(select(self._trees()))))
@@ -144,6 +136,8 @@ class Statements:
         lost = select(_E.parent, _E.type, func.count()).where(_E.key.in_(trees), _E.parent.not_in(trees))
         self.lost_members = self._text(lost.group_by(_E.parent, _E.type))
         self.drop_members = self._text(delete(MEMBERS).where(m.parent.in_(trees)))
+        among = self._dialect.member(_E.key, "parents")
+        self.lost_parents = self._text(select(_E.key).where(among, _E.key.in_(trees)))
 
     def _document_statements(self) -> None:
         d = DOCUMENTS.c
@@ -199,7 +193,7 @@ class Statements:
 
 def _limited(query: Select[Any]) -> Select[Any]:
     """At most ``limit`` rows. The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite."""
-    return query.limit(bindparam("limit")).offset(_NONE)
+    return query.limit(bindparam("limit")).offset(literal_column("0"))
 
 
 def _behind(*, skip: int) -> ColumnElement[bool]:

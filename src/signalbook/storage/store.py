@@ -13,7 +13,8 @@ from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from signalbook.storage.base import StorageBusy, StorageError
 from signalbook.storage.dialect import Connection, Dialect
 from signalbook.storage.statements import Statements
-from signalbook.storage.transaction import SqlReader, SqlWriter
+from signalbook.storage.transaction import SqlReader
+from signalbook.storage.writing import SqlWriter
 
 _KEPT: Final = 8
 """Idle connections kept for the next request."""
