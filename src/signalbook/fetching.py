@@ -47,14 +47,15 @@ class Limits:
 
 
 class AllowList:
-    """Places that may be fetched from, as the setting ``allow_fetch`` names them.
+    """Places that may be fetched from or connected to, as ``setting`` names them.
 
     ``HOST`` stands for ports 80 and 443, ``HOST:PORT`` for that port; an address or a network in CIDR notation also
     says that names may lead to it although it is not public, and ``localhost`` that it may be this machine.
     Raises ``SettingError`` for anything else.
     """
 
-    def __init__(self, entries: Iterable[str]) -> None:
+    def __init__(self, entries: Iterable[str], *, setting: str = "allow_fetch") -> None:
+        self._setting = setting
         self._places: set[tuple[str, int]] = set()
         self._networks: list[Network] = []
         self._ranges: list[Network] = []
@@ -87,10 +88,10 @@ class AllowList:
 
     def _add(self, entry: str) -> None:
         if "/" in entry:
-            self._ranges.append(_network(entry))
+            self._ranges.append(_network(entry, self._setting))
             self._networks.append(self._ranges[-1])
             return
-        parts = _split(entry)
+        parts = _split(entry, self._setting)
         host = _host(parts)
         self._places |= {(host, port) for port in ((parts.port,) if parts.port else _PORTS.values())}
         try:
@@ -313,23 +314,23 @@ def _split_url(url: str) -> SplitResult:
     return parts
 
 
-def _split(entry: str) -> SplitResult:
+def _split(entry: str, setting: str) -> SplitResult:
     bare = f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry
     try:
         parts = urlsplit(f"//{bare}")
         _ = parts.port
     except ValueError as error:
-        raise SettingError(f"allow_fetch: {entry!r} is no HOST or HOST:PORT: {error}") from None
+        raise SettingError(f"{setting}: {entry!r} is no HOST or HOST:PORT: {error}") from None
     if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
-        raise SettingError(f"allow_fetch: {entry!r} is no HOST or HOST:PORT")
+        raise SettingError(f"{setting}: {entry!r} is no HOST or HOST:PORT")
     return parts
 
 
-def _network(entry: str) -> Network:
+def _network(entry: str, setting: str) -> Network:
     try:
         return ipaddress.ip_network(entry)
     except ValueError as error:
-        raise SettingError(f"allow_fetch: {entry!r} is no network: {error}") from None
+        raise SettingError(f"{setting}: {entry!r} is no network: {error}") from None
 
 
 def _host(parts: SplitResult) -> str:

@@ -62,6 +62,13 @@ class Settings:
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
+    max_subscriptions: int = _setting(10_000, "Most subscriptions there may be.")
+    allow_sinks: tuple[str, ...] = _setting(
+        (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that events may be delivered to, beside public addresses."
+    )
+    key_file: str = _setting(
+        "", "File of the keys that secrets are stored under; empty makes one beside an SQLite database."
+    )
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 
 

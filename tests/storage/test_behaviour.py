@@ -297,6 +297,16 @@ def test_notes_are_kept_by_name_and_found_by_folder(store: Store) -> None:
         assert (reader.notes("c"), reader.position()) == ({}, 0)
 
 
+def test_notes_come_in_parts(store: Store) -> None:
+    with store.write() as writer:
+        for name in ("a/1", "a/2", "a/3", "a/4", "a0", "b/1"):
+            writer.put_note(name, 0)
+    with store.read() as reader:
+        assert list(reader.notes("a", limit=2)) == ["1", "2"]
+        assert list(reader.notes("a", after="2", limit=5)) == ["3", "4"]
+        assert list(reader.notes("a", after="1", through="3")) == ["2", "3"]
+
+
 def test_config_and_its_epoch(store: Store) -> None:
     with store.write() as writer:
         assert (writer.config("modelsource"), writer.config_epoch("modelsource")) == (None, 0)

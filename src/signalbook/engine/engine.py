@@ -101,10 +101,12 @@ class Engine:
         with self._store.read() as reader:
             return reader.note(name)
 
-    def kept_in(self, folder: str) -> dict[str, JSON]:
-        """What was kept under names beginning with ``folder/``, by the rest of them."""
+    def kept_in(
+        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
+    ) -> dict[str, JSON]:
+        """What was kept under names beginning with ``folder/``, by the rest of them; bounds as in ``Reader.notes``."""
         with self._store.read() as reader:
-            return reader.notes(folder)
+            return reader.notes(folder, after=after, through=through, limit=limit)
 
     def keep(self, notes: Mapping[str, JSON]) -> None:
         """Keep notes of who runs the registry with it, all in one transaction; None removes one.
@@ -240,6 +242,10 @@ class Session:
     def keep(self, name: str, note: JSON) -> None:
         """As ``Engine.keep``, in this very transaction."""
         self._writer.put_note(name, note)
+
+    def position(self) -> int:
+        """The position of the last change before this session's own, 0 if there is none."""
+        return self._writer.position()
 
     @property
     def changes(self) -> list[Change]:

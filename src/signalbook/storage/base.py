@@ -172,8 +172,13 @@ class Reader(Protocol):
     def note(self, name: str) -> JSON | None:
         """What who runs the registry keeps with it under ``name``, or None. Notes are no part of the registry."""
 
-    def notes(self, folder: str) -> dict[str, JSON]:
-        """The notes named ``folder/...``, by the rest of their names and in their order."""
+    def notes(
+        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
+    ) -> dict[str, JSON]:
+        """The notes named ``folder/...``, by the rest of their names and in their order.
+
+        They begin behind the name ``after``, and end with ``through`` or after ``limit`` of them.
+        """
 
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Committed changes behind position ``after``, in commit order."""

@@ -166,7 +166,11 @@ class Statements:
         put = self._insert(NOTES).values(name=bindparam("name"), value=bindparam("value"))
         self.note = self._text(select(n.value).where(n.name == bindparam("name")))
         self.notes = self._text(
-            select(n.name, n.value).where(n.name >= bindparam("first"), n.name < bindparam("behind")).order_by(n.name)
+            _limited(
+                select(n.name, n.value)
+                .where(n.name > bindparam("after"), n.name < bindparam("behind"))
+                .order_by(n.name)
+            )
         )
         self.put_note = self._text(
             put.on_conflict_do_update(index_elements=[n.name], set_={"value": put.excluded.value})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from signalbook.storage.base import Hit, Record, Row, StorageError
 from signalbook.storage.dialect import BATCH, Connection, Dialect
@@ -14,6 +14,8 @@ from signalbook.storage.selection import Selection
 from signalbook.storage.statements import Below, Statements
 from signalbook.values import JSON
 from signalbook.xid import Xid
+
+_ALL: Final = 2**63 - 1
 
 
 class SqlReader:
@@ -131,9 +133,14 @@ class SqlReader:
         records = self._all(self._sql.note, {"name": name})
         return load_json(records[0][0]) if records else None
 
-    def notes(self, folder: str) -> dict[str, JSON]:
+    def notes(
+        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
+    ) -> dict[str, JSON]:
         """The notes whose names begin with ``folder/``."""
-        records = self._all(self._sql.notes, {"first": f"{folder}/", "behind": f"{folder}0"})
+        # "0" follows "/", and nothing that names are made of comes before a blank.
+        behind = f"{folder}0" if through is None else f"{folder}/{through} "
+        bounds = {"after": f"{folder}/{after}", "behind": behind, "limit": _ALL if limit is None else limit}
+        records = self._all(self._sql.notes, bounds)
         return {name[len(folder) + 1 :]: load_json(value) for name, value in records}
 
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:

@@ -31,7 +31,10 @@ class Credential:
 class Subscription:
     """One subscription (D-28). ``source`` and ``types`` narrow what ``filters`` let pass; empty ones do not.
 
-    ``sink`` is a URI of the ``protocol``'s; ``protocolsettings`` and ``credential`` are that protocol's, too.
+    ``sink`` is a URI of the ``protocol``'s; ``protocolsettings`` and ``credential`` are that protocol's, too. ``root``
+    is the URL of the registry as whoever subscribed knows it: ``source`` is below it, and so is that of the events.
+    ``fault`` says why nothing can be delivered at present, such as secrets that cannot be read. ``revision`` is another
+    number each time it is written: what is known of one is not true of the next.
     """
 
     id: str
@@ -43,3 +46,6 @@ class Subscription:
     config: JSONObject = field(default_factory=dict)
     protocolsettings: JSONObject = field(default_factory=dict)
     credential: Credential | None = None
+    root: str = ""
+    revision: int = 0
+    fault: str = ""

@@ -1,0 +1,222 @@
+"""Subscriptions as they are kept, on each database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.events.delivery import state as deliveries
+from signalbook.events.delivery.state import ACTIVE, SUSPENDED, State
+from signalbook.events.subscriptions.credentials import completed
+from signalbook.events.subscriptions.keyring import Keyring, Keys
+from signalbook.events.subscriptions.store import Entry, Full, Subscriptions
+from signalbook.events.subscriptions.subscription import Credential, Subscription
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+PLAIN = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
+WANTED = Subscription(
+    id="",
+    protocol="HTTP",
+    sink="https://sink.example/hook",
+    source="http://r.example/",
+    types=("a", "b"),
+    filters=({"prefix": {"subject": "/dirs"}},),
+    protocolsettings={"headers": {"X": "y"}},
+    credential=PLAIN,
+    root="http://r.example",
+)
+
+
+class Ring(Keyring):
+    """Keys that a test changes."""
+
+    def __init__(self, *keys: bytes) -> None:
+        super().__init__(None)
+        self.now = Keys(keys)
+
+    def keys(self) -> Keys:
+        return self.now
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    return Engine(store, settings=Settings(model="empty"))
+
+
+@pytest.fixture
+def ring() -> Ring:
+    return Ring(b"k" * 32)
+
+
+@pytest.fixture
+def book(engine: Engine, ring: Ring) -> Subscriptions:
+    return Subscriptions(engine, ring, most=3)
+
+
+def fine(_: Entry) -> None:
+    """Whatever there is is what was expected."""
+
+
+def create(engine: Engine, book: Subscriptions, wanted: Subscription = WANTED, after: int | None = None) -> Entry:
+    with engine.writing() as session:
+        return book.create(session, wanted, after)
+
+
+def update(
+    engine: Engine, book: Subscriptions, id: str, change: Callable[[Subscription], Subscription]
+) -> Entry | None:
+    def complete(known: Subscription | None) -> Subscription:
+        assert known is not None
+        return change(known)
+
+    with engine.writing() as session:
+        return book.update(session, id, complete, fine)
+
+
+def test_it_comes_back_with_its_secrets_for_deliveries_alone(engine: Engine, book: Subscriptions) -> None:
+    """D-28, D-31"""
+    made = create(engine, book).subscription
+    assert book.all() == {made.id: replace(WANTED, id=made.id, revision=1)}
+    shown = book.get(made.id)
+    assert shown is not None
+    assert shown.subscription == made
+    assert made.credential == Credential(credentialtype="PLAIN", members={"identifier": "me"})
+    assert "horse" not in repr((book.all(), book.get(made.id), engine.kept_in("subscriptions")))
+
+
+def test_the_revision_tells_of_each_change(engine: Engine, book: Subscriptions) -> None:
+    seen = [book.revision()]
+    made = create(engine, book).subscription
+    seen.append(book.revision())
+    update(engine, book, made.id, lambda known: replace(known, types=()))
+    seen.append(book.revision())
+    with engine.writing() as session:
+        assert book.remove(session, made.id, fine) is not None
+    seen.append(book.revision())
+    assert seen == [0, 1, 2, 3]
+
+
+def test_it_begins_now_or_where_it_is_told(engine: Engine, book: Subscriptions) -> None:
+    now = engine.position()
+    assert create(engine, book).state == State(position=now)
+    assert create(engine, book, after=0).state == State(position=0)
+
+
+def test_there_are_no_more_than_allowed(engine: Engine, book: Subscriptions) -> None:
+    made = [create(engine, book) for _ in range(3)]
+    with pytest.raises(Full, match="max_subscriptions"):
+        create(engine, book)
+    with engine.writing() as session:
+        book.remove(session, made[0].subscription.id, fine)
+    create(engine, book)
+
+
+def test_pages(engine: Engine, book: Subscriptions) -> None:
+    made = [create(engine, book, replace(WANTED, sink=f"https://sink.example/{n}")) for n in range(3)]
+    ids = [entry.subscription.id for entry in made]
+    assert ids == sorted(ids)
+    assert book.page("", 2) == made[:2]
+    assert book.page(ids[1], 2) == made[2:]
+    assert book.page(ids[2], 2) == []
+
+
+def test_an_update_resumes(engine: Engine, book: Subscriptions) -> None:
+    made = create(engine, book).subscription
+    state = State(position=7, state=SUSPENDED, failures=9, failing="2026-01-01T00:00:00Z", delivered=3)
+    engine.keep({deliveries.name(made.id): state.to_json()})
+    told = update(engine, book, made.id, lambda known: known)
+    assert told is not None
+    assert told.state == State(position=7, state=ACTIVE, delivered=3)
+
+
+def test_only_another_start_goes_back(engine: Engine, book: Subscriptions) -> None:
+    """What GET shows can be sent back without having it all delivered again."""
+    made = create(engine, book, replace(WANTED, config={"after": 0}), after=0).subscription
+    engine.keep({deliveries.name(made.id): State(position=7).to_json()})
+    same = update(engine, book, made.id, lambda known: known)
+    back = update(engine, book, made.id, lambda known: replace(known, config={"after": 3}))
+    none = update(engine, book, made.id, lambda known: replace(known, config={}))
+    assert [entry.state.position for entry in (same, back, none) if entry] == [7, 3, 3]
+
+
+def test_nothing_is_left_of_a_removed_one(engine: Engine, book: Subscriptions) -> None:
+    made = create(engine, book).subscription
+    with engine.writing() as session:
+        told = book.remove(session, made.id, fine)
+        assert told is not None
+        assert book.remove(session, made.id, fine) is None
+    assert (book.get(made.id), engine.kept_in("subscriptions"), engine.kept_in("deliveries")) == (None, {}, {})
+    assert update(engine, book, made.id, lambda known: known) is None
+
+
+def test_a_refused_write_leaves_everything(engine: Engine, book: Subscriptions) -> None:
+    made = create(engine, book).subscription
+
+    def refuse(_: Entry) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError), engine.writing() as session:
+        book.remove(session, made.id, refuse)
+    with pytest.raises(KeyError), engine.writing() as session:
+        book.update(session, made.id, lambda known: known or WANTED, refuse)
+    assert (len(book.all()), book.revision()) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({"types": ("c",)}, True),
+        ({"protocolsettings": {"method": "PUT"}}, True),
+        ({"sink": "https://evil.example/"}, False),
+        ({"protocol": "KAFKA"}, False),
+        ({"credential": None}, False),
+        ({"credential": Credential(credentialtype="ACCESSTOKEN")}, False),
+        (
+            {
+                "credential": Credential(
+                    credentialtype="PLAIN", members={"refreshtokenendpoint": "https://evil.example"}
+                )
+            },
+            False,
+        ),
+    ],
+)
+def test_secrets_stay_where_they_were_meant_to_go(
+    engine: Engine, book: Subscriptions, change: dict[str, object], kept: bool
+) -> None:
+    """D-31: an update may leave them out, but not redirect them."""
+    shown = create(engine, book).subscription
+    update(engine, book, shown.id, lambda known: completed(replace(shown, **change), known))  # type: ignore[arg-type]
+    now = book.all()[shown.id].credential
+    assert (now is not None and now.secrets == PLAIN.secrets) is kept
+
+
+def test_a_lost_key_is_told_and_nothing_is_sent(engine: Engine, book: Subscriptions, ring: Ring) -> None:
+    made = create(engine, book).subscription
+    ring.now = Keys([b"o" * 32])
+    lost = book.all()[made.id]
+    assert "not in the key file" in lost.fault
+    assert lost.credential is not None
+    assert not lost.credential.secrets
+
+
+def test_a_sink_changed_in_the_database_gets_no_secret(engine: Engine, book: Subscriptions) -> None:
+    made = create(engine, book).subscription
+    note = engine.kept(f"subscriptions/{made.id}")
+    engine.keep({f"subscriptions/{made.id}": {**note, "sink": "https://evil.example/"}})
+    assert "changed by someone else" in book.all()[made.id].fault
+
+
+def test_rotation(engine: Engine, book: Subscriptions, ring: Ring) -> None:
+    made = create(engine, book).subscription
+    create(engine, book, replace(WANTED, credential=None))
+    ring.now = Keys([b"n" * 32, b"k" * 32])
+    for expected in (1, 0):
+        with engine.writing() as session:
+            assert book.renew(session) == expected
+    ring.now = Keys([b"n" * 32])
+    assert book.all()[made.id].credential == PLAIN
