@@ -5,6 +5,17 @@ It speaks to any xRegistry 1.0-rc4 server.
 
 from signalbook.client.answers import BadAnswer, ClientError, Document, NotFound, Refused, Unreachable
 from signalbook.client.client import Client
+from signalbook.client.feed import Events
 from signalbook.client.requests import ReadFlags
 
-__all__ = ["BadAnswer", "Client", "ClientError", "Document", "NotFound", "ReadFlags", "Refused", "Unreachable"]
+__all__ = [
+    "BadAnswer",
+    "Client",
+    "ClientError",
+    "Document",
+    "Events",
+    "NotFound",
+    "ReadFlags",
+    "Refused",
+    "Unreachable",
+]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self, TypedDict, Unpack
 
-from signalbook.client import requests
-from signalbook.client.answers import BadAnswer, Document, document, json_object
+from signalbook.client import feed, requests
+from signalbook.client.answers import BadAnswer, Document, NotFound, document, json_object
+from signalbook.client.feed import Events
 from signalbook.client.requests import Query, ReadFlags, Target
 from signalbook.client.transport import Transport
 from signalbook.documents import Upload, aim, extend_model
@@ -90,6 +91,12 @@ class Client:
         query = {} if epoch is None else {"epoch": str(epoch)}
         self._transport.send("DELETE", requests.path(target), query=query)
 
+    def delete_members(self, collection: Target, ids: Iterable[str]) -> None:
+        """Delete these members of a collection, as far as they are there; no others."""
+        body = dump_json({name: {} for name in ids})
+        headers = {"Content-Type": "application/json"}
+        self._transport.send("DELETE", requests.path(collection), content=body, headers=headers)
+
     # Documents, as bytes
 
     def document(self, target: Target) -> Document:
@@ -119,6 +126,14 @@ class Client:
         return self._write_document("POST", target, content, contenttype, attributes or {})
 
     # The registry as a whole
+
+    def offers(self, path: str) -> bool:
+        """Whether the server has something at a path below the root, for instance another API."""
+        try:
+            self._transport.send("HEAD", path)
+        except NotFound:
+            return False
+        return True
 
     def model(self) -> JSONObject:
         """The full model."""
@@ -166,6 +181,23 @@ class Client:
             upload = extend_model(upload, self.modelsource())
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
         return upload
+
+    # What changed
+
+    def events(self, after: int = 0, *, limit: int | None = None) -> Events:
+        """Changes committed behind the position ``after``, at most ``limit`` of them, as CloudEvents.
+
+        Not every server has a change feed: then ``NotFound``.
+        """
+        return feed.read(self._transport, after, limit)
+
+    def last_event(self) -> int:
+        """The position behind all changes there are: where to follow from for who has read the registry itself."""
+        return feed.last(self._transport)
+
+    def wait_for_event(self, after: int, seconds: float) -> bool:
+        """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
+        return feed.wait(self._transport, after, seconds)
 
     # What would become of a write
 

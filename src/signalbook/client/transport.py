@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -69,6 +69,22 @@ class Transport:
                     answer.read()
                 checked(answer)
                 yield from answer.iter_bytes()
+        except httpx.HTTPError as error:
+            raise Unreachable(unreachable(self.base_url, error)) from None
+
+    def lines(
+        self, url: str, *, query: Query, headers: Mapping[str, str], timeout: float
+    ) -> Generator[str, None, None]:
+        """The lines of a stream without end. Raises ``httpx.ReadTimeout`` when none comes for ``timeout`` seconds."""
+        target = f"{self.base_url}{url}?{query_string(query)}"
+        try:
+            with self._http.stream("GET", target, headers=headers, timeout=timeout) as answer:
+                if not answer.is_success:
+                    answer.read()
+                checked(answer)
+                yield from answer.iter_lines()
+        except httpx.ReadTimeout:
+            raise
         except httpx.HTTPError as error:
             raise Unreachable(unreachable(self.base_url, error)) from None
 

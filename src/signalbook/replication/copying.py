@@ -1,0 +1,291 @@
+"""Copying: everything once, comparing both sides, or what is known to have changed (D-15)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from typing import Final
+
+from signalbook.replication import origin, walking
+from signalbook.replication.entities import Resource, Types, difference, group, same, version
+from signalbook.replication.hints import Hints
+from signalbook.replication.link import Link
+from signalbook.replication.merging import Merge, Pair
+from signalbook.replication.registry import Registry
+from signalbook.replication.report import Outcome, Report
+from signalbook.replication.writing import Part, Writer
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Kind, Xid
+
+_NO_TYPE: Final = "the target's model has no such type: --model extends it"
+_WALK: Final = 50
+_SCARCE: Final = 12
+"""One Resource by itself costs as much as so many on a page."""
+
+
+class Copy:
+    """Copies from ``source`` to ``target`` over ``link``; ``report`` tells what was done.
+
+    Nothing is written that is there already, so that it may end anywhere and begin again. Raises what registries raise
+    when they cannot be reached.
+    """
+
+    def __init__(self, source: Registry, target: Registry, link: Link, report: Report) -> None:
+        self._source = source
+        self._target = target
+        self._link = link
+        self._report = report
+        self._types = Types(source.model())
+        self._there = Types(target.model())
+        self._writer = Writer(target, report)
+
+    def everything(self) -> None:
+        """Make the target hold what the source holds, and none of its copies that the source does not hold."""
+        for plural in self._types.groups():
+            if self._link.scope.reaches(ROOT / plural):
+                self._groups(ROOT / plural)
+        self._writer.flush()
+
+    def changed(self, hints: Hints) -> None:
+        """Do the same for what ``hints`` tell of; whatever they say, it is the present state that is copied."""
+        for xid in sorted(hints.groups):
+            if self._link.scope.holds(xid) and self._has_type(xid):
+                self._one_group(xid)
+        for collection, members in hints.resources.items():
+            wanted = {name: ids for name, ids in members.items() if self._link.scope.holds(collection / name)}
+            if wanted and self._has_type(collection):
+                self._some(collection, wanted)
+        self._writer.flush()
+
+    def _has_type(self, xid: Xid) -> bool:
+        """Whether the target has the type of a Group, or of a collection of Resources."""
+        if xid.group_type not in self._types.groups():
+            return False
+        if xid.group_type in self._there.groups() and (
+            not xid.resource_type or xid.resource_type in self._there.resources(xid.group_type)
+        ):
+            return True
+        self._report.refuse(xid, _NO_TYPE)
+        return False
+
+    # Groups
+
+    def _groups(self, collection: Xid) -> None:
+        seen: set[str] = set()
+        for xid, shown in self._source_groups(collection):
+            seen.add(xid.id)
+            if self._has_type(xid):
+                self._group(xid, shown)
+        if self._link.scope.xid.kind is Kind.RESOURCE and not seen:
+            self._one(self._link.scope.xid)
+        if collection.group_type in self._there.groups():
+            for name, shown in list(self._owned_groups(collection)):
+                here = self._link.scope.here(collection / name)
+                if here is not None and self._link.scope.holds(here) and here.id not in seen:
+                    self._forget_group(here, shown)
+
+    def _source_groups(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
+        top = self._link.scope.xid
+        if len(top.parts) < 2:
+            for name, shown in self._source.members(collection, deep=False):
+                yield collection / name, shown
+            return
+        xid = Xid(top.parts[:2])
+        found = self._source.find(xid, deep=False)
+        if found is not None:
+            yield xid, found
+
+    def _owned_groups(self, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
+        for name, shown in self._target.members(collection, deep=False):
+            if origin.owned(shown, self._link.source):
+                yield name, shown
+
+    def _group(self, xid: Xid, shown: JSONObject) -> None:
+        there = self._link.scope.there(xid)
+        if there is None:
+            self._report.refuse(xid, "another group was renamed to its name")
+            return
+        current = self._target.find(there, deep=False)
+        self._attributes(xid, there, shown, current)
+        for plural in self._types.resources(xid.group_type):
+            collection = xid / plural
+            if self._link.scope.reaches(collection) and shown.get(f"{plural}count", 1) + self._count(current, plural):
+                self._collection(collection, there / plural, fresh=not self._count(current, plural))
+
+    @staticmethod
+    def _count(group: JSONObject | None, plural: str) -> int:
+        return 0 if group is None else int(group.get(f"{plural}count", 1))
+
+    def _attributes(self, xid: Xid, there: Xid, shown: JSONObject, current: JSONObject | None) -> None:
+        """Copy what a Group says of itself. Groups are shared: one that is there already keeps what it says."""
+        wanted = self._link.scope.translated(group(shown, xid, self._types))
+        assert isinstance(wanted, dict)
+        copied = origin.stamped(wanted, self._link.source)
+        if current is None and self._link.returns(shown):
+            return  # it was deleted where it is from
+        if current is None:
+            body = {**copied, "createdat": shown.get("createdat")}
+            self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((Outcome.CREATED, Kind.GROUP, 1),)))
+            return
+        known = group(current, there, self._there)
+        if same(copied, known) or self._link.returns(shown):
+            self._report.count(Outcome.UNCHANGED, Kind.GROUP)
+        elif origin.owned(current, self._link.source):
+            body = difference(copied, known)
+            self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((Outcome.UPDATED, Kind.GROUP, 1),)))
+        else:
+            self._report.skip(xid, "the target has a group of its own there, which keeps its attributes")
+
+    def _one_group(self, xid: Xid) -> None:
+        there = self._link.scope.there(xid)
+        if there is None:
+            return
+        shown, current = self._source.find(xid, deep=False), self._target.find(there, deep=False)
+        if shown is not None:
+            self._attributes(xid, there, shown, current)
+        elif current is not None:
+            self._forget_group(xid, current)
+
+    def _forget_group(self, xid: Xid, current: JSONObject) -> None:
+        """Delete what of a Group came from the source, and the Group too if that was all (D-9)."""
+        there = self._link.scope.there(xid)
+        assert there is not None
+        for plural in self._there.resources(xid.group_type):
+            if current.get(f"{plural}count", 1):
+                for name, known in list(walking.resources(self._target, there / plural, self._there)):
+                    self._forget(xid / plural / name, there / plural / name, known)
+        left = self._target.find(there, deep=False)
+        if left is None or not origin.owned(left, self._link.source):
+            return
+        if any(left.get(f"{plural}count", 1) for plural in self._there.resources(xid.group_type)):
+            self._report.skip(xid, "is gone, but the target has more in that group than came from there")
+        else:
+            self._writer.delete([(there, xid)])
+
+    # Resources
+
+    def _collection(self, collection: Xid, there: Xid, *, fresh: bool) -> None:
+        """All Resources of a collection; ``fresh`` if there are none at the target."""
+        top = self._link.scope.xid
+        if top.kind is Kind.RESOURCE:
+            self._one(top)
+        elif self._has_type(collection):
+            self._side_by_side(collection, there, fresh=fresh)
+
+    def _side_by_side(self, collection: Xid, there: Xid, *, fresh: bool, only: Collection[str] | None = None) -> None:
+        ours = walking.resources(self._source, collection, self._types)
+        theirs = () if fresh else walking.resources(self._target, there, self._there)
+        for name, one, other in walking.joined(ours, theirs):
+            if only is None or name in only:
+                self._resource(collection / name, there / name, one, other)
+
+    def _some(self, collection: Xid, members: Mapping[str, Set[str] | None]) -> None:
+        """Some Resources of a collection, each with the Versions that changed, None for all of them."""
+        there = self._link.scope.there(collection)
+        if there is None:
+            return
+        if len(members) > _WALK and self._members(collection, there) < len(members) * _SCARCE:
+            self._side_by_side(collection, there, fresh=False, only=members)
+            return
+        for name in sorted(members):
+            self._one(collection / name, members[name])
+
+    def _members(self, collection: Xid, there: Xid) -> int:
+        """How many there are, at the source or at the target, whichever has more."""
+        groups = self._source.find(collection.owner, deep=False), self._target.find(there.owner, deep=False)
+        return max(self._count(found, collection.resource_type) for found in groups)
+
+    def _one(self, xid: Xid, versions: Set[str] | None = None) -> None:
+        there = self._link.scope.there(xid)
+        if there is None:
+            return
+        ours = walking.found(self._source, xid, self._types)
+        theirs = walking.found(self._target, there, self._there)
+        self._resource(xid, there, ours, theirs, versions)
+
+    def _resource(
+        self, xid: Xid, there: Xid, ours: Resource | None, theirs: Resource | None, only: Set[str] | None = None
+    ) -> None:
+        if ours is None:
+            if theirs is not None:
+                self._forget(xid, there, theirs)
+            return
+        merge = self._merge(xid, there, ours, theirs)
+        self._take(merge, only)
+        if merge.again:
+            # Every Version is there now, so that those left out can have their ancestors.
+            self._writer.flush()
+            known = walking.found(self._target, there, self._there)
+            self._take(self._merge(xid, there, ours, known, settled=True), only)
+
+    def _take(self, merge: Merge, only: Set[str] | None) -> None:
+        """Write and delete what ``merge`` says."""
+        xid, there, ours = merge.xid, merge.there, merge.source
+        if ours.versions is not None and not ours.versions:
+            parts = merge.reference()
+        else:
+            parts = merge.parts(self._pairs(xid, there, ours, merge.target, only))
+        for part in parts:
+            self._writer.add(part)
+        if merge.gone:
+            self._writer.delete([(there / "versions" / name, xid / "versions" / name) for name in merge.gone])
+
+    def _merge(self, xid: Xid, there: Xid, ours: Resource, theirs: Resource | None, *, settled: bool = False) -> Merge:
+        return Merge(
+            xid=xid,
+            there=there,
+            link=self._link,
+            report=self._report,
+            source=ours,
+            target=theirs,
+            singular=self._types.singular(xid),
+            settled=settled,
+            held=theirs is not None and not self._is_owned(there, theirs),
+            named=self._there.takes(there, "globaluri") and self._there.takes(there, "authority"),
+        )
+
+    def _pairs(
+        self, xid: Xid, there: Xid, ours: Resource, theirs: Resource | None, only: Set[str] | None
+    ) -> Iterator[Pair]:
+        """The Versions of both sides; ``only`` those that changed where all of them are too many."""
+        if ours.versions is not None or only is None:
+            mine = walking.versions(self._source, xid, ours, self._types)
+            return walking.joined(mine, walking.versions(self._target, there, theirs, self._there))
+        return (
+            (
+                name,
+                self._version(self._source, xid / "versions" / name),
+                self._version(self._target, there / "versions" / name),
+            )
+            for name in sorted(only, key=str.lower)
+        )
+
+    def _version(self, registry: Registry, xid: Xid) -> JSONObject | None:
+        shown = registry.find(xid, deep=False)
+        return None if shown is None else version(shown, self._types.singular(xid.resource))
+
+    def _is_owned(self, there: Xid, known: Resource) -> bool:
+        """Whether a Resource at the target is for the source to change. What has no Versions goes with its Group."""
+        if known.versions is not None and not known.versions:
+            found = self._target.find(Xid(there.parts[:2]), deep=False)
+            return found is not None and origin.owned(found, self._link.source)
+        some: Iterable[JSONObject] = (known.versions or {}).values()
+        if known.versions is None:
+            some = (shown for _, shown in self._target.members(there / "versions", deep=False))
+        return any(origin.owned(one, self._link.source) for one in some)
+
+    def _forget(self, xid: Xid, there: Xid, known: Resource) -> None:
+        """Delete what came from the source, which has it no longer (D-9)."""
+        if known.versions is not None and not known.versions:
+            if self._is_owned(there, known):
+                self._writer.delete([(there, xid)])
+            return
+        gone, kept = [], False
+        for name, body in walking.versions(self._target, there, known, self._there):
+            if origin.owned(body, self._link.source):
+                gone.append(name)
+            else:
+                kept = True
+        if gone and not kept:
+            self._writer.delete([(there, xid)])
+        elif gone:
+            self._writer.delete([(there / "versions" / name, xid / "versions" / name) for name in gone])

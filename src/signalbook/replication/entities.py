@@ -1,0 +1,108 @@
+"""Groups and Resources as they are compared: their own attributes, without what each registry sets for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.replication.origin import unstamped
+from signalbook.values import JSONObject
+from signalbook.xid import Xid
+
+_OWN: Final = frozenset({"self", "shortself", "xid", "epoch"})
+_OF_VERSION: Final = _OWN | {
+    "versionid",
+    "isdefault",
+    "formatvalidated",
+    "formatvalidatedreason",
+    "compatibilityvalidated",
+    "compatibilityvalidatedreason",
+}
+_OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A Resource: its ``meta`` and its Versions by id, None if there are too many to be held at once."""
+
+    meta: JSONObject
+    versions: Mapping[str, JSONObject] | None = field(default_factory=dict)
+
+
+class Types:
+    """What of a registry's model counts for copies. ``model`` is the full model as the API shows it."""
+
+    def __init__(self, model: JSONObject) -> None:
+        self._groups: JSONObject = model.get("groups") or {}
+
+    def groups(self) -> Iterable[str]:
+        """Plural names of all Group types."""
+        return self._groups
+
+    def resources(self, group: str) -> Iterable[str]:
+        """Plural names of a Group type's Resource types."""
+        found: JSONObject = self._groups.get(group, {}).get("resources") or {}
+        return found
+
+    def singular(self, xid: Xid) -> str:
+        """The singular name of the type of a Group or Resource (or what is beneath that)."""
+        group = self._groups[xid.group_type]
+        return str((group["resources"][xid.resource_type] if xid.resource_type else group)["singular"])
+
+    def takes(self, xid: Xid, name: str) -> bool:
+        """Whether Versions of the Resource ``xid`` may have an attribute ``name``."""
+        resource = self._groups.get(xid.group_type, {}).get("resources", {}).get(xid.resource_type, {})
+        return bool({name, "*"} & (resource.get("attributes") or {}).keys())
+
+
+def group(shown: JSONObject, xid: Xid, types: Types) -> JSONObject:
+    """The own attributes of a Group, but for when it was made: several registries may have made it."""
+    derived = {f"{plural}{suffix}" for plural in types.resources(xid.group_type) for suffix in ("", "url", "count")}
+    hidden = _OWN | derived | {f"{types.singular(xid)}id", "createdat"}
+    return {name: value for name, value in shown.items() if name not in hidden}
+
+
+def resource(shown: JSONObject, xid: Xid, types: Types) -> Resource:
+    """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
+    singular = types.singular(xid)
+    versions = shown.get("versions")
+    meta = _meta(shown.get("meta") or {}, singular)
+    if versions is None and not shown.get("versionscount"):
+        versions = {}
+    if versions is None:
+        return Resource(meta=meta, versions=None)
+    return Resource(meta=meta, versions={name: version(body, singular) for name, body in versions.items()})
+
+
+def version(shown: JSONObject, singular: str) -> JSONObject:
+    """The own attributes of a Version; its document stays as it is, text or base64."""
+    hidden = {f"{singular}id"}
+    return {name: value for name, value in shown.items() if name not in _OF_VERSION and name not in hidden}
+
+
+def _meta(shown: JSONObject, singular: str) -> JSONObject:
+    meta = {name: value for name, value in shown.items() if name not in _OF_META and name != f"{singular}id"}
+    if not meta.get("defaultversionsticky"):
+        # Which Version is the newest, each registry finds out for itself.
+        meta.pop("defaultversionid", None)
+    return meta
+
+
+def same(one: JSONObject, other: JSONObject) -> bool:
+    """Whether they say the same; where they came from and when they were last changed does not count."""
+    return _said(one) == _said(other)
+
+
+def difference(wanted: JSONObject, there: JSONObject, singular: str = "") -> JSONObject:
+    """What to PATCH so that ``there`` says what ``wanted`` says; a document of ``singular`` is replaced as a whole."""
+    news: JSONObject = {name: value for name, value in wanted.items() if there.get(name) != value}
+    gone = [name for name in there if name not in wanted and name != "modifiedat"]
+    document = {singular, f"{singular}base64", f"{singular}url"} if singular else set()
+    if document & news.keys():
+        gone = [name for name in gone if name not in document]
+    return news | dict.fromkeys(gone)
+
+
+def _said(entity: JSONObject) -> JSONObject:
+    return {name: value for name, value in unstamped(entity).items() if name != "modifiedat"}

@@ -1,0 +1,163 @@
+"""One Resource of a source into a target's: what to write, what to delete, what to leave alone and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from signalbook.replication import origin
+from signalbook.replication.entities import Resource, difference, same
+from signalbook.replication.link import Link
+from signalbook.replication.report import Outcome, Report
+from signalbook.replication.writing import Part
+from signalbook.values import JSONObject
+from signalbook.xid import Kind, Xid
+
+SLICE: Final = 500
+"""Versions that go in one write."""
+
+Pair = tuple[str, JSONObject | None, JSONObject | None]
+"""A Version's id, and what it is at the source and at the target."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Merge:
+    """One Resource, ``source`` and ``target``, None where it is not. ``held``: it is not the source's to change.
+
+    ``named`` says that the target's model lets Versions tell their URIs. After the ``parts`` have been taken, ``gone``
+    are Versions to delete, and ``again`` says that ancestors had to be left out that were not there yet, which happens
+    unless it is ``settled`` that they are.
+    """
+
+    xid: Xid
+    there: Xid
+    link: Link
+    report: Report
+    source: Resource
+    target: Resource | None
+    singular: str
+    held: bool
+    named: bool
+    settled: bool = False
+    gone: list[str] = field(default_factory=list)
+    again: bool = False
+    _whole: bool = True
+    _passed: set[str] = field(default_factory=set)
+
+    def parts(self, pairs: Iterator[Pair]) -> Iterator[Part]:
+        """What to write. ``pairs`` are all Versions by id."""
+        admitted, following = False, list(islice(pairs, SLICE))
+        while following:
+            current, following = following, list(islice(pairs, SLICE))
+            wanted, outcomes = self._slice(current, more=bool(following))
+            admitted = admitted or self._admits(current)
+            meta = {} if following else self._meta(admitted)
+            if wanted or meta:
+                yield self._part(wanted, meta, outcomes)
+
+    def reference(self) -> Iterator[Part]:
+        """What to write of a Resource without Versions: a reference to another."""
+        wanted = self.link.scope.translated(self.source.meta)
+        assert isinstance(wanted, dict)
+        if self.target is not None and same(self.target.meta, wanted):
+            self.report.count(Outcome.UNCHANGED, Kind.RESOURCE)
+        elif self.target is not None and self.held:
+            self._refuse()
+        else:
+            body = wanted if self.target is None else difference(wanted, self.target.meta)
+            outcome = Outcome.CREATED if self.target is None else Outcome.UPDATED
+            yield Part(xid=self.there, source=self.xid, body={"meta": body}, outcomes=((outcome, Kind.RESOURCE, 1),))
+
+    def _slice(self, pairs: Sequence[Pair], *, more: bool) -> tuple[JSONObject, list[Outcome]]:
+        wanted: JSONObject = {}
+        outcomes = []
+        for name, ours, theirs in pairs:
+            if ours is None:
+                self._left(name, theirs)
+                continue
+            outcome, body = self._version(name, ours, theirs)
+            if body is not None:
+                wanted[name] = self._rooted(name, body, pairs[-1][0]) if more and theirs is None else body
+            if outcome is not None:
+                outcomes.append(outcome)
+        return wanted, outcomes
+
+    def _left(self, name: str, theirs: JSONObject | None) -> None:
+        """A Version that is at the target only."""
+        if theirs is not None and origin.owned(theirs, self.link.source):
+            self.gone.append(name)
+        else:
+            self._whole = False
+
+    def _version(
+        self, name: str, ours: JSONObject, theirs: JSONObject | None
+    ) -> tuple[Outcome | None, JSONObject | None]:
+        """What becomes of a Version of the source, and what to write of it."""
+        if reason := self.link.returns(ours):
+            self._pass(reason, refused=False)
+            return None, None
+        if reason := self.link.bars(ours, self.xid):
+            self._pass(reason, refused=True)
+            return None, None
+        copied = self.link.copy(ours, self.xid / "versions" / name, named=self.named)
+        if theirs is None:
+            return (None, None) if self._is_held() else (Outcome.CREATED, copied)
+        by_hand = not origin.path(theirs) and same(ours, theirs)
+        if by_hand or (same(copied, theirs) and not self._takes_over(theirs)):
+            self.report.count(Outcome.UNCHANGED, Kind.VERSION)
+            return None, None
+        if not origin.owned(theirs, self.link.source):
+            self._refuse(of=origin.path(theirs))
+            return None, None
+        return Outcome.UPDATED, difference(copied, theirs, self.singular)
+
+    def _takes_over(self, theirs: JSONObject) -> bool:
+        """Whether a copy that came another way is now to come from where it began."""
+        passed = origin.path(theirs)
+        return len(passed) > 1 and passed[-1] == self.link.source
+
+    def _rooted(self, name: str, body: JSONObject, last: str) -> JSONObject:
+        """``body`` without an ancestor that comes in a later write: it is a root until then."""
+        if self.settled or str(body.get("ancestorid", "")).lower() <= last.lower():
+            return body
+        self.again = True
+        return {**body, "ancestorid": name}
+
+    def _meta(self, admitted: bool) -> JSONObject:
+        """What to write of the meta, ``admitted`` that a Version of the source may be there."""
+        wanted = self.link.scope.translated(self.source.meta)
+        assert isinstance(wanted, dict)
+        if not admitted or self.held or not self._whole:
+            return {}
+        return wanted if self.target is None else difference(wanted, self.target.meta)
+
+    def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[Outcome]) -> Part:
+        told = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
+        whole = Outcome.CREATED if self.target is None else Outcome.UPDATED
+        body = {**({"meta": meta} if meta else {}), **({"versions": versions} if versions else {})}
+        return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *told))
+
+    def _admits(self, pairs: Sequence[Pair]) -> bool:
+        return any(
+            ours is not None and not self.link.returns(ours) and not self.link.bars(ours, self.xid)
+            for _, ours, _ in pairs
+        )
+
+    def _is_held(self) -> bool:
+        if self.held:
+            self._refuse()
+        return self.held
+
+    def _refuse(self, of: Sequence[str] = ()) -> None:
+        whose = f"one that came from {of[0]}" if of else "one of its own"
+        self._pass(
+            f"the target has {whose} at {self.there} that is different: rename the group to have both", refused=True
+        )
+
+    def _pass(self, reason: str, *, refused: bool) -> None:
+        """Report it, once for the Resource."""
+        if reason not in self._passed:
+            self._passed.add(reason)
+            (self.report.refuse if refused else self.report.skip)(self.xid, reason)

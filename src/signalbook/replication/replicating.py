@@ -1,0 +1,107 @@
+"""A target kept like a source: once, now and then, or as soon as something changes (D-1, D-15)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from signalbook.errors import SignalbookError
+from signalbook.replication.copying import Copy
+from signalbook.replication.hints import of_events
+from signalbook.replication.link import Link
+from signalbook.replication.registry import Pruned, Registry
+from signalbook.replication.report import Report
+from signalbook.replication.state import Keeping, name_of
+from signalbook.values import format_timestamp, now
+
+_LOG: Final = logging.getLogger("signalbook.replication")
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
+_LISTEN: Final = 2.0
+"""Seconds after which a listener looks whether it is to stop."""
+
+
+class Replication:
+    """One link at work; ``state`` keeps the position up to which all changes of the source are at the target.
+
+    A change counts as done only when it is there. Whatever happens in between is done again, which changes nothing.
+    """
+
+    def __init__(self, source: Registry, target: Registry, link: Link, state: Keeping, report: Report) -> None:
+        self.report = report
+        self._source = source
+        self._target = target
+        self._link = link
+        self._state = state
+        self._name = name_of(link)
+
+    def everything(self) -> None:
+        """Compare all, and copy what is different. Raises what registries raise."""
+        Copy(self._source, self._target, self._link, self.report).everything()
+
+    def advance(self) -> bool:
+        """Copy all there is, or a part of what changed since then; whether there is more. Raises as ``everything``."""
+        position = self.position
+        if position is None:
+            # What changes while all is read is told behind this position.
+            position = self._source.position()
+            self.everything()
+            self._reached(position)
+            return True
+        try:
+            changes = self._source.changes(position)
+        except Pruned as error:
+            _LOG.warning("%s: comparing everything: %s", self._link.source, error)
+            self._reached(None)
+            return True
+        if hints := of_events(changes.events):
+            Copy(self._source, self._target, self._link, self.report).changed(hints)
+        if changes.position != position:
+            self._reached(changes.position)
+        return changes.more
+
+    def begin(self) -> None:
+        """Before following: a source whose history ends before what was seen of it is not the one it was."""
+        position = self.position
+        if position is not None and self._source.position() < position:
+            _LOG.warning("%s: its history begins anew: comparing everything", self._link.source)
+            self._reached(None)
+
+    def listen(self, seconds: float = _LISTEN) -> None:
+        """Wait for a change, but not longer than ``seconds``."""
+        self._source.wait(self.position or 0, seconds)
+
+    @property
+    def position(self) -> int | None:
+        """The position reached, None before everything has been copied once."""
+        state = self._state.load()
+        if not isinstance(state, dict) or state.get("link") != self._name:
+            return None
+        position = state.get("position")
+        return position if isinstance(position, int) else None
+
+    def _reached(self, position: int | None) -> None:
+        source, target = self._link.source, self._link.target
+        told = {"link": self._name, "source": source, "target": target, "position": position}
+        self._state.save({**told, "at": format_timestamp(now())})
+
+
+def keep_up(step: Callable[[], None], stop: threading.Event, failed: Callable[[SignalbookError | None], None]) -> None:
+    """Take ``step`` after step until ``stop``. After an error it waits, and takes the same step again.
+
+    ``failed`` hears of each error, and None when all is well again.
+    """
+    pause = _FIRST_PAUSE
+    while not stop.is_set():
+        try:
+            step()
+        except SignalbookError as error:
+            failed(error)
+            stop.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        else:
+            if pause > _FIRST_PAUSE:
+                failed(None)
+            pause = _FIRST_PAUSE

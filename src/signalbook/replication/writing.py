@@ -1,0 +1,145 @@
+"""Writing copies: many in one request, and when the target refuses one, all others all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from signalbook.replication.registry import Refusal, Registry
+from signalbook.replication.report import Outcome, Report
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Kind, Xid
+
+_VERSIONS: Final = 500
+_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One entity of a write: a Group or Resource of the target, what to PATCH, and what the source calls it.
+
+    ``outcomes`` tell what will have become of which kind of entity when it is done.
+    """
+
+    xid: Xid
+    source: Xid
+    body: JSONObject
+    outcomes: tuple[tuple[Outcome, Kind, int], ...]
+
+    @property
+    def versions(self) -> JSONObject:
+        """The Versions in it."""
+        found: JSONObject = self.body.get("versions") or {}
+        return found
+
+    def apart(self) -> Iterable[Part]:
+        """Each of its Versions by itself, ancestors first as far as their times tell, and then the rest."""
+        versions = sorted(self.versions.items(), key=lambda item: (str(item[1].get("createdat", "")), item[0]))
+        for name, body in versions:
+            source = self.source / "versions" / name
+            yield replace(
+                self, source=source, body={"versions": {name: body}}, outcomes=((_became(body), Kind.VERSION, 1),)
+            )
+        rest = {name: value for name, value in self.body.items() if name != "versions"}
+        if rest:
+            told = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
+            yield replace(self, body=rest, outcomes=told)
+
+
+class Writer:
+    """Collects writes to ``target`` until they make a good request; ``report`` tells what became of them."""
+
+    def __init__(self, target: Registry, report: Report) -> None:
+        self._target = target
+        self._report = report
+        self._parts: list[Part] = []
+        self._versions = 0
+        self._bytes = 0
+
+    def add(self, part: Part) -> None:
+        """Write ``part``, soon."""
+        self._parts.append(part)
+        self._versions += max(1, len(part.versions))
+        self._bytes += sum(map(_weight, part.versions.values()))
+        if self._versions >= _VERSIONS or self._bytes >= _BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        parts, self._parts, self._versions, self._bytes = self._parts, [], 0, 0
+        if parts:
+            self._send(parts)
+
+    def delete(self, xids: Sequence[tuple[Xid, Xid]]) -> None:
+        """Delete entities of the target, each with what the source called it; all before is written first."""
+        self.flush()
+        for collection, group in groupby(xids, key=lambda pair: pair[0].parent):
+            pairs = list(group)
+            for start in range(0, len(pairs), _VERSIONS):
+                self._delete(collection, pairs[start : start + _VERSIONS])
+
+    def _delete(self, collection: Xid, pairs: Sequence[tuple[Xid, Xid]]) -> None:
+        try:
+            self._target.delete(collection, [xid.id for xid, _ in pairs])
+        except Refusal as error:
+            if len(pairs) == 1:
+                self._report.refuse(pairs[0][1], f"cannot be deleted: {error}")
+                return
+            for pair in pairs:
+                self._delete(collection, [pair])
+            return
+        self._report.count(Outcome.DELETED, pairs[0][0].kind, len(pairs))
+
+    def _send(self, parts: Sequence[Part]) -> None:
+        """All of it or, where that is refused, each half by itself."""
+        try:
+            self._target.patch(*_request(parts))
+        except Refusal as error:
+            if len(parts) > 1:
+                middle = len(parts) // 2
+                self._send(parts[:middle])
+                self._send(parts[middle:])
+            else:
+                self._send_apart(parts[0], error)
+            return
+        for part in parts:
+            for outcome in part.outcomes:
+                self._report.count(*outcome)
+
+    def _send_apart(self, part: Part, error: Refusal) -> None:
+        if len(part.versions) < 2:
+            self._report.refuse(part.source, str(error))
+            return
+        for piece in part.apart():
+            self._send([piece])
+
+
+def _request(parts: Sequence[Part]) -> tuple[Xid, JSONObject]:
+    """The one PATCH that all parts make, as near to them as can be: what it names on the way counts as touched."""
+    collections = {part.xid.parent for part in parts}
+    top = collections.pop() if len(collections) == 1 else ROOT
+    tree: JSONObject = {}
+    for part in parts:
+        place = tree
+        for step in part.xid.parts[len(top.parts) :]:
+            place = place.setdefault(step, {})
+        _merge(place, part.body)
+    return top, tree
+
+
+def _merge(place: JSONObject, body: JSONObject) -> None:
+    """Put ``body`` in: a Resource may come in several parts."""
+    versions = {**place.get("versions", {}), **body.get("versions", {})}
+    place.update(body)
+    if versions:
+        place["versions"] = versions
+
+
+def _weight(version: JSONObject) -> int:
+    return sum(len(value) for value in version.values() if isinstance(value, str)) + 200
+
+
+def _became(body: JSONObject) -> Outcome:
+    return Outcome.CREATED if "createdat" in body else Outcome.UPDATED

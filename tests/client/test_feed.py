@@ -1,0 +1,69 @@
+"""The change feed, of a real server and of others."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from signalbook.client import BadAnswer, Client, NotFound, Unreachable
+
+from .conftest import Script
+
+BATCH = {"Content-Type": "application/cloudevents-batch+json"}
+
+
+def test_what_changed_a_page_at_a_time(client: Client) -> None:
+    begin = client.last_event()
+    client.put("/schemagroups/feed1", {})
+    client.put("/schemagroups/feed2", {})
+    first = client.events(begin, limit=1)
+    assert (len(first.events), first.more) == (1, True)
+    rest = client.events(first.position)
+    assert (rest.more, rest.position) == (False, client.last_event())
+    subjects = [event["subject"] for event in (*first.events, *rest.events)]
+    assert {"/schemagroups/feed1", "/schemagroups/feed2"} <= set(subjects)
+    assert client.events(rest.position).events == ()
+
+
+def test_waiting_for_a_change(client: Client) -> None:
+    begin = client.last_event()
+    assert not client.wait_for_event(begin, 0.05)
+    writer = threading.Timer(0.1, client.put, ("/schemagroups/feed3", {}))
+    writer.start()
+    assert client.wait_for_event(begin, 60)
+    writer.join()
+
+
+def test_members_are_deleted_by_name(client: Client) -> None:
+    client.patch("/schemagroups", {"feed4": {}, "feed5": {}, "feed6": {}})
+    client.delete_members("/schemagroups", ["feed4", "feed6", "never"])
+    left = dict(client.items("/schemagroups"))
+    assert ("feed4" in left, "feed5" in left, "feed6" in left) == (False, True, False)
+    assert client.offers("/schemagroups/feed5")
+    assert not client.offers("/schemagroups/feed4")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[1]", b'[{"id": "x"}]', b'[{"id": "-1"}]', b"[{}]"])
+def test_what_is_no_change_feed(script: Script, body: bytes) -> None:
+    script.answers = [(200, BATCH, body)]
+    with Client(script.url) as client, pytest.raises(BadAnswer):
+        client.events()
+
+
+@pytest.mark.parametrize("link", ["", "</events?after=x>;rel=last", "</events>;rel=last"])
+def test_a_feed_that_does_not_tell_its_end(script: Script, link: str) -> None:
+    script.answers = [(200, {**BATCH, "Link": link}, b"[]")]
+    with Client(script.url) as client, pytest.raises(BadAnswer):
+        client.last_event()
+
+
+def test_no_feed_and_no_server(script: Script) -> None:
+    script.answers = [(404, {}, b"{}")]
+    with Client(script.url) as client:
+        with pytest.raises(NotFound):
+            client.events()
+        with pytest.raises(NotFound):
+            client.wait_for_event(0, 1)
+    with Client("http://127.0.0.1:9") as client, pytest.raises(Unreachable):
+        client.wait_for_event(0, 1)

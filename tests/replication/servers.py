@@ -1,0 +1,212 @@
+"""Real servers on ports of their own, links between them that can be cut, and registries to compare."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from signalbook.client import Client
+from signalbook.replication import origin
+from signalbook.replication.copying import Copy
+from signalbook.replication.link import Link
+from signalbook.replication.remote import RemoteRegistry
+from signalbook.replication.report import Report
+from signalbook.replication.scope import Scope
+
+PATIENCE: Final = 120.0
+FORMAT: Final = "JsonSchema/draft-07"
+_STAMPS: Final = frozenset({"epoch", "modifiedat", "createdat"})
+_URIS: Final = frozenset({"authority", "globaluri"})
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.02)
+
+
+@dataclass(slots=True)
+class Server:
+    """A server process that can be killed and started again, always at the same URL."""
+
+    folder: Path
+    options: tuple[str, ...] = ()
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it. A port that another program has taken meanwhile is given up for the next one."""
+        for _ in range(5):
+            self.port = self.port or free_port()
+            command = [sys.executable, "-m", "signalbook", "serve", "--port", str(self.port), "--base-url", self.url]
+            command += ["--db", f"sqlite:///{self.folder / 'registry.db'}", *self.options]
+            self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
+            if self._answers():
+                return
+            self.port = 0
+        pytest.fail("the server does not start")
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            with suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/health/ready", timeout=30).is_success:
+                    return True
+            time.sleep(0.05)
+        return False
+
+    def kill(self) -> None:
+        """End it with all its processes, at once."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+    def stop(self) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    # Its registry
+
+    def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        answer = httpx.request(method, self.url + path, timeout=60, **sent)
+        assert answer.is_success, answer.text
+        return answer
+
+    def patch(self, body: Any) -> None:
+        self.send("PATCH", "/?ignore=epoch", json=body)
+
+    def status(self, path: str) -> int:
+        return httpx.get(self.url + path, timeout=60).status_code
+
+    def content(self) -> dict[str, Any]:
+        """All Groups with all beneath them, but for what copies are different in."""
+        shown = self.send("GET", "/?inline=*&doc&binary").json()
+        return {name: plain(shown[name]) for name in ("endpoints", "messagegroups", "schemagroups")}
+
+
+def plain(value: Any) -> Any:
+    """An entity without epochs, times, and where it came from."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    left = {name: plain(item) for name, item in value.items() if name not in _STAMPS | _URIS}
+    labels = {name: text for name, text in left.pop("labels", {}).items() if name != origin.LABEL}
+    return {**left, "labels": labels} if labels else left
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(slots=True)
+class Cable:
+    """A way to a server that can be cut: at once, or when so many bytes have gone either way."""
+
+    to: int
+    port: int = 0
+    left: int | None = None
+    _listener: socket.socket = field(default_factory=socket.socket)
+    _open: set[socket.socket] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen()
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def cut(self, *, after: int = 0) -> None:
+        """Let ``after`` more bytes through, then nothing until it is mended."""
+        self.left = after
+        if not after:
+            for one in list(self._open):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self.left = None
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.left == 0:
+                near.close()
+                continue
+            with suppress(OSError):
+                far = socket.create_connection(("127.0.0.1", self.to), timeout=PATIENCE)
+                for one, other in ((near, far), (far, near)):
+                    self._open.add(one)
+                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                if self.left is not None:
+                    data, self.left = data[: self.left], max(0, self.left - len(data))
+                other.sendall(data)
+                if self.left == 0:
+                    break
+        for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._open.discard(one)
+        one.close()
+
+
+def link(source: Server, target: Server, scope: Scope | None = None, authorities: tuple[str, ...] = ()) -> Link:
+    with Client(source.url) as client:
+        bases = RemoteRegistry(client).bases()
+    return Link(source=source.url, target=target.url, scope=scope or Scope(), bases=bases, authorities=authorities)
+
+
+def copy(source: Server, target: Server, *, over: str = "", **given: Any) -> Report:
+    """Copy everything from one server to another, reached at the URL ``over``."""
+    report = Report()
+    with Client(source.url) as ours, Client(over or target.url) as theirs:
+        Copy(RemoteRegistry(ours), RemoteRegistry(theirs), link(source, target, **given), report).everything()
+    return report
+
+
+def version(text: str = '{"type": "object"}', **more: Any) -> dict[str, Any]:
+    document = base64.b64encode(text.encode()).decode()
+    return {"format": FORMAT, "contenttype": "application/schema+json; x=1", "schemabase64": document, **more}
