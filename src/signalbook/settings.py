@@ -55,6 +55,7 @@ class Settings:
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to fetch a large answer.")
+    event_retention: float = _setting(0.0, "Days that change events are kept; 0 keeps all of them.")
     from_folder: str = _setting(
         "", "Folder of documents to serve as a read-only catalogue, instead of a database.", option="from"
     )
@@ -66,6 +67,13 @@ class Settings:
     allow_sinks: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that events may be delivered to, beside public addresses."
     )
+    sink_consent: str = _setting(
+        "required", "Whether web hooks have to agree to deliveries (OPTIONS) before the first: required or assumed."
+    )
+    sink_timeout: float = _setting(10.0, "Seconds a sink may take for each answer, connecting included.")
+    sink_folder: str = _setting("", "Folder for sinks that are files (file:NAME); without one there are none.")
+    deliveries: str = _setting("on", "Whether this server delivers events to sinks: on, or off where others do.")
+    delivery_days: float = _setting(1.0, "Days a sink may take nothing before its subscription is suspended.")
     key_file: str = _setting(
         "", "File of the keys that secrets are stored under; empty makes one beside an SQLite database."
     )

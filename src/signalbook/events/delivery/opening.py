@@ -28,6 +28,8 @@ class Opener:
 
     def open(self, subscription: Subscription) -> Sink:
         """The way to the subscription's sink. Raises ``DeliveryError``."""
+        if subscription.fault:
+            raise DeliveryError(subscription.fault)
         try:
             kind = registry.find(subscription.protocol)
         except SubscriptionError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -23,9 +24,10 @@ from signalbook.events.delivery.senders import Open, Senders
 from signalbook.events.delivery.state import SUSPENDED, State, name
 from signalbook.events.dialects import of_source
 from signalbook.events.head import Head
+from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.storage.base import StorageError
-from signalbook.values import JSON
+from signalbook.values import JSON, JSONObject
 
 _LOG = logging.getLogger("signalbook.delivery")
 _PAUSE: Final = 1.0
@@ -35,7 +37,7 @@ _BEHIND: Final = 50_000
 
 
 class Relay:
-    """The deliveries of one server. ``root`` is the registry's URL, the ``source`` of events.
+    """The relay of one server. ``root`` is the registry's URL for subscriptions that do not know it themselves.
 
     Several servers may have one each on the same store: one of them delivers (``Lease``).
     """
@@ -96,6 +98,19 @@ class Relay:
         self._changed.set()
         self._keeper.wake()
         self._woken.set()
+
+    def hurry(self, id: str) -> None:
+        """Try again now what waits for its time: there is reason to think that it works."""
+        member = self._roster.members.get(id)
+        if member is not None:
+            self._senders.hurry(member)
+
+    def status(self) -> JSONObject:
+        """Whether this server ``delivers``, and how many of the ``subscriptions`` it serves are in which state."""
+        with self._roster.lock:
+            members = list(self._roster.members.values())
+            states = Counter(member.state.state for member in members)
+        return {"delivers": self._lease.held, "subscriptions": dict(states)}
 
     def wake(self) -> None:
         """``Ledger``: the lease or the subscriptions may be different."""
@@ -213,15 +228,18 @@ class Relay:
                 return
             state = revived(self._roster.state(member))
             self._dirty.add(member.id)
+        if start(subscription) != start(member.subscription):
+            state = self._known(member.id)  # whoever updated it chose where to go on
         self._dismiss(member)
         self._admit(subscription, state)
 
     def _admit(self, subscription: Subscription, state: State) -> None:
         try:
             wanted = interest(subscription)
-            dialect = of_source(subscription.source, self._root)
+            root = subscription.root or self._root
+            dialect = of_source(subscription.source, root)
             if dialect is None:
-                raise SubscriptionError(f"/source: {subscription.source} is not this registry, which is {self._root}")
+                raise SubscriptionError(f"/source: {subscription.source} is not of this registry, which is {root}")
         except SignalbookError as error:
             _LOG.warning("subscription %s cannot be served: %s", subscription.id, error)
             state = replace(state, state=SUSPENDED, lasterror=str(error))
