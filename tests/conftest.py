@@ -20,6 +20,8 @@ from signalbook.storage import open_store
 from signalbook.storage.base import Store
 from signalbook.storage.schema import TABLES
 
+pytest_plugins = ["tests.brokers.fixtures"]
+
 _INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
 _SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 _databases = count(1)

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "verdict"}
-L1 = {"model", "formats", "messages", "drafts"}
+L1 = {"amqp", "model", "formats", "messages", "drafts"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
 ALL |= {"fetching", "catalogue", "replication", "drafts"}
 
@@ -25,6 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},
     "drafts": L0,
+    "amqp": L0,
     "model": L0,
     "formats": L0,
     "messages": L0 | {"formats"},

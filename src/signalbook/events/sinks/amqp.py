@@ -1,0 +1,146 @@
+"""AMQP 1.0: each event a message in structured mode to one address (CloudEvents bindings/amqp; D-30).
+
+``sink`` is ``amqp://HOST[/ADDRESS]`` or ``amqps://…``; the address may be in the settings instead.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import httpcore
+
+from signalbook.amqp.connection import Connection, Ended, Refused
+from signalbook.amqp.message import Message, to_bytes
+from signalbook.amqp.sender import Link, Sender, TooLarge
+from signalbook.amqp.types import AMQPError
+from signalbook.events.sinks import brokersettings, places
+from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
+from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks.places import Place
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.fetching import Deadline
+from signalbook.values import JSONObject, dump_json
+
+_SCHEMES: Final = {"amqps": (5671, True), "amqp": (5672, False)}
+_PARTING: Final = 1.0
+_SETTINGS: Final = ("address", "linkname", "sendersettlementmode", "linkproperties")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    place: Place
+    user: tuple[str, str]
+    address: str
+    name: str
+    settled: bool
+    properties: Mapping[str, str]
+
+
+class Brokers:
+    """The kind ``AMQP``."""
+
+    protocols = ("AMQP",)
+
+    def check(self, subscription: Subscription, policy: Policy) -> None:
+        """Sink, settings and credential, as far as they can be told without asking the broker."""
+        _target(subscription, policy)
+
+    def open(self, subscription: Subscription, policy: Policy) -> BrokerSink:
+        """A sink that connects when there is something to send."""
+        try:
+            target = _target(subscription, policy)
+        except SubscriptionError as error:
+            raise DeliveryError(str(error)) from None
+        return BrokerSink(lambda: _Line(target, policy))
+
+
+KIND: Final = Brokers()
+
+
+class _Line:
+    """A connection with one link."""
+
+    def __init__(self, target: _Target, policy: Policy) -> None:
+        self._policy = policy
+        self._deadline = Deadline(policy.timeout)
+        place = target.place
+        where = f"{place.host}:{place.port}"
+        try:
+            self._stream = places.stream_to(place, policy, self._deadline)
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            raise Broken(f"{where} cannot be reached: {error or type(error).__name__}") from None
+        try:
+            self._sender = self._attach(target)
+        except Refused as error:
+            self._hang_up()
+            raise DeliveryError(f"{where}: {error}") from None
+        except (AMQPError, httpcore.NetworkError, httpcore.TimeoutException) as error:
+            self._hang_up()
+            raise Broken(f"{where}: {error or type(error).__name__}") from None
+
+    def publish(self, events: Sequence[JSONObject]) -> None:
+        """Send, and wait for every disposition; without one if the link is settled."""
+        self._deadline.restart(self._policy.timeout)
+        delivered = 0
+        try:
+            for _ in self._sender.send([_message(event) for event in events]):
+                delivered += 1
+                self._deadline.restart(self._policy.timeout)
+        except Ended as error:
+            raise Broken(str(error), delivered=delivered) from None
+        except Refused as error:
+            raise DeliveryError(str(error), delivered=delivered, rejected=isinstance(error, TooLarge)) from None
+        except httpcore.TimeoutException:
+            raise Broken(
+                f"the broker did not answer within {self._policy.timeout:g} seconds", delivered=delivered
+            ) from None
+        except (AMQPError, httpcore.NetworkError) as error:
+            raise Broken(f"{error or type(error).__name__}", delivered=delivered) from None
+
+    def close(self) -> None:
+        """Say good-bye, and hang up."""
+        self._deadline.restart(_PARTING)
+        with suppress(AMQPError, httpcore.NetworkError, httpcore.TimeoutException):
+            self._connection.close()
+        self._hang_up()
+
+    def _attach(self, target: _Target) -> Sender:
+        if target.place.secure:
+            self._stream = places.encrypted(self._stream, target.place)
+        user, password = target.user
+        self._connection = Connection(
+            self._stream, host=target.place.host, container=f"signalbook-{target.name}", user=user, password=password
+        )
+        link = Link(address=target.address, name=target.name, settled=target.settled, properties=target.properties)
+        return Sender(self._connection, link)
+
+    def _hang_up(self) -> None:
+        with suppress(httpcore.NetworkError):
+            self._stream.close()
+
+
+def _target(subscription: Subscription, policy: Policy) -> _Target:
+    place = places.read(subscription.sink, _SCHEMES)
+    places.check(place.host, place.port, place.secure, policy)
+    settings = brokersettings.Settings(subscription, _SETTINGS)
+    address = settings.text("address")
+    if bool(address) == bool(place.path):
+        raise brokersettings.wrong("address", "it is here or in the path of the sink's URI, and not in both")
+    if not place.path.isprintable():
+        raise SubscriptionError("/sink: its path has control characters")
+    return _Target(
+        place=place,
+        user=brokersettings.user(subscription),
+        address=address or place.path,
+        name=settings.text("linkname") or f"{subscription.id}-{secrets.token_hex(4)}",
+        settled=settings.choice("sendersettlementmode", ("unsettled", "settled")) == "settled",
+        properties=settings.texts("linkproperties"),
+    )
+
+
+def _message(event: JSONObject) -> bytes:
+    return to_bytes(Message(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))

@@ -1,0 +1,67 @@
+"""What sinks at brokers have in common: a connection that is made when it is needed, and again when it was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from signalbook.events.sinks.base import DeliveryError
+from signalbook.values import JSONObject
+
+
+class Broken(DeliveryError):
+    """A connection that could not be made, or was lost; nobody refused anything."""
+
+
+class Link(Protocol):
+    """A connection to a broker. For one thread."""
+
+    def publish(self, events: Sequence[JSONObject]) -> None:
+        """Send the events in order and wait until the broker has confirmed them all. Raises ``DeliveryError``."""
+
+    def close(self) -> None:
+        """Hang up, whatever state it is in; raises nothing."""
+
+
+class BrokerSink:
+    """A sink that connects with ``connect`` when there is something to send.
+
+    After a failure it hangs up, so that nothing still on its way arrives behind what is sent again. A connection from
+    an earlier call may have ended unnoticed; then a new one gets a chance at once.
+    """
+
+    def __init__(self, connect: Callable[[], Link]) -> None:
+        self._connect = connect
+        self._link: Link | None = None
+
+    def send(self, events: Sequence[JSONObject]) -> None:
+        """Deliver the events, oldest first. Raises ``DeliveryError``."""
+        reused = self._link is not None
+        try:
+            self._publish(events)
+        except Broken as error:
+            if not reused:
+                raise
+            self._publish_rest(events, error.delivered)
+
+    def close(self) -> None:
+        """Hang up."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _publish_rest(self, events: Sequence[JSONObject], delivered: int) -> None:
+        try:
+            self._publish(events[delivered:])
+        except DeliveryError as error:
+            error.delivered += delivered
+            raise
+
+    def _publish(self, events: Sequence[JSONObject]) -> None:
+        if self._link is None:
+            self._link = self._connect()
+        try:
+            self._link.publish(events)
+        except DeliveryError:
+            self.close()
+            raise

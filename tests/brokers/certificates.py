@@ -1,0 +1,38 @@
+"""A certificate of this machine's, and the authority to trust it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """PEM files: the ``authority``, and for ``localhost`` and 127.0.0.1 the ``chain``, its ``key``, and ``both``."""
+
+    authority: Path
+    chain: Path
+    key: Path
+    both: Path
+
+
+def issue(folder: Path) -> Certificates:
+    """New certificates in ``folder``."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    chain = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
+    # PKCS 8 is the one form that servers in Java read, too.
+    private = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    key = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    files = {"authority": authority.cert_pem.bytes(), "chain": chain, "key": key, "both": key + chain}
+    for name, content in files.items():
+        (folder / f"{name}.pem").write_bytes(content)
+    return Certificates(*(folder / f"{name}.pem" for name in files))

@@ -1,0 +1,201 @@
+"""How each broker is set up: who may connect where, and the command that starts it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.brokers.certificates import Certificates
+from tests.brokers.program import Broker, Ports
+
+USER: Final = "alice"
+PASSWORD: Final = "wonder-2f81"
+_JAVA: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def mosquitto(folder: Path, certificates: Certificates) -> Broker:
+    """An MQTT broker: ``plain`` for anybody, ``password`` for USER, ``tls`` for anybody."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        passwords = folder / "passwords"
+        passwords.touch(mode=0o600)
+        subprocess.run(
+            [_program("mosquitto_passwd", "mosquitto"), "-b", passwords, USER, PASSWORD],
+            check=True,
+            capture_output=True,
+        )
+        lines = [
+            "per_listener_settings true",
+            *(["user root"] if os.geteuid() == 0 else []),  # else it gives up the right to read this folder
+            f"listener {ports['plain']} 127.0.0.1",
+            "allow_anonymous true",
+            f"listener {ports['password']} 127.0.0.1",
+            f"password_file {passwords}",
+            f"listener {ports['tls']} 127.0.0.1",
+            f"certfile {certificates.chain}",
+            f"keyfile {certificates.key}",
+            "allow_anonymous true",
+        ]
+        (folder / "conf").write_text("\n".join(lines) + "\n")
+        return [_program("mosquitto"), "-c", str(folder / "conf")]
+
+    return Broker("mosquitto", folder, configure, " running", ("plain", "password", "tls"))
+
+
+def nats(folder: Path, certificates: Certificates) -> Broker:
+    """A NATS server with JetStream; ``plain`` takes anybody, USER, and TLS; ``password`` only USER."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        (folder / "conf").write_text(f"""
+            listen: "127.0.0.1:{ports["plain"]}"
+            jetstream {{ store_dir: "{folder / "jetstream"}" }}
+            authorization {{ users: [
+              {{ user: "{USER}", password: "{PASSWORD}" }}
+              {{ user: "guest", password: "guest" }}
+              {{ user: "bounded", password: "{PASSWORD}", permissions: {{ publish: ["open.>", "_INBOX.>"] }} }}
+            ] }}
+            no_auth_user: "guest"
+            tls {{ cert_file: "{certificates.chain}", key_file: "{certificates.key}" }}
+            allow_non_tls: true
+        """)
+        return [_program("nats-server"), "-c", str(folder / "conf")]
+
+    return Broker("nats-server", folder, configure, "Server is ready", ("plain",))
+
+
+def kafka(folder: Path, certificates: Certificates) -> Broker:
+    """A Kafka cluster of one: ``plain`` for anybody, ``password`` for USER, ``tls`` for anybody.
+
+    ``away`` tells clients to go on at 127.0.0.2, at the same port.
+    """
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listener.security.protocol.map": "PLAIN:PLAINTEXT,PASSWORD:SASL_PLAINTEXT,TLS:SSL,AWAY:PLAINTEXT,"
+        "CONTROL:PLAINTEXT",
+        "controller.listener.names": "CONTROL",
+        "inter.broker.listener.name": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.password.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
+        f'required user_{USER}="{PASSWORD}";',
+        "listener.name.tls.ssl.keystore.type": "PEM",
+        "listener.name.tls.ssl.keystore.location": str(certificates.both),
+        "log.dirs": str(folder / "data"),
+        "num.partitions": "3",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        open_to = [(name.upper(), "127.0.0.1", ports[name]) for name in ("plain", "password", "tls", "away")]
+        told = [*open_to[:-1], ("AWAY", "127.0.0.2", ports["away"])]
+        control = ("CONTROL", "127.0.0.1", ports["control"])
+        places = {
+            "controller.quorum.voters": f"1@127.0.0.1:{ports['control']}",
+            "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*open_to, control]),
+            "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in told),
+        }
+        (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in {**settings, **places}.items()))
+        if not (folder / "data").exists():  # what its own tool for that would write, without starting another Java
+            (folder / "data").mkdir()
+            identity = "version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qk\nnode.id=1\ndirectory.id=kQ6bTTyaRNOjOOvmVbvD3g\n"
+            (folder / "data" / "meta.properties").write_text(identity)
+        return [*_java("kafka"), "kafka.Kafka", str(folder / "conf")]
+
+    listeners = ("plain", "password", "tls", "away", "control")
+    return Broker("Kafka", folder, configure, "Kafka Server started", listeners)
+
+
+def artemis(folder: Path, certificates: Certificates) -> Broker:
+    """An AMQP 1.0 broker, ActiveMQ Artemis: ``plain`` for anybody and USER, ``tls`` likewise.
+
+    It makes a queue of each address; those below ``refused.`` may not be sent to, ``small`` takes two messages.
+    """
+    login = f"""Tests {{
+      org.apache.activemq.artemis.spi.core.security.jaas.PropertiesLoginModule sufficient baseDir="{folder}"
+        org.apache.activemq.jaas.properties.user="users" org.apache.activemq.jaas.properties.role="roles";
+      org.apache.activemq.artemis.spi.core.security.jaas.GuestLoginModule sufficient credentialsInvalidate=true
+        org.apache.activemq.jaas.guest.user="guest" org.apache.activemq.jaas.guest.role="some";
+    }};"""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        (folder / "login").write_text(login)
+        (folder / "users").write_text(f"{USER}={PASSWORD}\n")
+        (folder / "roles").write_text(f"some={USER}\n")
+        (folder / "etc").mkdir(exist_ok=True)
+        (folder / "etc" / "broker.xml").write_text(_broker_xml(folder, ports, certificates))
+        return [
+            *_java("artemis", f"-Djava.security.auth.login.config={folder / 'login'}"),
+            "org.apache.activemq.artemis.core.server.embedded.Main",
+            str(folder),
+        ]
+
+    return Broker("Artemis", folder, configure, "AMQ221007", ("plain", "tls"))
+
+
+def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:
+    secure = f"sslEnabled=true;keyStoreType=PEM;keyStorePath={certificates.both};keyStorePassword=none"
+    some = "".join(
+        f'<permission type="{right}" roles="some"/>'
+        for right in (
+            "createAddress",
+            "createDurableQueue",
+            "createNonDurableQueue",
+            "deleteNonDurableQueue",
+            "consume",
+        )
+    )
+    return f"""<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
+      <name>tests</name>
+      <persistence-enabled>false</persistence-enabled>
+      <journal-directory>{folder}/data</journal-directory>
+      <paging-directory>{folder}/data</paging-directory>
+      <bindings-directory>{folder}/data</bindings-directory>
+      <large-messages-directory>{folder}/data</large-messages-directory>
+      <max-disk-usage>100</max-disk-usage>
+      <acceptors>
+        <acceptor name="plain">tcp://127.0.0.1:{ports["plain"]}?protocols=AMQP,MQTT;securityDomain=Tests;amqpCredits=5;amqpLowCredits=2</acceptor>
+        <acceptor name="tls">tcp://127.0.0.1:{ports["tls"]}?protocols=AMQP;securityDomain=Tests;{secure}</acceptor>
+      </acceptors>
+      <security-settings>
+        <security-setting match="#">{some}<permission type="send" roles="some"/></security-setting>
+        <security-setting match="refused.#">{some}</security-setting>
+      </security-settings>
+      <address-settings>
+        <address-setting match="#">
+          <default-address-routing-type>ANYCAST</default-address-routing-type>
+          <default-queue-routing-type>ANYCAST</default-queue-routing-type>
+        </address-setting>
+        <address-setting match="small">
+          <default-address-routing-type>ANYCAST</default-address-routing-type>
+          <default-queue-routing-type>ANYCAST</default-queue-routing-type>
+          <max-size-messages>2</max-size-messages>
+          <address-full-policy>FAIL</address-full-policy>
+        </address-setting>
+      </address-settings>
+    </core></configuration>"""
+
+
+def _java(name: str, *options: str) -> list[str]:
+    """A Java machine that finds the jars ``tools/setup test`` fetched for ``name``."""
+    jars = Path(sys.prefix) / "brokers" / name
+    if not jars.is_dir():
+        pytest.fail(f"the tests need {name} in {jars}: run tools/setup test", pytrace=False)
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else _program("java", "openjdk-17-jre-headless")
+    return [java, *_JAVA, *options, "-cp", f"{jars}/*"]
+
+
+def _program(name: str, package: str = "") -> str:
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+    if found is None:
+        pytest.fail(f"the tests need {name}: apt-get install {package or name}", pytrace=False)
+    return found

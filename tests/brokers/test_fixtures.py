@@ -1,0 +1,23 @@
+"""The brokers that other tests stand on: they start, stop, and start again in their place."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.brokers.program import Broker
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("name", ["mosquitto", "nats", "kafka", "artemis"])
+def test_a_broker_stops_and_starts_again(name: str, request: pytest.FixtureRequest) -> None:
+    broker: Broker = request.getfixturevalue(name)
+    assert all(listens(port) for port in broker.ports.values())
+    broker.stop()
+    assert not any(listens(port) for port in broker.ports.values())
+    broker.start()
+    assert all(listens(port) for port in broker.ports.values())
