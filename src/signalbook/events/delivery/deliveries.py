@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from signalbook.engine.engine import Engine
+from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.keeper import Book
 from signalbook.events.delivery.opening import Opener
 from signalbook.events.delivery.progress import Retries
@@ -52,16 +52,17 @@ class Deliveries:
         """A subscription was created, changed or deleted by this server."""
         self._relay.changed(id)
 
-    def agree(self, subscription: Subscription, key: str, rate: str) -> bool:
+    def agree(self, session: Session, subscription: Subscription, key: str, rate: str) -> bool:
         """A sink calls back: it wants deliveries, at the ``rate`` it names (D-34). False if the key is not its own.
 
         Raises ``DeliveryError`` for what is no rate.
         """
         asked = subscription.protocolsettings.get("rate")
-        if not self._opener.agree(subscription, key, Consent(rate=allowed_rate(rate, asked))):
-            return False
-        self._relay.hurry(subscription.id)
-        return True
+        return self._opener.agree(session, subscription, key, Consent(rate=allowed_rate(rate, asked)))
+
+    def hurry(self, id: str) -> None:
+        """There is reason to think that a subscription's sink takes events now: do not wait for the next attempt."""
+        self._relay.hurry(id)
 
     def status(self) -> JSONObject:
         """Whether this server ``delivers``, and how many subscriptions are in which state."""

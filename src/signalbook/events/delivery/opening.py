@@ -8,7 +8,7 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
-from signalbook.engine.engine import Engine
+from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.state import CONSENTS
 from signalbook.events.sinks import registry
 from signalbook.events.sinks.base import Consent, DeliveryError, Policy, Sink
@@ -36,30 +36,32 @@ class Opener:
             raise DeliveryError(str(error)) from None
         policy = self._policy
         if subscription.protocol == HTTP and policy.ask and self._callback:
-            url = f"{self._callback.format(id=subscription.id)}?key={self.key(subscription)}"
+            url = f"{self._callback.format(id=subscription.id)}?key={_key(self._secret(), subscription)}"
             policy = replace(policy, callback=url, consent=self._given(subscription))
         return kind.open(subscription, policy)
 
-    def key(self, subscription: Subscription) -> str:
-        """What a sink shows when it agrees: nobody else knows it, and it is good for this very sink."""
-        bound = f"{subscription.id}\n{subscription.sink}".encode()
-        return hmac.new(self._secret(), bound, hashlib.sha256).hexdigest()
-
-    def agree(self, subscription: Subscription, key: str, consent: Consent) -> bool:
+    def agree(self, session: Session, subscription: Subscription, key: str, consent: Consent) -> bool:
         """Keep that the sink agrees to deliveries; False if the key is not its own."""
-        if not hmac.compare_digest(key.encode(), self.key(subscription).encode()):
+        secret = session.kept(_SECRET)
+        if secret is None or not hmac.compare_digest(key.encode(), _key(secret, subscription).encode()):
             return False
-        self._engine.keep({f"{CONSENTS}/{subscription.id}": {"sink": subscription.sink, "rate": consent.rate}})
+        session.keep(f"{CONSENTS}/{subscription.id}", {"sink": subscription.sink, "rate": consent.rate})
         return True
 
     def _given(self, subscription: Subscription) -> Consent | None:
         note = self._engine.kept(f"{CONSENTS}/{subscription.id}")
         return Consent(rate=note["rate"]) if note and note["sink"] == subscription.sink else None
 
-    def _secret(self) -> bytes:
-        known = self._engine.kept(_SECRET)
+    def _secret(self) -> str:
+        known: str | None = self._engine.kept(_SECRET)
         if known is None:
             with self._engine.writing() as session:
                 known = session.kept(_SECRET) or secrets.token_hex(_KEY_BYTES)
                 session.keep(_SECRET, known)
-        return bytes.fromhex(known)
+        return known
+
+
+def _key(secret: str, subscription: Subscription) -> str:
+    """What a sink shows when it agrees: nobody else knows it, and it is good for this very sink."""
+    bound = f"{subscription.id}\n{subscription.sink}".encode()
+    return hmac.new(bytes.fromhex(secret), bound, hashlib.sha256).hexdigest()
