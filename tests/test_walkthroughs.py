@@ -36,7 +36,7 @@ def matches(shown: str, actual: str) -> bool:
     return re.fullmatch(pattern, packed(actual), re.DOTALL) is not None
 
 
-PAGES = {"custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"), "checking.md": ()}
+PAGES = {"custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"), "checking.md": (), "drafting.md": ()}
 """Pages, with the options of the server they speak of."""
 
 
@@ -75,11 +75,11 @@ def test_every_command_does_what_the_page_shows(server: str, tmp_path: Path, pag
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "COLUMNS": "200"}
     walked = list(steps((ROOT / "docs" / page).read_text(encoding="utf-8")))
-    assert len(walked) > 8
+    assert len(walked) > 4
     for command, shown in walked:
         line = command.replace(SHOWN, server)
         ran = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
+            ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
         )
         actual = (ran.stdout + ran.stderr).replace(server, SHOWN)
         assert ran.returncode == 0, (command, actual)

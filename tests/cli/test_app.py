@@ -13,7 +13,8 @@ from .conftest import Cli
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("serve",), ("import",), ("export",), ("pipeline",), ("pipeline", "run"), ("demo",)]
+    "command",
+    [(), ("serve",), ("import",), ("export",), ("pipeline",), ("pipeline", "run"), ("pipeline", "infer"), ("demo",)],
 )
 def test_every_command_explains_itself(cli: Cli, command: tuple[str, ...]) -> None:
     ran = cli(*command, "--help")

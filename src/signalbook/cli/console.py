@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,11 @@ def say(message: str, *, style: str = "") -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show on a terminal that ``what`` is under way."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal that ``what`` is under way; what is yielded takes other words for it."""
     screen = console()
     if not screen.is_terminal:
-        yield
+        yield lambda _: None
         return
-    with screen.status(what):
-        yield
+    with screen.status(what) as status:
+        yield status.update

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from signalbook.cli import infer
 from signalbook.cli.console import console
 from signalbook.values import dump_json
 
@@ -31,6 +32,9 @@ class TableFormat(StrEnum):
 
     ICEBERG = "iceberg"
     PARQUET = "parquet"
+
+
+app.command("infer", help=infer.HELP)(infer.run)
 
 
 @app.command("run", help=HELP)

@@ -113,7 +113,7 @@ class Contract:
         event = None
         if mode is not Mode.NONE and self.events is not None:
             try:
-                event = _event(clear, binding, values, mode)
+                event = carried_event(clear, binding, values, mode)
             except EventError as error:
                 return (_refused(message, error),)
         subject = Subject(
@@ -187,7 +187,7 @@ def _by_protocol(definitions: Iterable[CompiledDefinition]) -> dict[str, Index]:
     return {protocol: Index((d, d.protocol_keys) for d in group) for protocol, group in found.items()}
 
 
-def _event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
+def carried_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
     """The valid event a message carries. Raises ``EventError``."""
     if mode is Mode.STRUCTURED:
         return find_format(message.content_type).decode(message.body or b"")

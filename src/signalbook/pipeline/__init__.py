@@ -7,13 +7,15 @@ Start reading in ``running.py`` (the driver), ``work.py`` (a task) and ``columns
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.inference import Draft, DraftJob
 from signalbook.pipeline.job import Job, Progress
 from signalbook.pipeline.report import Report
 
-__all__ = ["Job", "PipelineError", "Progress", "Report", "run"]
+__all__ = ["Draft", "DraftJob", "Job", "PipelineError", "Progress", "Report", "infer", "run"]
 
 
 def run(job: Job, progress: Callable[[Progress], None] = lambda _: None) -> Report:
@@ -23,13 +25,30 @@ def run(job: Job, progress: Callable[[Progress], None] = lambda _: None) -> Repo
     batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
     next one with the same output and batch id.
     """
-    try:
+    with _extra():
         from signalbook.pipeline.running import run as run_now
+    return run_now(job, progress)
+
+
+def infer(job: DraftJob, progress: Callable[[str], None] = lambda _: None) -> Draft:
+    """Draft definitions and schemas from messages nobody has defined yet; ``progress`` is told what is being done.
+
+    Raises ``PipelineError``. Nothing is written anywhere.
+    """
+    with _extra():
+        from signalbook.pipeline.inference.running import run as infer_now
+    return infer_now(job, progress)
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Say what to install where one of the pipeline's own packages is missing."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         raise PipelineError(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
-    return run_now(job, progress)
 
 
 _EXTRA = frozenset({"pandas", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})

@@ -1,0 +1,99 @@
+"""``signalbook pipeline infer``: definitions drafted from messages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from signalbook.cli.console import console, say, working
+from signalbook.values import dump_json
+
+if TYPE_CHECKING:
+    from signalbook.pipeline import Draft
+
+HELP: Final = (
+    "Draft message definitions and schemas from messages nobody has defined yet.\n\n"
+    "The draft is a registry document, to review and then import. It goes to standard output, or with --out to a file, "
+    "as YAML if its name ends in .yaml or .yml. Half of the messages are held back from a first draft, which is tried "
+    "on them; if it accepts less than --accept of them, less is demanded: fewer required members, no enums."
+)
+_SHOWN: Final = 20
+
+
+def run(
+    input: Annotated[
+        list[str],
+        typer.Option("--input", metavar="PATH", help="File, folder or glob; may be given again.", show_default=False),
+    ],
+    group: Annotated[str, typer.Option("--group", metavar="ID", help="Id of the groups to draft.", show_default=False)],
+    input_format: Annotated[
+        str,
+        typer.Option(
+            "--input-format",
+            metavar="FORMAT",
+            help="What the input holds: cloudevents-jsonl, cloudevents-batch, http-jsonl.",
+        ),
+    ] = "cloudevents-jsonl",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.", show_default=False)
+    ] = None,
+    accept: Annotated[
+        float, typer.Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
+    ] = 0.99,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
+    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as one JSON object, with the document unless --out has it.")
+    ] = False,
+) -> None:
+    """Draft; the report goes to standard error, or with --json to standard output."""
+    from signalbook import pipeline
+
+    job = pipeline.DraftJob(
+        inputs=tuple(input), group=group, input_format=input_format, accept=accept, limit=limit, master=master
+    )
+    with working("reading") as tell:
+        draft = pipeline.infer(job, tell)
+    if out is not None:
+        _write(out, draft)
+    if as_json:
+        typer.echo(dump_json(draft.to_json() | ({} if out else {"document": draft.document})))
+        return
+    if out is None:
+        _write(None, draft)
+    _show(draft)
+    if draft.acceptance < accept:
+        say(f"warning: the draft accepts less than {accept:.2%}: look at the reasons", style="yellow")
+
+
+def _write(out: Path | None, draft: Draft) -> None:
+    from signalbook.cli.files import write_pieces
+    from signalbook.documents import write_document
+
+    if out is None:
+        sys.stdout.buffer.write(write_document(draft.document))
+        sys.stdout.flush()
+    else:
+        write_pieces(out, [write_document(draft.document, name=out.name)])
+
+
+def _show(draft: Draft) -> None:
+    from rich.table import Table
+
+    screen = console()
+    table = Table("definition", title="Drafted", title_justify="left")
+    table.add_column("messages", justify="right")
+    for name, count in list(draft.messages.items())[:_SHOWN]:
+        table.add_row(name, f"{count:,}")
+    if len(draft.messages) > _SHOWN:
+        table.add_row(f"… and {len(draft.messages) - _SHOWN} more", "")
+    screen.print(table)
+    screen.print(
+        f"{draft.read:,} messages read, {draft.unreadable:,} unreadable, {draft.unknown:,} of no kind known\n"
+        f"{draft.accepted:,} of {draft.tried:,} held back were accepted ({draft.acceptance:.2%}); {draft.rules}"
+    )
+    for reason, count in sorted(draft.reasons.items(), key=lambda item: -item[1]):
+        screen.print(f"  {count:,} {reason}")

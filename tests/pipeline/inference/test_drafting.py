@@ -1,0 +1,115 @@
+"""Drafts are registry documents that accept what they were drafted from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, Message, Policy
+from signalbook.model import builtin, compile_model
+from signalbook.pipeline.inference import drafting
+from signalbook.pipeline.inference.observing import Observations
+from signalbook.pipeline.inference.schemas import LADDER, Rules
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.values import JSONObject
+
+RULES = LADDER[0]
+
+
+def event(number: int, **more: Any) -> Message:
+    body = {
+        "specversion": "1.0", "id": f"e{number}", "type": "order.placed", "source": f"/shops/{number}", "tenant": "t",
+        "priority": 1, "time": "2026-01-02T03:04:05Z", "data": {"n": number}, **more,
+    }  # fmt: skip
+    return Message(content_type="application/cloudevents+json", body=json.dumps(body).encode())
+
+
+def request(number: int, about: str, body: bytes = b'{"n": 1}', content_type: str = "application/json") -> Message:
+    headers = (("X-Event", about), ("X-Delivery", str(number)), ("Host", "h"), ("Content-Type", content_type))
+    sections = {"method": "POST", "path": f"/hooks/{number}", "headers": headers}
+    return Message(protocol="HTTP", content_type=content_type, body=body, sections=sections)
+
+
+def drafted(*messages: Message, header: str = "", rules: Rules = RULES) -> JSONObject:
+    found = Observations()
+    for message in messages:
+        found.take(message, header)
+    return drafting.document(found, "shop", rules, header)
+
+
+def accepted(document: JSONObject, *messages: Message) -> int:
+    contract = Snapshot.of_documents([("draft", document)]).compile(Policy())
+    assert contract.verify() == {}
+    return sum(isinstance(outcome, Accepted) for message in messages for outcome in contract.process(message))
+
+
+def test_an_event_is_defined_by_what_all_have() -> None:
+    messages = [event(n) for n in range(10)]
+    document = drafted(*messages)
+    message = document["messagegroups"]["shop"]["messages"]["order.placed"]
+    assert message["envelopemetadata"] == {
+        "type": {"value": "order.placed", "required": True},
+        "source": {"type": "uritemplate", "value": "/shops/{shop}", "required": True},
+        "tenant": {"value": "t", "required": True},
+        "priority": {"type": "integer", "required": True},
+        "time": {"required": True},
+    }
+    assert message["dataschemauri"] == "/schemagroups/shop/schemas/order.placed"
+    assert accepted(document, *messages) == 10
+    assert accepted(document, event(11, source="/elsewhere"), event(12, data={})) == 0
+
+
+def test_attributes_keep_their_types() -> None:
+    messages = [event(n, flag=True, mixed=n if n % 2 else str(n)) for n in range(10)]
+    document = drafted(*messages)
+    metadata = document["messagegroups"]["shop"]["messages"]["order.placed"]["envelopemetadata"]
+    assert [metadata[name]["type"] for name in ("priority", "flag", "mixed")] == ["integer", "boolean", "any"]
+    assert accepted(document, *messages) == 10
+
+
+def test_few_messages_bind_little() -> None:
+    document = drafted(event(1), event(2))
+    message = document["messagegroups"]["shop"]["messages"]["order.placed"]
+    assert message["envelopemetadata"]["source"] == {}
+    assert accepted(document, event(3, source="/elsewhere", tenant="u")) == 1
+
+
+def test_requests_are_defined_by_the_telling_header() -> None:
+    messages = [request(n, "push" if n % 2 else "ping") for n in range(20)]
+    document = drafted(*messages, header="x-event")
+    assert document["messagegroups"]["shop"]["messages"]["POST-push"]["protocoloptions"] == {
+        "method": "POST",
+        "path": "/hooks/{hook}",
+        "headers": [{"name": "x-event", "value": "push", "required": True}, {"name": "x-delivery", "required": True}],
+    }
+    assert accepted(document, *messages) == 20
+
+
+def test_payloads_that_are_not_json_get_no_schema() -> None:
+    messages = [request(n, "scan", b"\x00", "application/octet-stream") for n in range(10)]
+    document = drafted(*messages)
+    assert "schemagroups" not in document
+    assert accepted(document, *messages) == 10
+
+
+@pytest.mark.parametrize(
+    ("types", "ids"),
+    [
+        (["a", "A"], ["A", "a-2"]),
+        (["urn:x:y"], ["urn-x-y"]),
+        (["é"], ["message"]),
+        (["x" * 200], ["x" * 120]),
+        (["-.a"], ["a"]),
+    ],
+)
+def test_ids_can_be_stored(types: list[str], ids: list[str]) -> None:
+    document = drafted(*(event(n, type=name) for n, name in enumerate(types)))
+    assert list(document["messagegroups"]["shop"]["messages"]) == ids
+
+
+def test_a_draft_fits_the_default_model() -> None:
+    model = compile_model(builtin("default"))
+    document = drafted(*(event(n) for n in range(10)), *(request(n, "push") for n in range(10)))
+    assert set(document) <= set(model.groups)

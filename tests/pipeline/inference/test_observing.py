@@ -1,0 +1,99 @@
+"""Messages are sorted by what they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Message
+from signalbook.pipeline.inference.observing import Observations, shape, telling_header
+
+
+def event(**more: Any) -> Message:
+    body = {"specversion": "1.0", "id": "1", "source": "/s", "type": "a", "data": {"n": 1}, **more}
+    return Message(content_type="application/cloudevents+json", body=json.dumps(body).encode())
+
+
+def request(body: Any, path: str = "/hooks", content_type: str = "application/json", **headers: str) -> Message:
+    pairs = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    sections = {"method": "POST", "path": path, "headers": pairs}
+    return Message(protocol="HTTP", content_type=content_type, body=content, sections=sections)
+
+
+def observed(*messages: Message, header: str = "") -> Observations:
+    found = Observations()
+    for message in messages:
+        found.take(message, header)
+    return found
+
+
+def test_events_are_told_by_their_type() -> None:
+    found = observed(event(), event(type="b"), event(subject="x"))
+    kinds = found.kinds
+    assert {kind.names[0]: kind.count for kind in kinds.values()} == {"a": 2, "b": 1}
+    assert kinds["event a"].attributes["subject"].count == 1
+    assert kinds["event a"].data.members["n"].integers == 2
+
+
+def test_events_of_a_batch_count_one_by_one() -> None:
+    batch = [json.loads(message.body or b"") for message in (event(), event(type="b"))]
+    message = Message(content_type="application/cloudevents-batch+json", body=json.dumps(batch).encode())
+    assert sorted(observed(message).kinds) == ["event a", "event b"]
+
+
+def test_events_in_binary_mode_are_events() -> None:
+    headers = {"ce_specversion": "1.0", "ce_id": "1", "ce_type": "a", "ce_source": "/s"}
+    found = observed(request({"n": 1}, **headers))
+    assert found.kinds["event a"].payloads == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        event(source=""),
+        request(b"{", content_type="application/json"),
+        Message(content_type="text/plain", body=b"x"),
+        Message(protocol="PIGEON", body=b"x"),
+        Message(content_type="application/cloudevents+json", body=b"{"),
+    ],
+    ids=["no event", "broken payload", "plain file", "unknown protocol", "broken event"],
+)
+def test_what_is_of_no_kind_is_counted(message: Message) -> None:
+    found = observed(message)
+    assert (found.kinds, found.unknown) == ({}, 1)
+
+
+def test_requests_are_told_by_a_header_or_by_their_path() -> None:
+    messages = [request({}, "/a/1", x_event="push"), request({}, "/a/2", x_event="ping")]
+    assert sorted(observed(*messages).kinds) == ["request POST /a/{}"]
+    assert sorted(observed(*messages, header="x-event").kinds) == ["request POST ping", "request POST push"]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("/a/b", "/a/b"), ("/a/17", "/a/{}"), ("/" + "x" * 40, "/{}"), ("/v1/x", "/{}/x")]
+)
+def test_shapes(path: str, expected: str) -> None:
+    assert shape(path) == expected
+
+
+def test_the_telling_header_is_the_one_that_payloads_follow() -> None:
+    messages = [
+        request({about: 1}, x_event=about, x_shard=str(n % 3), x_id=str(n))
+        for n, about in enumerate(["push", "ping"] * 15)
+    ]
+    assert telling_header(messages) == "x-event"
+
+
+def test_a_header_that_is_not_always_there_tells_nothing() -> None:
+    assert telling_header([request({}, x_event=str(n % 2)) for n in range(9)] + [request({})]) == ""
+    assert telling_header([request({}, user_agent=str(n % 2)) for n in range(9)]) == ""
+
+
+def test_merging_adds_up() -> None:
+    found, other = observed(event(), event(type="b")), observed(event(subject="x"), event(type="c"), event(source=""))
+    found.merge(other)
+    assert {key: kind.count for key, kind in found.kinds.items()} == {"event a": 2, "event b": 1, "event c": 1}
+    assert (found.unknown, found.kinds["event a"].payloads) == (1, 2)

@@ -1,0 +1,97 @@
+"""A draft from files, by way of Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.documents import write_document
+from signalbook.pipeline import DraftJob, Job, PipelineError, infer, run
+from signalbook.pipeline.inference.schemas import LADDER
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+
+
+def stream(count: int) -> Iterator[dict[str, Any]]:
+    for n in range(count):
+        yield {
+            "specversion": "1.0",
+            "id": f"e{n}",
+            "type": f"order.{'placed' if n % 3 else 'paid'}",
+            "source": f"/shops/{n % 7}",
+            "time": "2026-01-02T03:04:05Z",
+            "data": {"n": n, "state": ["new", "old"][n % 2], "note": None if n % 5 else "x"},
+        }
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in stream(1200)) + "broken\n")
+    return path
+
+
+def test_a_draft_is_tried_on_what_was_held_back(events: Path) -> None:
+    told: list[str] = []
+    draft = infer(DraftJob(inputs=(str(events),), group="shop", master="local[2]"), told.append)
+    assert draft.messages == {"order.placed": 800, "order.paid": 400}
+    assert (draft.read, draft.unknown, draft.unreadable) == (1201, 1, 0)
+    assert 400 < draft.tried < 800
+    assert draft.reasons == {"decode_error": draft.tried - draft.accepted} or draft.accepted == draft.tried
+    assert draft.acceptance > 0.99
+    assert told[0] == "starting Spark"
+    assert draft.rules == LADDER[0].words
+
+
+def test_a_draft_holds_the_stream_it_came_from(events: Path, tmp_path: Path) -> None:
+    """The pipeline lands with it what it was drafted from."""
+    draft = infer(DraftJob(inputs=(str(events),), group="shop", master="local[2]"))
+    definitions = tmp_path / "shop.xreg.json"
+    definitions.write_bytes(write_document(draft.document))
+    inputs = (str(events),)
+    job = Job(registry=str(definitions), inputs=inputs, output=tmp_path / "lake", table_format="parquet")
+    report = run(job)
+    assert (report.landed, report.tally.dead_lettered) == (1200, 1)
+
+
+def test_less_is_demanded_of_what_varies(tmp_path: Path) -> None:
+    """Members that few messages lack cannot be required: the rules give way until enough is accepted."""
+    events = [{**event, "data": {f"m{n}": 1 for n in range(8)}} for event in stream(400)]
+    for number, event in enumerate(events):
+        if number % 9 == 4:
+            event["data"] = {"m0": 1} if number > 200 else event["data"]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    draft = infer(DraftJob(inputs=(str(path),), group="shop", accept=1.0, master="local[2]"))
+    assert draft.acceptance == 1.0
+
+
+def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
+    draft = infer(DraftJob(inputs=(str(events),), group="shop", limit=100, master="local[2]"))
+    assert draft.read == 100
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"group": "a/b"}, "the group 'a/b'"),
+        ({"accept": 2.0}, "accept is a share"),
+        ({"limit": -1}, "limit is a number"),
+        ({"inputs": ("nowhere",)}, "the input nowhere is not there"),
+        ({"input_format": "pigeons"}, "pigeons"),
+    ],
+)
+def test_what_cannot_be_drafted_from_is_refused(events: Path, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(PipelineError, match=words):
+        infer(DraftJob(**{"inputs": (str(events),), "group": "shop", "master": "local[2]", **more}))
+
+
+def test_a_stream_of_no_kind_is_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("broken\n" * 3)
+    with pytest.raises(PipelineError, match="no message of a kind that can be told"):
+        infer(DraftJob(inputs=(str(path),), group="shop", master="local[2]"))
