@@ -10,8 +10,10 @@ import pytest
 from signalbook.api.answers import Answer
 from signalbook.api.errors import PreconditionFailed
 from signalbook.api.problems import Conflict, ReadOnly, problem
+from signalbook.engine.tree import Clash
 from signalbook.errors import RegistryError
 from signalbook.values import Finding
+from signalbook.xid import Xid
 
 
 def body(answer: Answer) -> dict[str, Any]:
@@ -29,6 +31,16 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
     assert found["type"].endswith("#bad_request")
     assert "a.b: too odd [r]" in found["detail"]
     assert found["faults"][0]["path"] == "a.b"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RegistryError("compatibility_violation", subject="/s", compat="backward"), Clash(Xid.parse("/schemagroups/G"))],
+)
+def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
+    """A-26, J-20: xRegistry has no 409, the drafts do."""
+    found = body(problem(error, "/door/g"))
+    assert (found["status"], found["type"]) == (409, error.definition.type)
 
 
 @pytest.mark.parametrize(

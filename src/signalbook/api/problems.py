@@ -11,10 +11,13 @@ from typing import Final
 
 from signalbook.api.answers import Answer, Header
 from signalbook.api.errors import NOT_KEPT, PreconditionFailed, error_answer, failure_answer
+from signalbook.engine.tree import Clash
 from signalbook.errors import RegistryError, SignalbookError, describe
 from signalbook.values import Finding, JSONObject, dump_json
 
 PROBLEM_TYPE: Final = "application/problem+json"
+_CONFLICTS: Final = frozenset({"compatibility_violation", "mismatched_version_attribute"})
+"""What contradicts the versions there are (A-26), though xRegistry has no 409."""
 
 
 class Conflict(SignalbookError):
@@ -47,11 +50,13 @@ def problem(error: Exception, path: str, allow: tuple[str, ...] = ()) -> Answer:
 
 def _catalogued(error: RegistryError, path: str, allow: tuple[str, ...]) -> Answer:
     """Its type and title, its faults, and in ``detail`` all that a person needs to know."""
-    body = error.to_json() | {"status": error.status, "instance": path}
+    conflict = isinstance(error, Clash) or error.code in _CONFLICTS
+    status = HTTPStatus.CONFLICT if conflict else error.status
+    body = error.to_json() | {"status": int(status), "instance": path}
     body["detail"] = describe(error.title, error.detail, error.faults)
     made = error_answer(error, allow=allow)
     headers = tuple(header for header in made.headers if header[0] != "Content-Type")
-    return Answer(status=error.status, headers=(("Content-Type", PROBLEM_TYPE), *headers), body=dump_json(body))
+    return Answer(status=status, headers=(("Content-Type", PROBLEM_TYPE), *headers), body=dump_json(body))
 
 
 def _plain(status: HTTPStatus, detail: str, path: str, members: JSONObject, headers: tuple[Header, ...] = ()) -> Answer:

@@ -18,7 +18,7 @@ from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
 from signalbook.engine.context import Context, Documents
 from signalbook.engine.references import resolver
-from signalbook.engine.tree import Tree, clash, load_entities
+from signalbook.engine.tree import Clash, Tree, load_entities
 from signalbook.engine.view import View
 from signalbook.engine.writing import Writing, check_command
 from signalbook.errors import RegistryError
@@ -307,7 +307,7 @@ class Session:
         try:
             updates.store(tree, documents, self._writer)
         except DuplicateId as error:
-            raise clash(error.xid) from None
+            raise Clash(error.xid) from None
         config = [change.xid.removeprefix("/") for change in told]
         return replace(result, changes=(*told, *tracking.changes(tree, self._configuration.model, config)))
 

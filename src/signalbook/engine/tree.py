@@ -67,7 +67,7 @@ def load_versions(reader: Reader, resources: Collection[ResourceDraft], partly: 
     for (key, _), count in counts.items():
         row = by_key[key].before
         if partly and row is not None and partly(row, count):
-            by_key.pop(key).stored = Stored(reader, key, count)
+            by_key.pop(key).stored = Stored(reader, row, count)
     for row in reader.children(by_key, "versions") if by_key else ():
         by_key[row.parent].versions[row.xid.id] = VersionDraft.of(row)
 
@@ -83,12 +83,14 @@ def check_siblings(tree: Tree) -> None:
         _note(folded[xid.parent], xid)
 
 
-def clash(xid: Xid) -> RegistryError:
-    """The error for an id that exists in other case."""
-    detail = f'"{xid.parent}" already has an entity with the id "{xid.id}" (upper and lower case are one)'
-    return RegistryError("bad_request", subject=str(xid), error_detail=detail)
+class Clash(RegistryError):
+    """An id that exists in other case (R26): to clients of xRegistry a ``bad_request``."""
+
+    def __init__(self, xid: Xid) -> None:
+        detail = f'"{xid.parent}" already has an entity with the id "{xid.id}" (upper and lower case are one)'
+        super().__init__("bad_request", subject=str(xid), error_detail=detail)
 
 
 def _note(seen: dict[str, Xid], xid: Xid) -> None:
     if seen.setdefault(xid.id.casefold(), xid) != xid:
-        raise clash(xid)
+        raise Clash(xid)
