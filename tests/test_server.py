@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from signalbook.engine.commands import Command, Method
+from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.server import ServerError, build, run
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import StorageError
+from signalbook.storage import open_store
+from signalbook.storage.base import Record, StorageError
+from signalbook.xid import ROOT
 
 PROGRAM = """
 import sys
@@ -77,6 +82,26 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
         assert len(httpx.get(f"{url}/schemagroups").json()) == 10
 
 
+def test_history_ends_where_the_setting_says(store_url: str) -> None:
+    with closing(open_store(store_url)) as store:
+        engine = Engine(store, settings=Settings())
+        for number in range(3):
+            with engine.writing() as session:
+                session.execute(Command(method=Method.PATCH, target=ROOT, body={"name": str(number)}))
+        application = build(Settings(db=store_url, event_retention=1e-9))
+
+        async def until_forgotten() -> None:
+            async with application.router.lifespan_context(application), asyncio.timeout(60):
+                while len(view()) > 1:
+                    await asyncio.sleep(0.02)
+
+        def view() -> list[Record]:
+            with store.read() as reader:
+                return reader.outbox()
+
+        asyncio.run(until_forgotten())
+
+
 def test_http_as_it_is_on_the_wire(tmp_path: Path) -> None:
     """Documents, HEAD, percent-encoded paths, and a body too large to wait for."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, _), httpx.Client(base_url=url) as client:
@@ -126,6 +151,8 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         (SettingError, {"db": "sqlite://", "model": "/nonexistent/model.json"}),
         (SettingError, {"workers": 0}),
         (SettingError, {"threads": 0}),
+        (SettingError, {"event_retention": -1}),
+        (SettingError, {"event_retention": float("nan")}),
         (SettingError, {"log_level": "loud"}),
         (SettingError, {"port": 0}),
         (SettingError, {"port": 70000}),

@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from signalbook.catalogue import Watch
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
+from signalbook.events.retention import Retention
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
@@ -28,6 +30,8 @@ from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _SHUTDOWN_SECONDS: Final = 10
+_CENTURY: Final = 36_525
+"""Days."""
 
 
 class ServerError(SignalbookError):
@@ -41,22 +45,21 @@ def build(settings: Settings) -> Starlette:
     """
     # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
     direct = settings.db.startswith("sqlite")
-    store = open_store(settings.db, timeout=settings.request_timeout)
-    try:
+    with ExitStack() as opened:  # closed here if something is wrong, else by the application
+        store = open_store(settings.db, timeout=settings.request_timeout)
+        opened.callback(store.close)
         engine = Engine(store, settings=settings)
         watch = _watch(engine, settings)
-    except BaseException:
-        store.close()
-        raise
-    if watch is None:
-        return create_app(engine, settings, direct=direct, close=store.close)
-
-    def close() -> None:
-        watch.stop()
-        store.close()
-
-    watch.start(settings.reload_seconds)
-    return create_app(engine, settings, direct=direct, close=close, source=lambda: watch.status)
+        if watch is not None:
+            watch.start(settings.reload_seconds)
+            opened.callback(watch.stop)
+        if settings.event_retention:
+            retention = Retention(engine, days=settings.event_retention)
+            retention.start()
+            opened.callback(retention.stop)
+        close = opened.pop_all().close
+    source = None if watch is None else (lambda: watch.status)
+    return create_app(engine, settings, direct=direct, close=close, source=source)
 
 
 def run(settings: Settings) -> None:
@@ -133,6 +136,8 @@ def _check_settings(settings: Settings) -> None:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
     if not 0 < settings.port < 65536:
         raise SettingError(f"port is 1 to 65535, not {settings.port}")
+    if not 0 <= settings.event_retention <= _CENTURY:
+        raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
     if settings.log_level.lower() not in _LOG_LEVELS:
         raise SettingError(f"log_level is one of {', '.join(_LOG_LEVELS)}, not {settings.log_level!r}")

@@ -149,7 +149,8 @@ def parse_timestamp(text: str) -> datetime:
 
 def format_timestamp(stamp: datetime) -> str:
     """RFC3339 in UTC with a ``Z``; fractions only where there are any. ``parse_timestamp`` reads it back equal."""
-    return stamp.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    utc = stamp if stamp.tzinfo is UTC else stamp.astimezone(UTC)
+    return msgspec.json.encode(utc)[1:-1].decode("ascii")  # several times as fast as isoformat
 
 
 def now() -> datetime:

@@ -7,6 +7,12 @@ from urllib.parse import urlencode
 
 import pytest
 
+from signalbook.storage.base import Store
+
+from .conftest import Serve
+
+NOT_UPDATED = "type NOT IN ('io.xregistry.registry.updated')"
+
 
 def test_each_committed_change_is_told_once_in_order(client: Any) -> None:
     """R293, R294, R296, R298, R307."""
@@ -79,6 +85,54 @@ def test_only_what_is_wanted(client: Any, filter: str) -> None:
         found += [event["subject"] for event in answer.json()]
         page = answer.links.get("next", {}).get("url", "")
     assert found == [f"/dirs/d{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("/", [("io.xregistry.group.created", "/schemagroups/g"), ("io.xregistry.group.created", "/messagegroups/g")]),
+        ("/compat/schemaregistry/v0.2", [("io.cloudevents.schemaregistry.updated.v1", "/schemagroups/g")]),
+        ("/compat/messagecatalog/v0", [("io.cloudevents.messagecatalog.updated.v1", "/messagecatalog/g")]),
+        ("/compat/messagecatalog/v0.1", [("io.cloudevents.messagecatalog.updated.v1", "/messagecatalog/g")]),
+    ],
+)
+def test_the_events_of_a_door(store: Store, serve: Serve, source: str, expected: list[tuple[str, str]]) -> None:
+    """D-18, J-21: by its URL or its path; pages and filters are as everywhere"""
+    client = serve(store, model="default")
+    for group in ("schemagroups", "messagegroups"):
+        client.put(f"/{group}/g", {}).raise_for_status()
+    for named in (source, f"http://r.example{source}"):
+        page, found = f"/events?{urlencode({'source': named, 'limit': 1, 'filter': NOT_UPDATED})}", []
+        while page:
+            answer = client.get(page)
+            found += [(event["type"], event["subject"]) for event in answer.json()]
+            assert {event["source"] for event in answer.json()} <= {f"http://r.example{source}"}
+            page = answer.links.get("next", {}).get("url", "")
+        assert found == expected
+
+
+@pytest.mark.parametrize("source", ["/compat", "http://other.example/", "x"])
+def test_a_source_that_is_no_door(client: Any, source: str) -> None:
+    """D-25"""
+    body = client.refused("GET", f"/events?{urlencode({'source': source})}", "bad_request")
+    assert "http://r.example/compat/schemaregistry/v0.2" in body["title"]
+
+
+def test_history_that_is_kept_no_longer(store: Store, client: Any) -> None:
+    for number in range(4):
+        client.put(f"/dirs/d{number}", {})
+    ids = [int(event["id"]) for event in client.get("/events").json()]
+    with store.write() as writer:
+        writer.forget(ids[2])
+    assert [int(event["id"]) for event in client.get("/events").json()] == ids[3:]
+    assert [int(event["id"]) for event in client.get(f"/events?after={ids[2]}").json()] == ids[3:]
+    for after in (0, ids[1]):
+        for headers in ({}, {"Accept": "text/event-stream"}):
+            answer = client.get(f"/events?after={after}", headers=headers)
+            assert (answer.status_code, answer.headers["Cache-Control"]) == (410, "no-store")
+            assert answer.json()["position"] == ids[2]
+            assert str(ids[2]) in answer.json()["detail"]
+    assert client.get("/events", headers={"Last-Event-ID": str(ids[0])}).status_code == 410
 
 
 @pytest.mark.parametrize("filter", ["subject =", "{", '{"near": {}}', "[" * 100])

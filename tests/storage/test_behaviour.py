@@ -58,6 +58,7 @@ def plant_version(writer: Writer, resource: Row, name: str, content: bytes | Non
         {"attributes": {"text": "é 中 \0 \"'", "n": 2**63 - 1, "f": 0.1, "deep": {"a": [1, None, True]}}},
         {"defaultversionid": "V1", "defaultversionsticky": True, "versioncounter": 2**40},
         {"xref": Xid.parse("/groups/h/things/Other")},
+        {"rank": "3", "uri": "0" * 64},
         {"ancestorid": "v0", "document": digest(b""), "rank": "1 Z"},
         {"settled": "by whom"},
         {"createdat": datetime.min.replace(tzinfo=UTC), "modifiedat": datetime.max.replace(tzinfo=UTC)},
@@ -340,6 +341,20 @@ def test_outbox_in_commit_order(store: Store) -> None:
         assert reader.outbox(records[0].position, limit=2) == records[1:3]
         assert reader.outbox(records[-1].position) == []
         assert reader.position() == records[-1].position
+
+
+def test_the_beginning_of_the_outbox_is_forgotten(store: Store) -> None:
+    with store.write() as writer:
+        writer.append([{"n": n} for n in range(5)], time=STAMP, correlationid="c")
+    with store.read() as reader:
+        positions = [record.position for record in reader.outbox()]
+        assert reader.forgotten() == 0
+    for position in (positions[2], positions[1]):  # who comes later and knows less takes nothing back
+        with store.write() as writer:
+            writer.forget(position)
+        with store.read() as reader:
+            assert [record.change["n"] for record in reader.outbox()] == [3, 4]
+            assert (reader.forgotten(), reader.position()) == (positions[2], positions[4])
 
 
 def test_reserved_keys_are_never_given_twice(store: Store) -> None:

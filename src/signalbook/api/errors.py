@@ -7,9 +7,10 @@ import uuid
 from typing import Final
 
 from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.storage.base import StorageBusy
-from signalbook.values import JSONObject
+from signalbook.values import JSON, JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
@@ -43,15 +44,20 @@ def error_answer(error: RegistryError, *, allow: tuple[str, ...] = (), instance:
 
 
 def condition_answer(error: PreconditionFailed) -> Answer:
-    """412, which the catalogue has not, so that its type says no more than its status (RFC9457 4.2.1)."""
+    """412: the condition of a request does not hold."""
     detail = f"{error.condition} does not hold for what is stored now; read it again"
-    body: JSONObject = {
-        "type": "about:blank",
-        "title": "Precondition Failed",
-        "detail": detail,
-        "subject": error.subject,
-    }
-    return json_answer(body, status=412, headers=(NOT_KEPT,))
+    return _plain_answer(412, "Precondition Failed", error.subject, detail)
+
+
+def gone_answer(error: Forgotten, subject: str) -> Answer:
+    """410: what a reader of changes has not seen is kept no longer. ``position`` is that of the last one forgotten."""
+    return _plain_answer(410, "Gone", subject, str(error), position=error.position)
+
+
+def _plain_answer(status: int, title: str, subject: str, detail: str, **members: JSON) -> Answer:
+    """An error the catalogue has not, so that its type says no more than its status (RFC9457 4.2.1)."""
+    body: JSONObject = {"type": "about:blank", "title": title, "detail": detail, "subject": subject, **members}
+    return json_answer(body, status=status, headers=(NOT_KEPT,))
 
 
 def failure_answer(error: Exception, subject: str) -> Answer:

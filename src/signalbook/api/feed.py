@@ -18,9 +18,10 @@ from signalbook.api.live import events, wanted
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Engine
+from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError
 from signalbook.events import filters
-from signalbook.events.cloudevents import cloudevent
+from signalbook.events.dialects import DOORS, Dialect, of_source
 from signalbook.events.head import Head
 from signalbook.settings import Settings
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
@@ -37,11 +38,14 @@ _LOOKED_AT: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a reader asks for: events behind the position ``after`` that pass ``filter``, which it said in ``query``."""
+    """What a reader asks for: events behind the position ``after`` that pass ``filter``, in a ``dialect``.
 
-    after: int
+    Without ``after`` it is all that is kept. ``query`` is how the reader said what it does not want to miss.
+    """
+
+    after: int | None
     limit: int
-    source: str
+    dialect: Dialect
     filter: filters.Filter
     query: tuple[tuple[str, str], ...]
 
@@ -61,7 +65,8 @@ def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> 
     A ``Link`` with ``rel=last`` leads behind all there are: where to begin for who has read the registry itself.
 
     A position is the ``id`` of an event; with ``after``, or the header ``Last-Event-ID``, a reader goes on from the
-    last one it has. ``filter`` may be repeated. Who accepts ``text/event-stream`` gets the stream.
+    last one it has, or is told that what comes next is kept no longer. ``filter`` may be repeated; ``source`` names
+    the door whose events are wanted. Who accepts ``text/event-stream`` gets the stream.
     """
 
     async def batch(request: Request) -> Answer:
@@ -72,7 +77,7 @@ def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> 
         headers = [("Content-Type", BATCH_TYPE), _link(root, question, "last", after=last)]
         if page.more:
             headers.append(_link(root, question, "next", after=page.after, limit=question.limit))
-        return Answer(headers=tuple(headers), body=dump_json(list(page.events)))
+        return Answer(headers=tuple(headers), body=dump_json(page.events))
 
     async def live(scope: Scope, receive: Receive, send: Send) -> None:
         question = _question(Request(scope), settings)
@@ -80,7 +85,7 @@ def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> 
         async def after(position: int) -> Page:
             return await workers.read(partial(look, engine, question, position))
 
-        await events(after, question.after, head, receive, send)
+        await events(after, question.after or 0, head, receive, send)
 
     return reads.routes(PATH, batch, live=reads.Live(wanted=wanted, run=live))
 
@@ -90,17 +95,25 @@ def _link(root: str, question: Question, relation: str, **where: int) -> Header:
 
 
 def look(engine: Engine, question: Question, after: int | None = None) -> Page:
-    """One page of what was committed, from the position ``after`` if the question's own is behind already."""
+    """One page of what was committed, from the position ``after`` if the question's own is behind already.
+
+    Raises ``Forgotten`` if the reader would miss something that it has not seen.
+    """
     found: list[JSONObject] = []
-    at = question.after if after is None else after
+    at = after or question.after or 0
     for _ in range(_LOOKED_AT // _DEFAULT):
-        records = engine.outbox(at, _DEFAULT)
+        try:
+            records = engine.outbox(at, _DEFAULT)
+        except Forgotten as gone:
+            if at or question.after is not None:
+                raise
+            records = engine.outbox(gone.position, _DEFAULT)
         for record in records:
-            event = cloudevent(record, source=question.source)
-            if question.filter(event):
-                if len(found) == question.limit:
-                    return Page(events=tuple(found), after=at, more=True)
-                found.append(event)
+            for event in question.dialect.events(record):
+                if question.filter(event):
+                    if len(found) == question.limit:
+                        return Page(events=tuple(found), after=at, more=True)
+                    found.append(event)
             at = record.position
         if len(records) < _DEFAULT:
             return Page(events=tuple(found), after=at, more=False)
@@ -109,16 +122,26 @@ def look(engine: Engine, question: Question, after: int | None = None) -> Page:
 
 def _question(request: Request, settings: Settings) -> Question:
     given = request.query_params
-    texts = given.getlist("filter")
-    after = _number(given, "after", 0, _LAST)
-    resumed = _number({"Last-Event-ID": request.headers.get("last-event-id", "")}, "Last-Event-ID", 0, _LAST)
+    texts, source = given.getlist("filter"), given.get("source", "")
+    resumed = {"Last-Event-ID": request.headers.get("last-event-id", "")}
+    positions = (_number(given, "after", _LAST), _number(resumed, "Last-Event-ID", _LAST))
+    limit = _number(given, "limit", _MOST)
     return Question(
-        after=max(after, resumed),
-        limit=max(1, _number(given, "limit", _DEFAULT, _MOST)),
-        source=f"{base_url(request.scope, settings)}/",
+        after=max((position for position in positions if position is not None), default=None),
+        limit=_DEFAULT if limit is None else max(1, limit),
+        dialect=_dialect(source, base_url(request.scope, settings)),
         filter=_every([_filter(text) for text in texts]),
-        query=tuple(("filter", text) for text in texts),
+        query=tuple([("source", source)] * bool(source) + [("filter", text) for text in texts]),
     )
+
+
+def _dialect(source: str, root: str) -> Dialect:
+    """The dialect of a door, named by its URL or by its path below the root."""
+    found = of_source(root + source if source.startswith("/") else source, root)
+    if found is None:
+        detail = f'"source" is {root}/ or one of {", ".join(root + door for door in DOORS)}, not "{source}"'
+        raise RegistryError("bad_request", subject=PATH, error_detail=detail)
+    return found
 
 
 def _filter(text: str) -> filters.Filter:
@@ -133,10 +156,10 @@ def _every(parts: list[filters.Filter]) -> Callable[[filters.Event], bool]:
     return lambda event: all(part(event) for part in parts)
 
 
-def _number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
+def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
     text = given.get(name, "")
     if not text:
-        return default
+        return None
     # Python refuses to read numbers of thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= most):
         detail = f'"{name}" takes a whole number up to {most}, not "{text}"'

@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.caching import as_asked, tagged
-from signalbook.api.errors import error_answer, failure_answer
+from signalbook.api.errors import error_answer, failure_answer, gone_answer
+from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError
 from signalbook.storage.base import StorageError
 
@@ -31,7 +32,7 @@ _METHODS: Final = ("GET", "HEAD", "OPTIONS")
 
 
 def routes(path: str, read: Read, live: Live | None = None) -> list[Route]:
-    """``read`` at ``path``, with or without a trailing slash. It may raise ``RegistryError``."""
+    """``read`` at ``path``, with or without a trailing slash. It may raise ``RegistryError`` and ``Forgotten``."""
     endpoint = _ReadOnly(path, read, live)
     return [Route(path, endpoint), Route(f"{path}/", endpoint)]
 
@@ -54,10 +55,8 @@ class _ReadOnly:
     async def _go_on(self, live: Live, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await live.run(scope, receive, send)
-        except RegistryError as error:
-            await send_answer(error_answer(error), scope, send)
-        except StorageError as error:
-            await send_answer(failure_answer(error, self._path), scope, send)
+        except (RegistryError, Forgotten, StorageError) as error:
+            await send_answer(self._refusal(error), scope, send)
 
     async def _answer(self, request: Request) -> Answer:
         if request.method == "OPTIONS":
@@ -68,7 +67,12 @@ class _ReadOnly:
             return error_answer(error, allow=_METHODS)
         try:
             return as_asked(tagged(await self._read(request)), request.scope["headers"])
-        except RegistryError as error:
-            return error_answer(error)
         except Exception as error:
-            return failure_answer(error, self._path)
+            return self._refusal(error)
+
+    def _refusal(self, error: Exception) -> Answer:
+        if isinstance(error, RegistryError):
+            return error_answer(error)
+        if isinstance(error, Forgotten):
+            return gone_answer(error, self._path)
+        return failure_answer(error, self._path)

@@ -46,6 +46,8 @@ def entity_id(segment: str) -> str:
 
 def draft_id(id: str) -> str:
     """The id in a draft, percent-encoded where a segment needs it, of what has this id in xRegistry (J-19)."""
+    if "~" not in id and ":" not in id:
+        return id
     text, first = id.encode("ascii"), b""
     if _ESCAPED_FIRST.match(text):
         first, text = _unescape(text[2:4]), text[4:]

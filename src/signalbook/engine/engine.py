@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import values
-from signalbook.engine import adoption, capabilities, compliance, domain, intents, tracking, updates, validation
+from signalbook.engine import (
+    adoption,
+    capabilities,
+    compliance,
+    domain,
+    history,
+    intents,
+    tracking,
+    updates,
+    validation,
+)
 from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
@@ -127,9 +137,13 @@ class Engine:
             return reader.position()
 
     def outbox(self, after: int, limit: int) -> list[Record]:
-        """Up to ``limit`` committed changes behind position ``after``, in commit order."""
+        """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
         with self._store.read() as reader:
-            return reader.outbox(after, limit)
+            return history.changes(reader, after, limit)
+
+    def forget(self, *, before: datetime, upto: int) -> int:
+        """Forget some of the oldest changes: see ``history.forget``."""
+        return history.forget(self._store, before=before, upto=upto)
 
     def _committed(self) -> None:
         for tell in self._listeners:

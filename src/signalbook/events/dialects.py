@@ -40,16 +40,21 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """``types`` is what the events' types begin with; ``path`` is the API path of what an xid names, if it has one."""
+    """``types`` is what the events' types begin with; ``path`` is the API path of what an xid names, if it has one.
+
+    All such xids begin with ``within``.
+    """
 
     types: str
+    within: str
     path: Callable[[Xid], str | None]
 
     def events(self, record: Record, source: str) -> tuple[JSONObject, ...]:
         """One event for each object that came, changed or went (D-18, D-19), without data (D-21)."""
-        if not _told(record.change):
+        xid: str = record.change["xid"]
+        if not xid.startswith(self.within) or not _told(record.change):
             return ()
-        path = self.path(Xid.parse(record.change["xid"]))
+        path = self.path(Xid(tuple(xid[1:].split("/"))))  # which was checked on its way in
         if path is None:
             return ()
         return (
@@ -64,8 +69,8 @@ class _Draft:
         )
 
 
-_SCHEMAS: Final = _Draft(types=SCHEMA_REGISTRY, path=schema_path)
-_MESSAGES: Final = _Draft(types=MESSAGE_CATALOG, path=message_path)
+_SCHEMAS: Final = _Draft(types=SCHEMA_REGISTRY, within="/schemagroups/", path=schema_path)
+_MESSAGES: Final = _Draft(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
 
 DOORS: Final = {
     "/compat/schemaregistry/v0.2": _SCHEMAS,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+import msgspec
+
 from signalbook.errors import SignalbookError
 from signalbook.storage.selection import Part, Selection
 from signalbook.values import JSON, JSONObject
@@ -80,8 +82,7 @@ class Hit(Protocol):
         """The attributes of a row alone, at a tenth of the cost; empty without one. ``part`` is own or default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the outbox: what one committed change was. ``position`` grows in commit order, without reuse."""
 
     position: int
@@ -183,6 +184,9 @@ class Reader(Protocol):
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Committed changes behind position ``after``, in commit order."""
 
+    def forgotten(self) -> int:
+        """The position up to which the outbox was forgotten, 0 if none of it was."""
+
     def position(self) -> int:
         """The position of the last change, 0 if there is none: any change of what is stored raises it."""
 
@@ -230,6 +234,9 @@ class Writer(Reader, Protocol):
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
         """Add changes to the outbox, in this order, in this transaction."""
+
+    def forget(self, position: int) -> None:
+        """Remove the changes up to ``position`` from the outbox; not the last one, which tells the registry's state."""
 
 
 class DuplicateId(StorageError):

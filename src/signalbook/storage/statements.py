@@ -35,6 +35,7 @@ from signalbook.storage.selecting import Selections
 
 _E: Final = ENTITIES.c
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
+_NONE: Final[ColumnElement[Any]] = literal_column("0")
 _BEHIND: Final = ("after_parent", "after_type", "after_folded")
 
 
@@ -78,6 +79,11 @@ class Statements:
         self.selections = Selections(dialect)
         self.line = Line(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
+        self.refers = self._text(select(_E.key).where(_E.xref > literal_column("''")).limit(literal_column("1")))
+        first = rows.order_by(_E.key)
+        self.named = self._text(_limited(first.where(_E.uri == bindparam("uri"))))
+        held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
+        self.holders = self._text(_limited(first.where(*held)))
         self._member_statements()
         self._document_statements()
         self._config_statements()
@@ -189,6 +195,14 @@ class Statements:
         self.position = self._text(select(func.coalesce(func.max(o.position), literal_column("0"))))
         line: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
         self.append = self._text(self._insert(OUTBOX).values(line))
+        c = COUNTERS.c
+        name: ColumnElement[Any] = literal_column("'forgotten'")
+        put = self._insert(COUNTERS).values(name=name, value=bindparam("position"))
+        self.forgotten = self._text(select(c.value).where(c.name == name))
+        self.forget = self._text(delete(OUTBOX).where(o.position <= bindparam("position")))
+        self.put_forgotten = self._text(
+            put.on_conflict_do_update(index_elements=[c.name], set_={"value": put.excluded.value})
+        )
 
     def _insert(self, table: Any) -> Any:
         """An INSERT that can say ON CONFLICT; both dialects have it, in the same words, under their own names."""
@@ -197,7 +211,7 @@ class Statements:
 
 def _limited(query: Select[Any]) -> Select[Any]:
     """At most ``limit`` rows. The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite."""
-    return query.limit(bindparam("limit")).offset(literal_column("0"))
+    return query.limit(bindparam("limit")).offset(_NONE)
 
 
 def _behind(*, skip: int) -> ColumnElement[bool]:

@@ -114,6 +114,14 @@ class SqlReader:
         found = self._all(self._sql.line.ancestors, {"keys": self._dialect.array(keys)}) if keys else ()
         return {key for (key,) in found}
 
+    def named(self, uri: str) -> Row | None:
+        """The Version with this ``uri``."""
+        return next(iter(self._rows(self._sql.named, {"uri": uri, "limit": 1})), None)
+
+    def holders(self, parent: int, document: str, limit: int) -> list[Row]:
+        """Versions below ``parent`` with this document."""
+        return self._rows(self._sql.holders, {"parent": parent, "document": document, "limit": limit})
+
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
         return dict(self._all(self._sql.documents, {"digests": self._dialect.array(digests)}) if digests else ())
@@ -149,6 +157,11 @@ class SqlReader:
             Record(position=position, time=instant(time), correlationid=correlationid, change=load_json(change))
             for position, time, correlationid, change in self._all(self._sql.outbox, {"after": after, "limit": limit})
         ]
+
+    def forgotten(self) -> int:
+        """The position up to which the outbox was forgotten."""
+        found = self._all(self._sql.forgotten, {})
+        return int(found[0][0]) if found else 0
 
     def position(self) -> int:
         """The position of the last change."""

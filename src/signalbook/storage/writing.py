@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -35,7 +36,9 @@ class SqlWriter(SqlReader):
     def __init__(self, connection: Connection, dialect: Dialect, statements: Statements) -> None:
         super().__init__(connection, dialect, statements)
         self._layers = [Pending()]
+        self._counted: dict[int, Counter[str]] = {}
         self._last_key: int | None = None
+        self._refers: bool | None = None
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -56,6 +59,7 @@ class SqlWriter(SqlReader):
     def _undo(self) -> None:
         """Back to the savepoint: what failed behind it is no failure of the transaction any more."""
         self._end_streams()
+        self._forget()
         self._over, over = None, self._over
         try:
             self._run(_ROLLBACK, {})
@@ -85,17 +89,35 @@ class SqlWriter(SqlReader):
             self._layers[-1].rows.update((row.xid, row) for row in rows)
 
     def _forget(self) -> None:
+        self._counted.clear()
         for layer in self._layers:
             layer.rows.clear()
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
-        """Number of children per (parent key, type)."""
-        found = super().counts(parents)
-        for layer in self._layers:
-            for parent in set(parents).intersection(layer.members):
-                for plural, gained in layer.members[parent].items():
-                    found[parent, plural] = found.get((parent, plural), 0) + gained
-        return {place: count for place, count in found.items() if count > 0}
+        """Number of children per (parent key, type): those stored, which are asked for once, and those gained."""
+        found: dict[tuple[int, str], int] = {}
+        self._count(parents)
+        for parent in set(parents):
+            total = Counter(self._counted[parent])
+            for layer in self._layers:
+                total.update(layer.members.get(parent, {}))
+            found.update(((parent, plural), count) for plural, count in total.items() if count > 0)
+        return found
+
+    def _count(self, parents: Collection[int]) -> None:
+        self._check()
+        if len(self._counted) > _REMEMBERED:
+            self._counted.clear()
+        unknown = [parent for parent in parents if parent not in self._counted]
+        self._counted.update((parent, Counter()) for parent in unknown)
+        for (parent, plural), count in super().counts(unknown).items():
+            self._counted[parent][plural] = count
+
+    def referrers(self, targets: Collection[Xid]) -> list[Row]:
+        """Resources whose xref is one of ``targets``; most registries have no reference at all."""
+        if self._refers is None:
+            self._refers = bool(self._all(self._sql.refers, {}))
+        return super().referrers(targets) if self._refers else []
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
@@ -118,6 +140,11 @@ class SqlWriter(SqlReader):
         for row in rows:
             part.members[row.parent][position(row.xid)[0]] += 1
         part.named.update(row.document for row in rows if row.document)
+        self._keep(rows)
+
+    def _keep(self, rows: Sequence[Row]) -> None:
+        if any(row.xref is not None for row in rows):
+            self._refers = True
         self._remember(rows)
 
     def _duplicate(self, rows: Sequence[Row]) -> DuplicateId:
@@ -139,7 +166,7 @@ class SqlWriter(SqlReader):
             self.end("an entity to be updated is not stored; read it again")
             raise StorageError(self._over)
         part.named |= documents
-        self._remember(rows)
+        self._keep(rows)
 
     def delete(self, keys: Collection[int]) -> None:
         """Remove these rows and all beneath them."""
@@ -186,6 +213,12 @@ class SqlWriter(SqlReader):
         self._check()
         line = {"time": microseconds(time), "correlationid": correlationid}
         self._layers[-1].changes += [{**line, "change": dump_text(change)} for change in changes]
+
+    def forget(self, position: int) -> None:
+        """Remove the changes up to ``position`` from the outbox."""
+        if position > self.forgotten():  # others may have come further
+            self._run(self._sql.forget, {"position": position})
+            self._run(self._sql.put_forgotten, {"position": position})
 
     def finish(self) -> None:
         """Last work before the commit: tell the database what is pending.

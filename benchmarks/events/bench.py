@@ -1,0 +1,41 @@
+"""The figures of change events: how fast the feed tells a history.
+
+Readers run on the machine of the server and share its cores, so that CPU time for each change is the steadier figure.
+
+    python -m benchmarks.events.bench [--full] [--output FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.events import feed
+from benchmarks.registry import postgres
+from benchmarks.registry.bench import machine
+
+RESULTS = Path(__file__).parents[1] / "results" / "events.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="a longer history, and more rounds")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    results: dict[str, Any] = {"machine": machine(), "full": options.full}
+    length, rounds = (500_000, 5) if options.full else (100_000, 2)
+    with tempfile.TemporaryDirectory() as folder, postgres.databases(None) as databases:
+        for name, db in (("sqlite", f"sqlite:///{folder}/feed.db"), ("postgresql", next(databases))):
+            results[f"feed of {length} changes, {name}"] = feed.measure(db, events=length, rounds=rounds)
+    results["machine"]["load after"] = os.getloadavg()
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

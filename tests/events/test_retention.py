@@ -1,0 +1,70 @@
+"""How long the history of changes is kept."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.engine.history import Forgotten
+from signalbook.events.delivery.state import State, name
+from signalbook.events.retention import PATIENCE, Retention
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    """A registry with one change on each of ten days."""
+    for day in range(10):
+        with store.write() as writer:
+            writer.append([{"day": day}], time=START + timedelta(days=day), correlationid=f"c{day}")
+    return Engine(store, settings=Settings(model="empty"))
+
+
+def days(engine: Engine) -> list[int]:
+    """Those whose changes are still there."""
+    try:
+        records = engine.outbox(0, 100)
+    except Forgotten as gone:
+        records = engine.outbox(gone.position, 100)
+    return [record.change["day"] for record in records]
+
+
+@pytest.mark.parametrize(
+    ("kept", "today", "left"), [(30, 10, range(10)), (5, 10, range(5, 10)), (0.5, 10, [9]), (1, 500, [9])]
+)
+def test_old_changes_go(engine: Engine, kept: float, today: int, left: list[int]) -> None:
+    retention = Retention(engine, days=kept, now=lambda: START + timedelta(days=today))
+    assert retention.prune() == 10 - len(left)
+    assert days(engine) == list(left)
+    assert retention.prune() == 0
+
+
+def test_deliveries_are_waited_for_within_reason(engine: Engine) -> None:
+    (third,) = [record.position for record in engine.outbox(0, 100) if record.change["day"] == 3]
+    engine.keep({name("slow"): State(position=third).to_json(), name("quick"): State(position=third + 5).to_json()})
+    today = [10]
+    retention = Retention(engine, days=1, now=lambda: START + timedelta(days=today[0]))
+    today[0] = 4 + PATIENCE
+    retention.prune()
+    assert days(engine) == [4, 5, 6, 7, 8, 9]
+    today[0] = 6 + PATIENCE
+    retention.prune()
+    assert days(engine) == [6, 7, 8, 9]
+
+
+def test_it_happens_by_itself(engine: Engine) -> None:
+    retention = Retention(engine, days=5, now=lambda: START + timedelta(days=10))
+    retention.start()
+    try:
+        deadline = time.monotonic() + 60
+        while days(engine) != [5, 6, 7, 8, 9]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        retention.stop()
