@@ -1,0 +1,36 @@
+"""Signatures, checked as a receiver does (Standard Webhooks)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from signalbook.events.sinks.signing import headers, key
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def test_the_example_of_the_specification() -> None:
+    """The signature that the reference libraries compute for these values."""
+    sent = headers(key(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert sent == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_a_receiver_can_check_it() -> None:
+    sent = headers(key(SECRET), "7", 1700000000, '{"a": "é"}'.encode())
+    signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + '{"a": "é"}'.encode()
+    expected = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
+    assert base64.b64decode(sent["webhook-signature"].removeprefix("v1,")) == expected
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_!!!!", "whsec_" + "A" * 8])
+def test_what_is_no_secret(secret: str) -> None:
+    with pytest.raises(ValueError, match="24 to 64 bytes in Base64"):
+        key(secret)
