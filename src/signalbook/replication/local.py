@@ -10,12 +10,13 @@ from signalbook.engine import inline
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine
+from signalbook.engine.history import Forgotten
 from signalbook.engine.listing import Page, Position
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.events.cloudevents import cloudevent
 from signalbook.replication.link import DOORS
-from signalbook.replication.registry import Changes, Refusal, TooLarge
+from signalbook.replication.registry import Changes, Pruned, Refusal, TooLarge
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
@@ -93,7 +94,10 @@ class LocalRegistry:
 
     def changes(self, after: int) -> Changes:
         """As the protocol says."""
-        records = self._engine.outbox(after, _EVENTS)
+        try:
+            records = self._engine.outbox(after, _EVENTS)
+        except Forgotten as gone:
+            raise Pruned(str(gone)) from None
         events = [cloudevent(record, source=f"{self._url}/") for record in records]
         position = records[-1].position if records else after
         return Changes(events=events, position=position, more=len(records) == _EVENTS)

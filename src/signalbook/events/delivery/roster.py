@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from signalbook.engine.history import Forgotten
 from signalbook.events.delivery.index import Index
 from signalbook.events.delivery.recipient import Phase, Recipient
 from signalbook.events.delivery.state import State
@@ -15,6 +17,7 @@ from signalbook.storage.base import Record
 from signalbook.values import JSONObject
 
 WINDOW: Final = 500
+_LOG: Final = logging.getLogger("signalbook.delivery")
 _IN_MEMORY: Final = 50_000
 _LEAST: Final = 32
 _MOST: Final = 1000
@@ -98,7 +101,7 @@ class Roster:
     def _read_current(self, outbox: Outbox) -> list[Recipient]:
         with self.lock:
             members = {member: member.cuts for member in self._current}
-        records = outbox(self.cursor, WINDOW) if members else ()
+        records = _kept(outbox, self.cursor) if members else ()
         if not records:
             return []
         given = self._give(records, members)
@@ -110,7 +113,7 @@ class Roster:
         if not members:
             return []
         start = min(member.scanned for member in members)
-        records = outbox(start, WINDOW)
+        records = _kept(outbox, start)
         ended = len(records) < WINDOW
         if self._current:
             ended = ended or records[-1].position >= self.cursor
@@ -175,3 +178,12 @@ class Roster:
     def _limit(self) -> int:
         """Events in one queue: fewer where there are many queues."""
         return min(_MOST, max(_LEAST, _IN_MEMORY // max(1, len(self.members))))
+
+
+def _kept(outbox: Outbox, after: int) -> Sequence[Record]:
+    """The next records behind ``after`` that are kept: a sink that was away for too long has missed the others."""
+    try:
+        return outbox(after, WINDOW)
+    except Forgotten as gone:
+        _LOG.error("changes %d to %d are kept no longer and will not be delivered", after + 1, gone.position)
+        return outbox(gone.position, WINDOW)
