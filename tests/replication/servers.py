@@ -14,18 +14,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
 import pytest
 
 from signalbook.client import Client
+from signalbook.errors import SignalbookError
 from signalbook.replication import origin
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Link
 from signalbook.replication.remote import RemoteRegistry
+from signalbook.replication.replicating import Replication, keep_up
 from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
+from signalbook.replication.state import Keeping
 
 PATIENCE: Final = 120.0
 FORMAT: Final = "JsonSchema/draft-07"
@@ -37,7 +40,7 @@ def wait_until(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not done():
         assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 @dataclass(slots=True)
@@ -210,3 +213,33 @@ def copy(source: Server, target: Server, *, over: str = "", **given: Any) -> Rep
 def version(text: str = '{"type": "object"}', **more: Any) -> dict[str, Any]:
     document = base64.b64encode(text.encode()).decode()
     return {"format": FORMAT, "contenttype": "application/schema+json; x=1", "schemabase64": document, **more}
+
+
+class Following:
+    """A replication at work in a thread, until the block ends. ``errors`` are what it met with on the way."""
+
+    def __init__(self, source: Server, target: Server, state: Keeping, *, ours: str = "", theirs: str = "") -> None:
+        self.report = Report()
+        self.errors: list[str] = []
+        self._stop = threading.Event()
+        self._link = link(source, target)
+        self._urls = ours or source.url, theirs or target.url
+        self._state = state
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        with Client(self._urls[0]) as ours, Client(self._urls[1]) as theirs:
+            sides = RemoteRegistry(ours), RemoteRegistry(theirs)
+            keep_up(Replication(*sides, self._link, self._state, self.report), self._stop, self._failed)
+
+    def _failed(self, error: SignalbookError | None) -> None:
+        self.errors += [] if error is None else [str(error)]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()

@@ -30,14 +30,23 @@ class Client:
     """Connections to one registry; a context manager.
 
     ``base_url`` is the URL of the registry's root, ``timeout`` seconds for each step of a request, ``max_bytes`` the
-    largest answer taken. GET, PUT and DELETE are tried up to ``attempts`` times when the server cannot be reached or is
-    busy (503); nothing else is ever sent twice. Every method raises ``Unreachable``, ``BadAnswer`` or ``Refused``.
+    largest answer taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
+    times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
+    ``Unreachable``, ``BadAnswer`` or ``Refused``.
     """
 
     def __init__(
-        self, base_url: str, *, timeout: float = 30.0, max_bytes: int = MAX_ANSWER_BYTES, attempts: int = ATTEMPTS
+        self,
+        base_url: str,
+        *,
+        timeout: float = 30.0,
+        max_bytes: int = MAX_ANSWER_BYTES,
+        attempts: int = ATTEMPTS,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._transport = Transport(base_url, timeout=timeout, max_bytes=max_bytes, attempts=attempts)
+        self._transport = Transport(
+            base_url, timeout=timeout, max_bytes=max_bytes, attempts=attempts, headers=headers or {}
+        )
 
     @property
     def base_url(self) -> str:

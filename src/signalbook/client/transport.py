@@ -25,7 +25,9 @@ _NEXT: Final = re.compile(r';\s*rel\s*=\s*"?next"?\s*(;|$)')
 class Transport:
     """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does."""
 
-    def __init__(self, base_url: str, *, timeout: float, max_bytes: int, attempts: int) -> None:
+    def __init__(
+        self, base_url: str, *, timeout: float, max_bytes: int, attempts: int, headers: Mapping[str, str]
+    ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
@@ -33,7 +35,7 @@ class Transport:
         self._max_bytes = max_bytes
         self._attempts = attempts
         self._kept = Kept()
-        self._http = httpx.Client(timeout=timeout, headers={"User-Agent": f"signalbook/{__version__}"})
+        self._http = httpx.Client(timeout=timeout, headers={"User-Agent": f"signalbook/{__version__}", **headers})
 
     def close(self) -> None:
         """Close the connections."""

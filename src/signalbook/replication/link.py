@@ -40,7 +40,7 @@ class Link:
         if self.target in origin.path(entity):
             return f"comes from {self.target}"
         authority = entity.get("authority")
-        if isinstance(authority, str) and _within(authority, self.target):
+        if isinstance(authority, str) and within(authority, self.target):
             return f"is under the authority of {self.target}"
         return ""
 
@@ -51,7 +51,7 @@ class Link:
         claimed = [str(entity.get("authority") or self._base(xid))]
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
         for uri in claimed:
-            if not any(_within(uri, allowed) for allowed in self.authorities):
+            if not any(within(uri, allowed) for allowed in self.authorities):
                 return f"claims the authority of {uri}, which may not come this way"
         return ""
 
@@ -73,6 +73,7 @@ class Link:
         return self.bases.get(xid.resource_type, self.source)
 
 
-def _within(uri: str, authority: str) -> bool:
+def within(uri: str, authority: str) -> bool:
+    """Whether ``uri`` is that of an ``authority``, or something under it."""
     top = authority.rstrip("/")
     return uri.rstrip("/") == top or uri.startswith(f"{top}/" if "://" in top else (f"{top}/", f"{top}:"))

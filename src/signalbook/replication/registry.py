@@ -27,6 +27,10 @@ class Refusal(SignalbookError):
     """A write that a registry refused; nothing of it was done."""
 
 
+class Closed(SignalbookError):
+    """A registry that takes no copies at all (D-12)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What changed, as hints where to look: CloudEvents, up to a ``position``, and whether there is ``more`` now."""
@@ -39,7 +43,8 @@ class Changes:
 class Registry(Protocol):
     """A registry. Everything it shows is in document view, documents as base64.
 
-    Where it cannot be reached, every method raises ``client.Unreachable`` or ``StorageError``.
+    Where it cannot be reached, every method raises ``client.Unreachable`` or ``StorageError``, and every write
+    ``Closed`` if it takes none.
     """
 
     @property

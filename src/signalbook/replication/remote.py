@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.client import BadAnswer, Client, ClientError, NotFound, ReadFlags, Refused, Unreachable
 from signalbook.replication.link import DOORS
-from signalbook.replication.registry import Changes, NoHistory, Pruned, Refusal, TooLarge
+from signalbook.replication.registry import Changes, Closed, NoHistory, Pruned, Refusal, TooLarge
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -17,6 +17,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _PAGE: Final = 200
 _EVENTS: Final = 10_000
 _BUSY: Final = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY)
+
+_CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 class RemoteRegistry:
@@ -132,6 +134,8 @@ def _too_large(error: ClientError) -> Exception:
 
 def _refusal(error: Refused) -> Exception:
     """What a failed write is: refused for good, or to be tried again."""
+    if error.status in _CLOSED:
+        return Closed(f"the target takes no copies: {error.status}: {error}")
     if error.status in _BUSY:
         return Unreachable(str(error))
     return Refusal(f"{error.status}: {error}")

@@ -88,20 +88,37 @@ class Replication:
         self._state.save({**told, "at": format_timestamp(now())})
 
 
-def keep_up(step: Callable[[], None], stop: threading.Event, failed: Callable[[SignalbookError | None], None]) -> None:
-    """Take ``step`` after step until ``stop``. After an error it waits, and takes the same step again.
+def keep_up(replication: Replication, stop: threading.Event, failed: Callable[[SignalbookError | None], None]) -> None:
+    """Copy every change of the source until ``stop``; what fails is tried again, after a pause that grows.
 
     ``failed`` hears of each error, and None when all is well again.
     """
-    pause = _FIRST_PAUSE
+    pause, begun = _FIRST_PAUSE, False
     while not stop.is_set():
         try:
-            step()
-        except SignalbookError as error:
-            failed(error)
-            stop.wait(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        else:
+            if not begun:
+                replication.begin()
+            begun = True
+            if not replication.advance():
+                replication.listen()
             if pause > _FIRST_PAUSE:
                 failed(None)
             pause = _FIRST_PAUSE
+        except SignalbookError as error:
+            begun = False
+            failed(error)
+            stop.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def repeat(
+    replication: Replication, seconds: float, stop: threading.Event, failed: Callable[[SignalbookError | None], None]
+) -> None:
+    """Compare everything every so many seconds until ``stop``; ``failed`` as in ``keep_up``."""
+    while not stop.is_set():
+        try:
+            replication.everything()
+            failed(None)
+        except SignalbookError as error:
+            failed(error)
+        stop.wait(seconds)

@@ -1,0 +1,163 @@
+"""``signalbook replicate``: one registry's content into another, once or for as long as it runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from signalbook import settings
+from signalbook.cli.console import console, say
+from signalbook.cli.opening import open_engine
+from signalbook.errors import SignalbookError
+from signalbook.values import dump_json
+
+if TYPE_CHECKING:
+    from signalbook.replication.registry import Registry
+    from signalbook.replication.replicating import Replication
+    from signalbook.replication.report import Report
+
+HELP: Final = (
+    "Copy a registry, or a part of it, into another, and keep the copy up to date.\n\n"
+    "SOURCE and TARGET are URLs of registries (http://...) or of databases (sqlite:///FILE, postgresql://...). What is "
+    "the same at the target already is not written again. Copies say where they came from: what the source deletes "
+    "is deleted at the target only if it came from there, and what the target has of its own stays as it is."
+)
+_TOLD: Final = 20
+
+
+def run(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Where to copy from.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Where to copy to.")],
+    scope: Annotated[
+        str, typer.Option("--scope", metavar="XID", help="Only this group, resource or collection of groups.")
+    ] = "/",
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="TYPE/OLD=NEW", help="A group's name at the target. May be given again."),
+    ] = None,
+    authority: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--authority",
+            metavar="URL",
+            help="Refuse what claims an authority that is not this or under it. May be given again.",
+        ),
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option("--every", metavar="SECONDS", help="Compare everything again every SECONDS.", min=0.1),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with each change as it is committed.")] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Remember there how far --follow has come, for the next time."),
+    ] = None,
+    model: Annotated[
+        bool, typer.Option("--model", help="Extend the target's model by the types it does not have.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
+) -> int:
+    """Open both, link them, copy."""
+    from signalbook.replication.opening import link
+    from signalbook.replication.replicating import Replication
+    from signalbook.replication.report import Report
+    from signalbook.replication.scope import Scope
+    from signalbook.replication.state import File, Memory
+
+    if follow and every is not None:
+        raise typer.BadParameter("give one of --follow and --every, not both")
+    wanted = Scope.parse(scope, rename or ())
+    with _opened(source) as ours, _opened(target, source=source) as theirs:
+        way = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
+        if model:
+            _extend_model(ours, theirs)
+        report = Report()
+        work = Replication(ours, theirs, way, File(state) if state else Memory(), report)
+        with _shown(report):
+            _work(work, follow=follow, every=every)
+    _tell(report, as_json=as_json)
+    return 1 if report.refused else 0
+
+
+def _work(work: Replication, *, follow: bool, every: float | None) -> None:
+    """Once, or until somebody interrupts it."""
+    from signalbook.replication.replicating import keep_up, repeat
+
+    if not follow and every is None:
+        work.everything()
+        return
+    with suppress(KeyboardInterrupt):
+        if every is None:
+            keep_up(work, threading.Event(), _failed)
+        else:
+            repeat(work, every, threading.Event(), _failed)
+
+
+@contextmanager
+def _opened(where: str, *, source: str = "") -> Iterator[Registry]:
+    given = settings.load({} if _is_remote(where) else {"db": where}, environ=os.environ)
+    if _is_remote(where):
+        from signalbook.replication.opening import open_remote
+
+        with open_remote(where, timeout=2 * given.request_timeout, source=source) as registry:
+            yield registry
+        return
+    from signalbook.replication.local import LocalRegistry
+
+    with open_engine(given, create=bool(source)) as engine:
+        yield LocalRegistry(engine, given.base_url)
+
+
+def _is_remote(where: str) -> bool:
+    return where.startswith(("http://", "https://"))
+
+
+def _extend_model(source: Registry, target: Registry) -> None:
+    from signalbook.replication.models import extended
+
+    wanted = extended(target.modelsource(), source.modelsource())
+    if wanted is not None:
+        target.replace_model(wanted)
+
+
+@contextmanager
+def _shown(report: Report) -> Iterator[None]:
+    """What was done so far, on a terminal."""
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    screen = console()
+    if not screen.is_terminal:
+        yield
+        return
+    spinner = Spinner("dots")
+
+    def now() -> Spinner:
+        spinner.update(text=str(report))
+        return spinner
+
+    with Live(get_renderable=now, console=screen, refresh_per_second=4, transient=True):
+        yield
+
+
+def _failed(error: SignalbookError | None) -> None:
+    if error is not None:
+        say(f"{error}; trying again", style="yellow")
+
+
+def _tell(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(dump_json(report.to_json()))
+        return
+    say(str(report))
+    for name, passed in (("skipped", report.skipped), ("refused", report.refused)):
+        for one in passed[:_TOLD]:
+            say(f"{name} {one.xid}: {one.reason}", style="" if name == "skipped" else "yellow")
+        if len(passed) > _TOLD:
+            say(f"... and {report.passed[name] - _TOLD} more {name}: --json names them")

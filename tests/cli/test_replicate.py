@@ -1,0 +1,152 @@
+"""``signalbook replicate`` between servers and databases."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .conftest import Cli, Server
+
+SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
+SOURCE = "http://source.example"
+
+
+@pytest.fixture
+def database(cli: Cli, tmp_path: Path) -> str:
+    """A registry with two groups."""
+    document = {"schemagroups": {name: {"schemas": {"s": {"versions": {"1": SCHEMA}}}} for name in ("a", "b")}}
+    (tmp_path / "a.xreg.json").write_text(json.dumps(document))
+    url = f"sqlite:///{tmp_path / 'source.db'}"
+    assert cli("import", tmp_path / "a.xreg.json", "--db", url).code == 0
+    return url
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'target.db'}"
+
+
+def test_a_source_has_a_name_and_is_not_its_own_target(
+    cli: Cli, database: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-3, D-8: copies name the registry they are from."""
+    assert "set base_url" in cli("replicate", database, target).err
+    monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
+    ran = cli("replicate", database, target)
+    assert (ran.code, ran.err) == (1, f"error: {SOURCE} is source and target: nothing is to be copied\n")
+
+
+def test_push_and_pull(cli: Cli, database: str, target: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-1, D-14, D-15: the source's side or the target's does the work, or neither."""
+    monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
+    ran = cli(
+        "replicate", database, server, "--rename", "schemagroups/a=pushed.a", "--rename", "schemagroups/b=pushed.b"
+    )
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.strip() == "created 2 groups, 2 resources, 2 versions"
+    shown = httpx.get(f"{server}/schemagroups/pushed.a/schemas/s/versions/1$details").json()
+    assert shown["globaluri"].startswith(f"{SOURCE}/")
+    assert shown["globaluri"].endswith("/schemagroups/a/schemas/s/versions/1")
+    monkeypatch.delenv("SIGNALBOOK_BASE_URL")
+    ran = cli("replicate", server, target, "--scope", "/schemagroups/pushed.a", "--json")
+    assert (ran.code, json.loads(ran.out)["created"]) == (0, {"groups": 1, "resources": 1, "versions": 1})
+    again = cli("replicate", server, target, "--scope", "/schemagroups/pushed.a", "--json")
+    assert json.loads(again.out)["created"] == {}
+    assert "pushed.a" in cli("get", "/schemagroups", "--db", target).out
+
+
+def test_what_was_refused_is_told(cli: Cli, database: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
+    ran = cli("replicate", database, server, "--scope", "/schemagroups/a", "--authority", "https://other.example")
+    assert ran.code == 1
+    assert "refused /schemagroups/a/schemas/s: claims the authority of http://source.example" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--every", "5", "--follow"), "not both"),
+        (("--scope", "nowhere"), "is no xid"),
+        (("--scope", "/schemagroups/g/schemas/s/versions/1"), "is no registry"),
+        (("--rename", "schemagroups/a"), "renames no group"),
+        (("--rename", "schemagroups/a=b", "--rename", "schemagroups/c=b"), "same name"),
+    ],
+)
+def test_what_cannot_be_done(cli: Cli, server: str, target: str, options: tuple[str, ...], told: str) -> None:
+    ran = cli("replicate", server, target, *options)
+    assert ran.code != 0
+    assert told in ran.err
+
+
+def test_a_model_that_lacks_types(cli: Cli, server: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the target has no types for is refused, unless its model may be extended."""
+    httpx.put(f"{server}/schemagroups/modelled/schemas/s", content=b"{}", headers={"xRegistry-format": "X/1"})
+    empty = cli("replicate", server, target, "--scope", "/schemagroups/modelled")
+    assert empty.code == 0
+    other = target.replace("target", "other")
+    monkeypatch.setenv("SIGNALBOOK_MODEL", "empty")
+    refused = cli("replicate", server, other, "--scope", "/schemagroups/modelled")
+    assert (refused.code, "--model extends it" in refused.err) == (1, True)
+    assert cli("replicate", server, other, "--scope", "/schemagroups/modelled", "--model").code == 0
+    assert "modelled" in cli("get", "/schemagroups", "--db", other).out
+
+
+def test_a_follower_killed_and_started_again(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """It goes on where it was; everything is there, and there once."""
+    one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url
+    two = serve("--db", f"sqlite:///{tmp_path / 'two.db'}").url
+    put(one, "g", 400)
+    command = [
+        sys.executable,
+        "-m",
+        "signalbook",
+        "replicate",
+        one,
+        two,
+        "--follow",
+        "--state",
+        str(tmp_path / "state"),
+    ]
+    for begin in (400, 800):
+        follower = subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True)
+        wait_until(lambda: count(two) > 0)
+        put(one, "g", begin + 400)
+        follower.send_signal(signal.SIGKILL)
+        follower.wait(30)
+    follower = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: count(two) == 1200)
+    put(one, "h", 1)
+    wait_until(lambda: httpx.get(f"{two}/schemagroups/h/schemas/s0").status_code == 200)
+    follower.send_signal(signal.SIGINT)
+    _, told = follower.communicate(timeout=60)
+    assert (follower.returncode, "created" in told) == (0, True)
+    shown: dict[str, Any] = httpx.get(f"{two}/schemagroups/g/schemas?inline=meta", timeout=60).json()
+    assert {schema["versionscount"] for schema in shown.values()} == {1}
+    assert {schema["meta"]["epoch"] for schema in shown.values()} == {1}
+
+
+def put(url: str, group: str, number: int) -> None:
+    schemas = {f"s{n}": {"versions": {"1": SCHEMA}} for n in range(max(0, number - 400), number)}
+    answer = httpx.patch(f"{url}/schemagroups", json={group: {"schemas": schemas}}, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def count(url: str) -> int:
+    shown = httpx.get(f"{url}/schemagroups/g", timeout=60).json()
+    return int(shown.get("schemascount", 0))
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.05)
