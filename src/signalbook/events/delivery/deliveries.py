@@ -72,7 +72,7 @@ class Deliveries:
 def policy(settings: Settings) -> Policy:
     """What the operator allows and asks of every sink."""
     return Policy(
-        allow=AllowList(settings.allow_sinks),
+        allow=AllowList(settings.allow_sinks, setting="allow_sinks"),
         origin=urlsplit(settings.base_url).hostname or "localhost",
         timeout=settings.sink_timeout,
         folder=settings.sink_folder,

@@ -1,4 +1,4 @@
-"""Which of several servers on one store delivers: the one whose note moves (docs/decisions/104-deliveries.md).
+"""Which of several servers on one store does a job: the one whose note moves (docs/decisions/104-deliveries.md).
 
 No clocks of different machines are compared. The holder counts on in its note; whoever sees the same note for longer
 than the lease lasts, by its own clock, may take it.
@@ -19,9 +19,10 @@ SECONDS: Final = 12.0
 
 
 class Lease:
-    """One server's part in it. For one thread, but for ``held``."""
+    """One server's part in it; ``note`` names the job. For one thread, but for ``held``."""
 
-    def __init__(self, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, note: str = NOTE, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._note = note
         self._me = secrets.token_hex(16)
         self._seconds = seconds
         self._clock = clock
@@ -33,7 +34,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this server may deliver, now."""
+        """Whether this server may do it, now."""
         return self._clock() < self._until
 
     @property
@@ -49,12 +50,12 @@ class Lease:
 
     def take(self, session: Session) -> bool:
         """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
-        if not self.free(session.kept(NOTE)):
+        if not self.free(session.kept(self._note)):
             self._until = 0.0
             return False
         self._began = self._clock()
         self._beat += 1
-        session.keep(NOTE, {"holder": self._me, "beat": self._beat})
+        session.keep(self._note, {"holder": self._me, "beat": self._beat})
         return True
 
     def confirm(self) -> None:
@@ -64,5 +65,5 @@ class Lease:
     def release(self, session: Session) -> None:
         """Give it back, so that nobody has to wait."""
         self._until = 0.0
-        if (session.kept(NOTE) or {}).get("holder") == self._me:
-            session.keep(NOTE, None)
+        if (session.kept(self._note) or {}).get("holder") == self._me:
+            session.keep(self._note, None)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from signalbook.engine.engine import Engine
+from signalbook.engine.history import Forgotten
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.interest import NOTHING, interest
 from signalbook.events.delivery.keeper import Book, Keeper, States
@@ -180,12 +181,23 @@ class Relay:
             self._changed.clear()
             self._synchronise()
         pause = self._senders.wake()
-        while not self._stopping:
-            for recipient in self._roster.read(self._engine.outbox):
-                self._senders.offer(recipient)
-            if not self._roster.more:
-                break
+        while not self._stopping and self._read():
+            pass
         return pause
+
+    def _read(self) -> bool:
+        """Read what comes next, and offer it: whether there may be more."""
+        try:
+            given = self._roster.read(self._engine.outbox)
+        except Forgotten as gone:
+            for recipient in self._roster.skip(gone.position, f"events were lost to this sink: {gone}"):
+                _LOG.warning("subscription %s: events up to %d are kept no longer", recipient.id, gone.position)
+                with self._roster.lock:
+                    self._dirty.add(recipient.id)
+            return True
+        for recipient in given:
+            self._senders.offer(recipient)
+        return self._roster.more
 
     def _take_up(self) -> None:
         self._serving = True

@@ -94,6 +94,18 @@ class Roster:
         self.more = before != (self.cursor, self._behind_at())
         return given
 
+    def skip(self, position: int, why: str) -> list[Recipient]:
+        """What is before ``position`` is there no more: who missed something, and now is told ``why`` in its state."""
+        with self.lock:
+            missing = [member for member in self._behind if member.scanned < position]
+            for member in missing:
+                member.scanned = position
+                member.state = replace(member.state, lasterror=why)
+            if self._current and self.cursor < position:
+                self.cursor = position
+                missing += self._current
+        return missing
+
     def _behind_at(self) -> tuple[int, int]:
         with self.lock:
             return len(self._behind), sum(member.scanned for member in self._behind)
