@@ -21,7 +21,9 @@ SECONDS: Final = 12.0
 class Lease:
     """One server's part in it; ``note`` names the job. For one thread, but for ``held``."""
 
-    def __init__(self, note: str = NOTE, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, note: str = NOTE, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._note = note
         self._me = secrets.token_hex(16)
         self._seconds = seconds
