@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from signalbook.documents.catalogs import shape_of
 from signalbook.documents.faults import DocumentError, line_of
 from signalbook.documents.lenient import modernise
 from signalbook.documents.repair import repair_json
@@ -39,6 +40,8 @@ def parse_document(
         raise DocumentError(f"{name}: {error}") from None
     if not lenient:
         return value, ()
+    if shape_of(value) is not None:  # its names are its own, not old ones of a registry's document
+        return value, repairs
     value, renewed = modernise(value, source=_file_name(name), text=repairs)
     return value, (*repairs, *renewed)
 

@@ -1,0 +1,112 @@
+"""Values of fields: the template language of both drafts (domain.md B-10, B-11, C-19 to C-22).
+
+The language is that of RFC6570, all levels, in the braces; the text around them is free, since it is no URI: a content
+type has spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from signalbook.values import JSON, JSONObject, parse_timestamp
+
+# A dash is no character of a variable's name, but both drafts' own examples have it there (C-21).
+_NAME: Final = r"(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+)*"
+_VARIABLE: Final = rf"{_NAME}(?::[1-9][0-9]{{0,3}}|\*)?"
+_EXPRESSION: Final = re.compile(rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}", re.ASCII)
+_SIMPLE: Final = re.compile(r"\{[A-Za-z0-9_]+\}", re.ASCII)
+_LITERAL: Final = re.compile(r"(?:[^\x00-\x20\"%'<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2})*")
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII)
+
+STRING: Final = "string"
+BOOLEAN: Final = "boolean"
+INTEGER: Final = "integer"
+TIMESTAMP: Final = "timestamp"
+BINARY: Final = "binary"
+ANY: Final = "any"
+"""Text, an integer or a truth value."""
+
+_WORDS: Final = {
+    STRING: "a string",
+    BOOLEAN: "a boolean",
+    INTEGER: "an integer",
+    TIMESTAMP: "a timestamp",
+    BINARY: "a string with bytes",
+    ANY: "a string, an integer or a boolean",
+}
+
+
+def fault(value: JSON, type: str) -> str:
+    """What is wrong with the ``value`` of a field of ``type``, ``""`` if nothing. None is no constraint (B-11)."""
+    if value is None or value == "":
+        return ""
+    if isinstance(value, str):
+        return _text_fault(value, type)
+    if isinstance(value, bool):
+        return "" if type in (BOOLEAN, ANY) else f"it needs to be {_WORDS[type]}, not {str(value).lower()}"
+    if isinstance(value, int) and type in (INTEGER, ANY):
+        return ""
+    return f"it needs to be {_WORDS[type]} or a template in a string"
+
+
+def expressions_fault(text: str) -> str:
+    """What is wrong with the expressions of a template, ``""`` if nothing."""
+    rest = _EXPRESSION.sub("", text)
+    if "{" in rest or "}" in rest:
+        return "a brace begins or ends no expression of RFC6570"
+    return ""
+
+
+def has_expressions(text: str) -> bool:
+    """Whether ``text`` has a variable part, so that it is no exact value."""
+    return "{" in text and _EXPRESSION.search(text) is not None
+
+
+def is_simple(text: str) -> bool:
+    """Whether all expressions are of RFC6570's level 1, as xRegistry takes them (J-17), and there is one."""
+    return _SIMPLE.search(text) is not None and not any(sign in _SIMPLE.sub("", text) for sign in "{}")
+
+
+def is_uri_template(text: str) -> bool:
+    """Whether the text around the expressions is that of a URI, too."""
+    return expressions_fault(text) == "" and _LITERAL.fullmatch(_EXPRESSION.sub("", text)) is not None
+
+
+def literal(template: JSON) -> JSON:
+    """The exact value that a field's ``template`` demands, None if it leaves any freedom."""
+    value = template.get("value") if isinstance(template, dict) else None
+    if value is None or value == "" or (isinstance(value, str) and has_expressions(value)):
+        return None
+    return value
+
+
+def typed(value: JSON, type: str) -> JSON:
+    """An exact ``value`` as JSON has its ``type`` (C-22): ``"true"`` is ``true``."""
+    if not isinstance(value, str):
+        return value
+    if type == BOOLEAN:
+        return {"true": True, "false": False}.get(value, value)
+    return int(value) if type == INTEGER and _INTEGER.fullmatch(value) else value
+
+
+def plain(template: JSONObject) -> JSON:
+    """The first draft's spelling of a field that 0.1 has as an object (C-5): its value, ``""`` for any."""
+    value = template.get("value")
+    return "" if value is None else value
+
+
+def _text_fault(text: str, type: str) -> str:
+    wrong = expressions_fault(text)
+    if wrong or has_expressions(text):
+        return wrong
+    if type == BOOLEAN and text not in ("true", "false"):
+        return "it needs to be true or false, or a template"
+    if type == INTEGER and not _INTEGER.fullmatch(text):
+        return "it needs to be an integer, or a template"
+    if type == TIMESTAMP:
+        try:
+            parse_timestamp(text)
+        except ValueError:
+            return "it needs to be an RFC3339 timestamp, or a template"
+    return ""
