@@ -17,6 +17,7 @@ HOT = (
     "get",
     "get_many",
     "referrers",
+    "refers",
     "counts",
     "documents",
     "named_by_rows",
@@ -24,7 +25,7 @@ HOT = (
     "config",
     "config_epoch",
 )
-WRITES = ("update", "lost_members", "drop_members", "delete_trees", "sweep")
+WRITES = ("update", "lost_members", "lost_parents", "drop_members", "delete_trees", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "after"), 0

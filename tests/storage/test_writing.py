@@ -117,3 +117,17 @@ def test_changes_of_parts_are_told_in_their_order(store: Store) -> None:
     assert [(record.correlationid, record.change["n"]) for record in records] == [
         (str(n), n) for n in (0, 0, 1, 1, 2, 2)
     ]
+
+
+def test_references_are_found_whenever_they_come(store: Store) -> None:
+    with store.write() as writer:
+        one, two = plant_things(writer, ["one", "two"])
+        assert writer.referrers([one.xid]) == []
+        with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
+            writer.update([replace(two, xref=one.xid)])
+            assert [row.xid for row in writer.referrers([one.xid])] == [two.xid]
+            raise Refused
+        assert writer.referrers([one.xid]) == []
+        writer.update([replace(two, xref=one.xid)])
+    with store.write() as writer:
+        assert [row.xid for row in writer.referrers([one.xid])] == [two.xid]

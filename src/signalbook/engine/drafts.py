@@ -124,13 +124,17 @@ class Stored:
     """The Versions of one Resource as they are stored, ``count`` of them: for a draft that has some."""
 
     reader: Reader
-    key: int
+    row: Row
     count: int
 
-    def find(self, ids: Collection[str]) -> list[VersionDraft]:
+    @property
+    def key(self) -> int:
+        """The Resource's."""
+        return self.row.key
+
+    def find(self, ids: Iterable[str]) -> list[VersionDraft]:
         """Those that exist among ``ids``."""
-        rows = self.reader.children([self.key], "versions", ids=ids)
-        return [VersionDraft.of(row) for row in rows if row.xid.id in ids]
+        return _drafts(self.reader.get_many([self.row.xid / "versions" / each for each in ids]).values())
 
     def all(self) -> list[VersionDraft]:
         """Every one."""

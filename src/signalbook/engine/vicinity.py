@@ -112,15 +112,26 @@ def _gather_leaves(
     newest = stored.leaves(1)
     resource.add((*orphans, *newest))
     resource.open = {version.id for version in (*changed, *orphans)}
-    resource.inner = stored.ancestors([*resource.versions.values(), *gone])
+    known = (*resource.versions.values(), *gone)
+    leaves = {leaf.id for leaf in newest}
+    nothing_to_ask = all(version.before is None or version.id in leaves for version in known)
+    resource.inner = () if nothing_to_ask else stored.ancestors(known)
     # A single line of Versions has no second leaf, and looking for it would pass by all of them.
-    if any(_displaces(version, newest) for version in (*changed, *gone)):
-        resource.add(stored.leaves(2, above=_sure_leaf(resource, changed, gone)))
+    sure = _sure_leaf(resource, changed, gone)
+    if any(_displaces(version, newest) for version in (*changed, *gone)) and any(
+        _behind(leaf, sure) for leaf in newest
+    ):
+        resource.add(stored.leaves(2, above=sure))
 
 
 def _displaces(version: VersionDraft, newest: list[VersionDraft]) -> bool:
     """Whether the newest stored leaf may be the newest no more, or no leaf, by what becomes of ``version``."""
     return any(leaf.id == version.id or version.ancestorid in (leaf.id, None) for leaf in newest)
+
+
+def _behind(leaf: VersionDraft, place: tuple[str, str]) -> bool:
+    """Whether a stored leaf is behind this place: if the newest one is not, none is."""
+    return (leaf.rank or "", leaf.id.casefold()) > (place[0], place[1].casefold())
 
 
 def _sure_leaf(resource: ResourceDraft, changed: list[VersionDraft], gone: list[VersionDraft]) -> tuple[str, str]:

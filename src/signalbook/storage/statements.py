@@ -79,7 +79,7 @@ class Statements:
         self.selections = Selections(dialect)
         self.line = Line(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
-        self.refers = self._text(select(_E.key).where(_E.xref > literal_column("''")).limit(literal_column("1")))
+        self.refers = self._text(select(exists().where(_E.xref > literal_column("''"))))
         first = rows.order_by(_E.key)
         self.named = self._text(_limited(first.where(_E.uri == bindparam("uri"))))
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))

@@ -116,7 +116,7 @@ class SqlWriter(SqlReader):
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``; most registries have no reference at all."""
         if self._refers is None:
-            self._refers = bool(self._all(self._sql.refers, {}))
+            self._refers = bool(self._all(self._sql.refers, {})[0][0])
         return super().referrers(targets) if self._refers else []
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
