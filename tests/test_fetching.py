@@ -252,6 +252,10 @@ def test_addresses_that_names_may_have(entries: list[str], address: str, host: s
         ([], "127.0.0.1", "localhost", 80, False),
         ([], "169.254.169.254", "h", 80, False),
         ([], "::ffff:127.0.0.1", "h", 80, False),
+        ([], "64:ff9b::a00:1", "h", 80, False),
+        ([], "2002:a00:1::1", "h", 80, False),
+        ([], "fe80::1", "h", 80, False),
+        ([], "2606:4700:4700::1111", "h", 443, True),
         (["localhost:9000"], "127.0.0.1", "localhost", 9000, True),
         (["localhost:9000"], "127.0.0.1", "localhost", 9001, False),
         (["localhost:9000"], "127.0.0.1", "h", 9000, False),
@@ -271,6 +275,8 @@ def test_what_is_connected_to_is_what_was_checked() -> None:
     assert reachable("localhost", 9, AllowList(["localhost:9"]), 10) in ("127.0.0.1", "::1")
     with pytest.raises(FetchError, match=r"localhost:9 leads to .* neither public nor among the places allowed"):
         reachable("localhost", 9, AllowList([]), 10)
+    with pytest.raises(FetchError, match="cannot be found: it is no name"):
+        reachable("a" * 64 + ".example", 9, AllowList([]), 10)
 
 
 def test_a_name_that_leads_inside(serve: Serve) -> None:

@@ -8,6 +8,7 @@ last. No credentials, cookies or proxies are used.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import queue
 import socket
@@ -35,6 +36,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 class FetchError(SignalbookError, ValueError):
     """A URL that must not or cannot be fetched; the message says which and why."""
+
+
+class NotAllowed(FetchError):
+    """A name that leads to where nothing must be fetched from or sent to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +105,12 @@ class AllowList:
             return
 
 
+_TUNNELS: Final = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "2001::/32", "2002::/16"))
+"""Where IPv4 addresses are in IPv6 ones, private ones too: NAT64, Teredo, 6to4."""
+
+
 def _public(address: Address) -> bool:
-    return address.is_global and not address.is_multicast
+    return address.is_global and not address.is_multicast and not any(address in tunnel for tunnel in _TUNNELS)
 
 
 class Fetcher:
@@ -137,13 +146,13 @@ class Deadline:
 def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
     """The address to connect to for ``host``: a public one, or one that is ``allowed``. Never look it up again.
 
-    All that the name has must be good: one of them is no accident. Raises ``FetchError``, and
-    ``httpcore.ConnectTimeout`` if it is not found in time.
+    All that the name has must be good: one of them is no accident. Raises ``NotAllowed``, ``FetchError`` if it is not
+    found, and ``httpcore.ConnectTimeout`` if it is not found in time.
     """
     addresses = _addresses(host, port, seconds)
     for address in addresses:
         if not allowed.admits(address, host, port):
-            raise FetchError(f"{host}:{port} leads to {address}, which is neither public nor among the places allowed")
+            raise NotAllowed(f"{host}:{port} leads to {address}, which is neither public nor among the places allowed")
     return str(addresses[0])
 
 
@@ -289,6 +298,8 @@ def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
             answers.put([str(address[0]) for *_, address in found])
         except OSError as error:
             answers.put(error)
+        except UnicodeError:
+            answers.put(OSError(errno.EINVAL, "it is no name"))
 
     threading.Thread(target=ask, name="resolve", daemon=True).start()
     try:

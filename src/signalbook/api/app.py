@@ -12,14 +12,16 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import feed, health
+from signalbook.api import consent, feed, health, subscriptions
 from signalbook.api.commits import Commits
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import checks, discovery
 from signalbook.api.xregistry.door import Door
 from signalbook.engine.engine import Engine
+from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.head import Head
+from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.settings import Settings
 from signalbook.values import JSONObject
 
@@ -39,11 +41,17 @@ def create_app(
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
     head: Head | None = None,
+    book: Subscriptions | None = None,
+    deliveries: Deliveries | None = None,
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done.
 
     ``source`` tells where the registry comes from, if it follows something; ``head`` is for who waits for changes.
+    ``book`` has the subscriptions, and ``deliveries``, which somebody else has to start, delivers to them.
     """
+    head = head or Head(engine.position)
+    book = book or Subscriptions.of(engine, settings)
+    deliveries = deliveries or Deliveries(engine, book, head, settings)
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
     commits = Commits(engine.batch, timeout=settings.request_timeout)
 
@@ -57,8 +65,14 @@ def create_app(
     extensions = [
         *health.routes(engine, workers, source),
         *discovery.routes(settings),
-        *feed.routes(engine, settings, workers, head or Head(engine.position)),
+        *feed.routes(engine, settings, workers, head),
         *checks.routes(settings, commits),
+        *subscriptions.routes(
+            subscriptions.Doorway(
+                book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits
+            )
+        ),
+        *consent.routes(book, deliveries, workers, commits),
     ]
     return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)
 

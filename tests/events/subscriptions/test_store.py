@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery import state as deliveries
 from signalbook.events.delivery.state import ACTIVE, SUSPENDED, State
 from signalbook.events.subscriptions.credentials import completed
 from signalbook.events.subscriptions.keyring import Keyring, Keys
 from signalbook.events.subscriptions.store import Entry, Full, Subscriptions
-from signalbook.events.subscriptions.subscription import Credential, Subscription
+from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
+from signalbook.xid import ROOT
 
 PLAIN = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
 WANTED = Subscription(
@@ -61,9 +63,9 @@ def fine(_: Entry) -> None:
     """Whatever there is is what was expected."""
 
 
-def create(engine: Engine, book: Subscriptions, wanted: Subscription = WANTED, after: int | None = None) -> Entry:
+def create(engine: Engine, book: Subscriptions, wanted: Subscription = WANTED) -> Entry:
     with engine.writing() as session:
-        return book.create(session, wanted, after)
+        return book.create(session, wanted)
 
 
 def update(
@@ -101,9 +103,14 @@ def test_the_revision_tells_of_each_change(engine: Engine, book: Subscriptions) 
 
 
 def test_it_begins_now_or_where_it_is_told(engine: Engine, book: Subscriptions) -> None:
+    with engine.writing() as session:
+        session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": "r"}, base_url="http://r.example"))
     now = engine.position()
+    assert now > 0
     assert create(engine, book).state == State(position=now)
-    assert create(engine, book, after=0).state == State(position=0)
+    assert create(engine, book, replace(WANTED, config={"after": 0})).state == State(position=0)
+    with pytest.raises(SubscriptionError, match=rf"/config/after: the last event has the position {now}"):
+        create(engine, book, replace(WANTED, config={"after": now + 1}))
 
 
 def test_there_are_no_more_than_allowed(engine: Engine, book: Subscriptions) -> None:
@@ -135,12 +142,14 @@ def test_an_update_resumes(engine: Engine, book: Subscriptions) -> None:
 
 def test_only_another_start_goes_back(engine: Engine, book: Subscriptions) -> None:
     """What GET shows can be sent back without having it all delivered again."""
-    made = create(engine, book, replace(WANTED, config={"after": 0}), after=0).subscription
+    made = create(engine, book).subscription
     engine.keep({deliveries.name(made.id): State(position=7).to_json()})
     same = update(engine, book, made.id, lambda known: known)
-    back = update(engine, book, made.id, lambda known: replace(known, config={"after": 3}))
+    back = update(engine, book, made.id, lambda known: replace(known, config={"after": 0}))
+    engine.keep({deliveries.name(made.id): State(position=9).to_json()})
+    again = update(engine, book, made.id, lambda known: known)
     none = update(engine, book, made.id, lambda known: replace(known, config={}))
-    assert [entry.state.position for entry in (same, back, none) if entry] == [7, 3, 3]
+    assert [entry.state.position for entry in (same, back, again, none) if entry] == [7, 0, 9, 9]
 
 
 def test_nothing_is_left_of_a_removed_one(engine: Engine, book: Subscriptions) -> None:

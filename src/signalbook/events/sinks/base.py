@@ -60,7 +60,8 @@ class Policy:
     ``allow`` are places that are not public and yet may be delivered to; ``origin`` is the DNS name this registry
     delivers under (D-34); ``timeout`` is in seconds, for connecting and for each answer. ``folder`` is where sinks that
     are files have theirs; without one there are none. ``ask`` says whether web hooks are asked for their consent first;
-    ``callback`` is the URL where this one may give it later, and ``consent`` what it gave there.
+    ``callback`` is the URL where this one may give it later, and ``consent`` what it gave there. With ``look`` a check
+    looks up where names lead, for a moment.
     """
 
     allow: AllowList
@@ -70,6 +71,7 @@ class Policy:
     ask: bool = True
     callback: str = ""
     consent: Consent | None = None
+    look: bool = False
 
 
 class Sink(Protocol):

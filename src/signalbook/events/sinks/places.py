@@ -1,7 +1,7 @@
 """Where sinks are: what their URIs say, and which of these places the operator lets events go to.
 
-A place that is not public has to be allowed, and so has any without TLS. Literal addresses are looked at when a
-subscription is checked, names whenever one is connected to.
+A place that is not public has to be allowed, and so has any without TLS. What names lead to is looked at when a
+subscription is taken, and again with each connection, which goes to the very address that was looked at.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import httpcore
 
 from signalbook.events.sinks.base import DeliveryError, Policy
 from signalbook.events.subscriptions.subscription import SubscriptionError
-from signalbook.fetching import Deadline, FetchError, connect, reachable
+from signalbook.fetching import Deadline, FetchError, NotAllowed, connect, reachable
 
 _LONGEST: Final = 4096
+_LOOK_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,23 @@ def check(host: str, port: int, secure: bool, policy: Policy, where: str = "/sin
     named = policy.allow.names(host, port) or (address is not None and not address.is_global)
     if not secure and not named:
         raise SubscriptionError(f"{where}: without TLS only places that the operator names are delivered to")
+    if address is None and policy.look:
+        _look(host, port, policy, where)
+
+
+def _look(host: str, port: int, policy: Policy, where: str) -> None:
+    """Raise ``SubscriptionError`` if ``host`` leads to where nothing may go; one not found just now may be some day.
+
+    What it leads to is not told: the names of a private network are nobody's business.
+    """
+    try:
+        reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
+    except NotAllowed:
+        raise SubscriptionError(
+            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
+        ) from None
+    except (FetchError, httpcore.TimeoutException):
+        return
 
 
 def address_of(place: Place, policy: Policy) -> str:

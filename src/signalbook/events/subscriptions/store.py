@@ -5,10 +5,11 @@ A write of the registry has nothing to do with them: it costs the same however m
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
@@ -16,14 +17,15 @@ from signalbook.events.delivery import state as deliveries
 from signalbook.events.delivery.progress import revived
 from signalbook.events.delivery.state import State
 from signalbook.events.subscriptions import credentials
-from signalbook.events.subscriptions.keyring import Keyring, Keys, UnreadableSecret
-from signalbook.events.subscriptions.subscription import Credential, Subscription
-from signalbook.settings import SettingError
+from signalbook.events.subscriptions.keyring import Keyring, Keys, UnreadableSecret, keyring
+from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.settings import SettingError, Settings
 from signalbook.values import JSON, JSONObject
 
 FOLDER: Final = "subscriptions"
 _BOOK: Final = "subscriptions"
 """The note about all of them: its name is in no folder."""
+_ID: Final = re.compile(r"[0-9a-f]{28}", re.ASCII)
 
 Complete = Callable[[Subscription | None], Subscription]
 """Makes a subscription of what is known of it, whose secrets are there; it may raise ``SubscriptionError``."""
@@ -52,6 +54,11 @@ class Subscriptions:
         self._keyring = keyring
         self._most = most
 
+    @classmethod
+    def of(cls, engine: Engine, settings: Settings) -> Self:
+        """Those of the registry that a server with these settings serves."""
+        return cls(engine, keyring(settings), most=settings.max_subscriptions)
+
     def revision(self) -> int:
         """Another number once any of them was created, changed or deleted. One point read."""
         return _revision(self._engine.kept(_BOOK))
@@ -67,7 +74,7 @@ class Subscriptions:
 
     def get(self, id: str) -> Entry | None:
         """One of them, None if there is none."""
-        note = self._engine.kept(_name(id))
+        note = self._engine.kept(_name(id)) if is_id(id) else None
         return None if note is None else _entry(id, note, self._engine.kept(deliveries.name(id)))
 
     def page(self, after: str, limit: int) -> list[Entry]:
@@ -78,17 +85,18 @@ class Subscriptions:
         states = self._engine.kept_in(deliveries.FOLDER, after=after, through=list(notes)[-1])
         return [_entry(name, note, states.get(name)) for name, note in notes.items()]
 
-    def create(self, session: Session, subscription: Subscription, after: int | None) -> Entry:
-        """Keep a new one, to be told of what is committed behind the position ``after``, or from now on.
+    def create(self, session: Session, subscription: Subscription) -> Entry:
+        """Keep a new one, to be told of what is committed from now on, or behind the position ``config.after``.
 
-        Its id is chosen here. Raises ``Full``, and ``SubscriptionError`` or ``SettingError`` if its secrets cannot be
-        stored.
+        Its id is chosen here. Raises ``Full``, ``SubscriptionError`` if there is no such position, and that or
+        ``SettingError`` if its secrets cannot be stored.
         """
         book = session.kept(_BOOK) or {"count": 0}
         if book["count"] >= self._most:
             raise Full(f"there are {self._most} subscriptions, and no more are taken (setting max_subscriptions)")
         revision = _revision(book) + 1
         made = replace(subscription, id=_new_id(revision), revision=revision)
+        after = _chosen_start(session, made)
         state = State(position=session.position() if after is None else after)
         return self._write(session, made, state, book["count"] + 1)
 
@@ -98,7 +106,7 @@ class Subscriptions:
         ``require`` may raise if what there is is not what was expected. Deliveries that were given up begin again where
         they stopped; a ``config.after`` that is another than before is where they go on.
         """
-        note = session.kept(_name(id))
+        note = session.kept(_name(id)) if is_id(id) else None
         if note is None:
             return None
         before = _entry(id, note, session.kept(deliveries.name(id)))
@@ -106,15 +114,14 @@ class Subscriptions:
         known = _opened(id, note, *self._keys())
         book = session.kept(_BOOK)
         made = replace(complete(known), id=id, revision=_revision(book) + 1)
-        after = start(made)
         state = revived(before.state)
-        if after is not None and after != start(known):
+        if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
         return self._write(session, made, state, book["count"])
 
     def remove(self, session: Session, id: str, require: Callable[[Entry], None]) -> Entry | None:
         """Remove one, and tell what it was; None if there is none. ``require`` as in ``update``."""
-        note = session.kept(_name(id))
+        note = session.kept(_name(id)) if is_id(id) else None
         if note is None:
             return None
         entry = _entry(id, note, session.kept(deliveries.name(id)))
@@ -153,10 +160,22 @@ class Subscriptions:
             return Keys(()), str(error)
 
 
+def is_id(text: str) -> bool:
+    """Whether this may be the id of a subscription: not every text may be the name of a note."""
+    return _ID.fullmatch(text) is not None
+
+
 def start(subscription: Subscription) -> int | None:
     """The position that ``config.after`` names."""
     after = subscription.config.get("after")
     return None if after is None else int(after)
+
+
+def _chosen_start(session: Session, subscription: Subscription) -> int | None:
+    after = start(subscription)
+    if after is not None and after > (last := session.position()):
+        raise SubscriptionError(f"/config/after: the last event has the position {last}")
+    return after
 
 
 def _name(id: str) -> str:

@@ -1,0 +1,255 @@
+"""The CloudEvents Subscriptions API: who wants to be told of changes, and how that goes (D-25 to D-32).
+
+There are two forms (``events.subscriptions.documents``); the media type of the older one asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from signalbook.api import caching
+from signalbook.api.answers import Answer, Header, json_answer, send_answer
+from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.commits import Commits
+from signalbook.api.errors import NOT_KEPT, PreconditionFailed, condition_answer, error_answer, failure_answer
+from signalbook.api.urls import base_url
+from signalbook.api.workers import Workers
+from signalbook.engine.engine import Batch
+from signalbook.errors import RegistryError
+from signalbook.events.delivery.deliveries import Deliveries
+from signalbook.events.subscriptions import documents
+from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
+from signalbook.events.subscriptions.store import Entry, Full, Subscriptions, is_id
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
+from signalbook.settings import Settings
+from signalbook.values import JSON, Finding, JSONError, dump_json, parse_json
+
+PATH: Final = "/subscriptions"
+MAX_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 32
+_PAGE: Final = 1000
+_LIMIT: Final = re.compile(r"0*[1-9][0-9]{0,18}", re.ASCII)
+_LOOKING: Final = 2
+"""Requests at a time whose names are being looked up: each may take seconds of one of the threads that read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doorway:
+    """What the handlers work with."""
+
+    book: Subscriptions
+    deliveries: Deliveries
+    settings: Settings
+    workers: Workers
+    commits: Commits[Batch]
+
+
+Handler = Callable[["_Call"], Awaitable[Answer]]
+
+
+def routes(doorway: Doorway) -> list[Route]:
+    """``/subscriptions`` and ``/subscriptions/{id}``, with or without a trailing slash."""
+    looking = asyncio.Semaphore(_LOOKING)
+    many = _Place(doorway, looking, {"GET": _list, "POST": _create})
+    one = _Place(doorway, looking, {"GET": _show, "PUT": _replace, "DELETE": _delete})
+    places = ((PATH, many), (f"{PATH}/{{id}}", one))
+    return [Route(f"{path}{slash}", place) for path, place in places for slash in ("", "/")]
+
+
+class _Place:
+    """A path and its methods: an ASGI application, so that every method comes here."""
+
+    def __init__(self, doorway: Doorway, looking: asyncio.Semaphore, handlers: dict[str, Handler]) -> None:
+        self._doorway = doorway
+        self._looking = looking
+        self._handlers = {**handlers, "HEAD": handlers["GET"]}
+        first, *others = handlers
+        self._allow = (first, "HEAD", *others, "OPTIONS")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(_Call(scope, receive, self._doorway, self._looking))
+        except Disconnected:
+            return
+        except PreconditionFailed as error:
+            answer = condition_answer(error)
+        except Exception as error:
+            told = _told(error, scope["path"])
+            answer = failure_answer(error, scope["path"]) if told is None else error_answer(told, allow=self._allow)
+        await send_answer(answer, scope, send)
+
+    async def _answer(self, call: _Call) -> Answer:
+        if call.scope["method"] == "OPTIONS":
+            allow = ", ".join(self._allow)
+            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+        handler = self._handlers.get(call.scope["method"])
+        if handler is None:
+            raise RegistryError("action_not_supported", subject=call.path, action=call.scope["method"])
+        return await handler(call)
+
+
+class _Call:
+    """One request, and what handlers ask of it."""
+
+    def __init__(self, scope: Scope, receive: Receive, doorway: Doorway, looking: asyncio.Semaphore) -> None:
+        self.scope = scope
+        self.doorway = doorway
+        self.path: str = scope["path"]
+        self.request = Request(scope)
+        self.root = base_url(scope, doorway.settings)
+        self._receive = receive
+        self._looking = looking
+
+    @property
+    def id(self) -> str:
+        """The id in the path."""
+        return str(self.request.path_params["id"])
+
+    @property
+    def old(self) -> bool:
+        """Whether the answer is to be in the older form: it is asked for, or what was sent is."""
+        accepted = self.request.headers.get("accept", "")
+        sent = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return OLD_TYPE in accepted or (sent == OLD_TYPE and "application/json" not in accepted)
+
+    async def document(self) -> JSON:
+        """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``."""
+        limit = min(MAX_BYTES, self.doorway.settings.max_body_bytes)
+        timeout = self.doorway.settings.body_timeout
+        body = await read_body(self.scope, self._receive, self.path, limit=limit, timeout=timeout)
+        if not body:
+            raise RegistryError("missing_body", subject=self.path)
+        try:
+            return parse_json(body, max_depth=MAX_DEPTH, unique=True)
+        except JSONError as error:
+            raise RegistryError("parsing_data", subject=self.path, error_detail=str(error)) from None
+
+    async def subscription(self, document: JSON) -> Subscription:
+        """The subscription in a document. Raises ``InvalidSubscription``."""
+        check = documents.checks(replace(self.doorway.deliveries.policy, look=True))
+        async with self._looking:
+            return await self.doorway.workers.read(partial(documents.read, document, root=self.root, check=check))
+
+    def require(self, entry: Entry) -> None:
+        """The conditions of the request hold. Raises ``PreconditionFailed``."""
+        caching.require(self.scope["headers"], _tag(entry), self.path)
+
+    def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Answer:
+        """A subscription as it is shown to whoever asks like this."""
+        where: tuple[Header, ...] = ()
+        if location:
+            where = (("Location", f"{self.root}{PATH}/{entry.subscription.id}"),)
+        kind = (("Content-Type", OLD_TYPE),) if self.old else ()
+        answer = json_answer(documents.show(entry, old=self.old), status=status)
+        return replace(answer, headers=(*(kind or answer.headers), NOT_KEPT, ("ETag", _tag(entry)), *where))
+
+
+async def _list(call: _Call) -> Answer:
+    """All that there are, or a page of them with a link to the next one."""
+    limit = _limit(call)
+    after = call.request.query_params.get("cursor", "")
+    if after and not is_id(after):
+        raise RegistryError("bad_request", subject=call.path, error_detail="the cursor is not from a link of this list")
+    found = await call.doorway.workers.read(partial(call.doorway.book.page, after, limit + 1))
+    entries = found[:limit]
+    headers = [NOT_KEPT]
+    if len(found) > limit:
+        query = urlencode({"limit": limit, "cursor": entries[-1].subscription.id})
+        headers.append(("Link", f"<{call.root}{PATH}?{query}>;rel=next"))
+    return json_answer([documents.show(entry, old=call.old) for entry in entries], headers=tuple(headers))
+
+
+async def _create(call: _Call) -> Answer:
+    draft = await call.subscription(await call.document())
+    entry = await call.doorway.commits.write(partial(_insert, call, draft))
+    call.doorway.deliveries.changed(entry.subscription.id)
+    return call.answer(entry, status=201, location=True)
+
+
+def _insert(call: _Call, draft: Subscription, batch: Batch) -> Entry:
+    whole = documents.complete(draft, None, check=documents.checks(call.doorway.deliveries.policy))
+    with batch.writing() as session:
+        return call.doorway.book.create(session, whole)
+
+
+async def _show(call: _Call) -> Answer:
+    return call.answer(_found(await call.doorway.workers.read(partial(call.doorway.book.get, call.id)), call))
+
+
+async def _replace(call: _Call) -> Answer:
+    document = await call.document()
+    if isinstance(document, dict) and document.get("id", call.id) != call.id:
+        fault = Finding(path="/id", rule="value", message="it is not that of the path, and ids do not change")
+        raise InvalidSubscription([fault])
+    draft = await call.subscription(document)
+    entry = _found(await call.doorway.commits.write(partial(_update, call, draft)), call)
+    call.doorway.deliveries.changed(entry.subscription.id)
+    return call.answer(entry)
+
+
+def _update(call: _Call, draft: Subscription, batch: Batch) -> Entry | None:
+    complete = partial(documents.complete, draft, check=documents.checks(call.doorway.deliveries.policy))
+    with batch.writing() as session:
+        return call.doorway.book.update(session, call.id, complete, call.require)
+
+
+async def _delete(call: _Call) -> Answer:
+    entry = _found(await call.doorway.commits.write(partial(_remove, call)), call)
+    call.doorway.deliveries.changed(entry.subscription.id)
+    return call.answer(entry)
+
+
+def _remove(call: _Call, batch: Batch) -> Entry | None:
+    with batch.writing() as session:
+        return call.doorway.book.remove(session, call.id, call.require)
+
+
+def _found(entry: Entry | None, call: _Call) -> Entry:
+    if entry is None:
+        raise RegistryError("not_found", subject=call.path)
+    return entry
+
+
+def _limit(call: _Call) -> int:
+    text = call.request.query_params.get("limit")
+    if text is None:
+        return min(call.doorway.settings.page_size or _PAGE, _PAGE)
+    if not _LIMIT.fullmatch(text):
+        detail = f'"limit" takes a whole number from 1, not "{text[:40]}"'
+        raise RegistryError("bad_request", subject=call.path, error_detail=detail)
+    return min(int(text), call.doorway.settings.max_page_size, _PAGE)
+
+
+def _tag(entry: Entry) -> str:
+    """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
+    subscription = entry.subscription
+    return caching.entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
+
+
+def _told(error: Exception, path: str) -> RegistryError | None:
+    """What is wrong with a request, in the words of the catalogue; None for what is not its fault."""
+    match error:
+        case RegistryError():
+            return error
+        case InvalidSubscription():
+            faults = error.faults
+        case SubscriptionError():
+            place, _, message = str(error).partition(": ")
+            faults = (Finding(path=place, rule="value", message=message),)
+        case Full():
+            return RegistryError("bad_request", subject=path, error_detail=str(error))
+        case _:
+            return None
+    detail = f"the subscription cannot be taken: {faults[0].path or '/'}: {faults[0].message}"
+    return RegistryError("bad_request", subject=path, error_detail=detail, faults=faults)

@@ -1,0 +1,401 @@
+"""The CloudEvents Subscriptions API over HTTP (subscriptions/spec.md; D-25 to D-32), on each database."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from signalbook.events.subscriptions.documents import OLD_TYPE
+from signalbook.storage.base import Store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+SINK = "https://93.184.215.14/hook"
+"""A public address, which nobody here connects to."""
+WANTED: dict[str, Any] = {
+    "source": "http://r.example/",
+    "types": ["io.xregistry.resource.created"],
+    "filters": [{"prefix": {"subject": "/dirs/d1"}}],
+    "sink": SINK,
+    "sinkcredential": {"credentialtype": "PLAIN", "identifier": "me", "secret": "correct horse"},
+    "protocol": "HTTP",
+    "protocolsettings": {"headers": {"X-From": "us"}},
+}
+OLD: dict[str, Any] = {
+    "source": "http://r.example/compat/schemaregistry/v0.2",
+    "protocol": "HTTPS",
+    "sink": SINK,
+    "filter": {"prefix": {"subject": "/schemagroups/5"}},
+}
+
+
+def create(client: Client, **changes: Any) -> dict[str, Any]:
+    body = {name: value for name, value in {**WANTED, **changes}.items() if value is not None}
+    answer = client.send("POST", "/subscriptions", json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def faults(answer: httpx.Response) -> dict[str, str]:
+    assert answer.status_code == 400, answer.text
+    body = answer.json()
+    assert body["type"].endswith("#bad_request")
+    return {fault["path"]: fault["message"] for fault in body["faults"]}
+
+
+def refused(client: Client, body: Any) -> dict[str, str]:
+    found = faults(client.send("POST", "/subscriptions", json=body))
+    assert client.get("/subscriptions").json() == []
+    return found
+
+
+def test_create(client: Client) -> None:
+    """D-25, D-28, D-31, D-32: 201, Location, the object, no secret"""
+    answer = client.send("POST", "/subscriptions", json={**WANTED, "id": "mine"})
+    made = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["Location"] == f"http://r.example/subscriptions/{made['id']}"
+    assert made["id"] != "mine"
+    assert "status" in made
+    shown = {**WANTED, "sinkcredential": {"credentialtype": "PLAIN", "identifier": "me"}}
+    assert {name: value for name, value in made.items() if name not in ("id", "status")} == shown
+    assert "horse" not in answer.text
+
+
+def test_retrieve(client: Client) -> None:
+    """D-31, D-32"""
+    made = create(client)
+    answer = client.get(f"/subscriptions/{made['id']}")
+    assert (answer.status_code, answer.json()) == (200, made)
+    assert answer.headers["Cache-Control"] == "no-store"
+    head = client.send("HEAD", f"/subscriptions/{made['id']}/")
+    assert (head.status_code, head.content, head.headers["ETag"]) == (200, b"", answer.headers["ETag"])
+
+
+def test_query(client: Client) -> None:
+    """D-32: an array"""
+    assert client.get("/subscriptions").json() == []
+    made = [create(client, sink=f"{SINK}/{number}") for number in range(3)]
+    assert client.get("/subscriptions").json() == made
+    assert client.get("/subscriptions/").json() == made
+
+
+def test_pages(client: Client) -> None:
+    made = [create(client, sink=f"{SINK}/{number}") for number in range(5)]
+    found, url = [], "/subscriptions?limit=2"
+    while url:
+        answer = client.get(url)
+        found.append([member["id"] for member in answer.json()])
+        url = next((link["url"] for link in [answer.links.get("next")] if link), "")
+    ids = [member["id"] for member in made]
+    assert found == [ids[:2], ids[2:4], ids[4:]]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=-1", "limit=1e3", "limit=", "cursor=x", "cursor=%00"])
+def test_bad_pages(client: Client, query: str) -> None:
+    client.refused("GET", f"/subscriptions?{query}", "bad_request")
+
+
+def test_update(client: Client) -> None:
+    """D-28, D-32: all but the id may differ"""
+    made = create(client)
+    wanted = {"protocol": "HTTP", "sink": f"{SINK}/other"}
+    answer = client.put(f"/subscriptions/{made['id']}", {**wanted, "id": made["id"]})
+    assert answer.status_code == 200
+    now = answer.json()
+    assert {name: value for name, value in now.items() if name != "status"} == {**wanted, "id": made["id"]}
+    assert client.get(f"/subscriptions/{made['id']}").json() == now
+
+
+def test_what_is_shown_can_be_sent_back(client: Client) -> None:
+    """D-31: the secret that it does not have is kept"""
+    made = create(client)
+    answer = client.put(f"/subscriptions/{made['id']}", made)
+    assert (answer.status_code, answer.json()) == (200, made)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sink": "https://93.184.215.15/evil"},
+        {"protocol": "KAFKA", "sink": "kafkas://93.184.215.14", "protocolsettings": {"topicname": "t"}},
+        {"sinkcredential": {"credentialtype": "ACCESSTOKEN"}},
+    ],
+)
+def test_a_secret_goes_nowhere_else(client: Client, change: dict[str, Any]) -> None:
+    """D-31: who may update a subscription does not get to see its password"""
+    made = create(client)
+    found = faults(client.put(f"/subscriptions/{made['id']}", {**made, **change}))
+    assert all("required" in message for path, message in found.items() if path.startswith("/sinkcredential/"))
+    assert any(path.startswith("/sinkcredential/") for path in found) or "/sink" in found
+    assert client.get(f"/subscriptions/{made['id']}").json() == made
+
+
+def test_ids_do_not_change(client: Client) -> None:
+    """D-28"""
+    made = create(client)
+    found = faults(client.put(f"/subscriptions/{made['id']}", {**made, "id": "0" * 28}))
+    assert list(found) == ["/id"]
+
+
+def test_delete(client: Client) -> None:
+    """D-32: 200, and what it was"""
+    made = create(client)
+    answer = client.send("DELETE", f"/subscriptions/{made['id']}")
+    assert (answer.status_code, answer.json()) == (200, made)
+    assert client.get("/subscriptions").json() == []
+    client.refused("DELETE", f"/subscriptions/{made['id']}", "not_found")
+
+
+@pytest.mark.parametrize("id", ["0" * 28, "x", "%00", "%F0%9F%98%80", "..", "a" * 5000, "%2F"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_what_is_not_there(client: Client, method: str, id: str) -> None:
+    """D-32: 404"""
+    answer = client.send(method, f"/subscriptions/{id}", json=WANTED if method == "PUT" else None)
+    assert answer.status_code == 404 or id in ("..", "%2F")
+    assert answer.status_code < 500
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [("/subscriptions", "GET, HEAD, POST, OPTIONS"), ("/subscriptions/x", "GET, HEAD, PUT, DELETE, OPTIONS")],
+)
+def test_options(client: Client, path: str, allow: str) -> None:
+    """D-32: Allow on both"""
+    answer = client.send("OPTIONS", path)
+    assert (answer.status_code, answer.headers["Allow"]) == (200, allow)
+    refused = client.send("PATCH", path, json={})
+    assert (refused.status_code, refused.headers["Allow"]) == (405, allow)
+
+
+def test_conditions(client: Client) -> None:
+    made = create(client)
+    path = f"/subscriptions/{made['id']}"
+    first = client.get(path).headers["ETag"]
+    second = client.put(path, {**made, "types": []}, headers={"If-Match": first}).headers["ETag"]
+    assert second == client.get(path).headers["ETag"] != first
+    for method in ("PUT", "DELETE"):
+        assert client.send(method, path, json=made, headers={"If-Match": first}).status_code == 412
+    assert client.send("DELETE", path, headers={"If-Match": second}).status_code == 200
+
+
+def test_a_new_secret_is_another_subscription(client: Client) -> None:
+    """Two who update at the same time must not both win, although nothing of it is shown."""
+    made = create(client)
+    path = f"/subscriptions/{made['id']}"
+    before = client.get(path).headers["ETag"]
+    credential = {"credentialtype": "PLAIN", "identifier": "me", "secret": "other"}
+    client.put(path, {**made, "sinkcredential": credential})
+    assert client.get(path).headers["ETag"] != before
+
+
+def test_the_older_form(client: Client) -> None:
+    """D-26: the request as the drafts print it"""
+    answer = client.send("POST", "/subscriptions", content=json.dumps(OLD), headers={"Content-Type": OLD_TYPE})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (201, OLD_TYPE)
+    made = answer.json()
+    assert {name: value for name, value in made.items() if name not in ("id", "status")} == OLD
+    now = client.get(f"/subscriptions/{made['id']}")
+    assert now.headers["Content-Type"].startswith("application/json")
+    assert (now.json()["protocol"], now.json()["filters"]) == ("HTTP", [OLD["filter"]])
+    assert client.get(f"/subscriptions/{made['id']}", headers={"Accept": OLD_TYPE}).json() == made
+    assert client.get("/subscriptions", headers={"Accept": OLD_TYPE}).json() == [made]
+
+
+def test_either_form_in_either_media_type(client: Client) -> None:
+    """D-26"""
+    assert client.send("POST", "/subscriptions", json=OLD).json()["filters"] == [OLD["filter"]]
+    both = {"Content-Type": f"{OLD_TYPE}; charset=utf-8", "Accept": "application/json"}
+    answer = client.send("POST", "/subscriptions", content=json.dumps(WANTED), headers=both)
+    assert answer.json()["filters"] == WANTED["filters"]
+
+
+def test_every_fault_is_told(client: Client) -> None:
+    found = refused(
+        client,
+        {
+            "source": "http://elsewhere.example/",
+            "types": ["", 1],
+            "filters": [{"exact": {"type": ""}}, {"sql": "1 +"}, {"exact": {"type": "a"}}, {"like": {}}],
+            "config": {"interval": 5, "after": -1},
+            "sinkcredential": {"credentialtype": "PLAIN", "accesstoken": "hush"},
+            "retries": 3,
+        },
+    )
+    assert sorted(found) == [
+        "/config/after",
+        "/config/interval",
+        "/filters/0/exact/type",
+        "/filters/1/sql",
+        "/filters/3/like",
+        "/protocol",
+        "/retries",
+        "/sink",
+        "/sinkcredential/accesstoken",
+        "/sinkcredential/identifier",
+        "/source",
+        "/types/0",
+        "/types/1",
+    ]
+    assert "hush" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"protocol": "http"}, "/protocol"),
+        ({"protocol": "SMTP"}, "/protocol"),
+        ({"protocol": 1}, "/protocol"),
+        ({"sink": "http://93.184.215.14/"}, "/sink"),
+        ({"sink": "ftp://93.184.215.14/"}, "/sink"),
+        ({"sink": "https://127.0.0.1/"}, "/sink"),
+        ({"sink": "https://localhost/"}, "/sink"),
+        ({"sink": "https://127.1/"}, "/sink"),
+        ({"sink": "https://2130706433/"}, "/sink"),
+        ({"sink": "https://[::1]/"}, "/sink"),
+        ({"sink": "https://10.0.0.8/"}, "/sink"),
+        ({"sink": "https://169.254.169.254/latest/meta-data"}, "/sink"),
+        ({"sink": "https://me:secret@93.184.215.14/"}, "/sink"),
+        ({"sink": ""}, "/sink"),
+        ({"sink": "https://93.184.215.14/" + "a" * 5000}, "/sink"),
+        ({"protocolsettings": {"method": "DELETE"}}, "/protocolsettings/method"),
+        ({"protocolsettings": {"timeout": 1}}, "/protocolsettings/timeout"),
+        ({"protocolsettings": {"headers": {"Host": "x"}}}, "/protocolsettings/headers/Host"),
+        ({"protocolsettings": []}, "/protocolsettings"),
+        ({"protocol": "NATS", "sink": "tls://93.184.215.14", "protocolsettings": {}}, "/protocolsettings/subject"),
+        ({"sinkcredential": {"credentialtype": "KERBEROS"}}, "/sinkcredential/credentialtype"),
+        ({"sinkcredential": {"credentialtype": "PLAIN", "identifier": "me"}}, "/sinkcredential/secret"),
+        ({"sinkcredential": {"credentialtype": "ACCESSTOKEN"}}, "/sinkcredential/accesstoken"),
+        (
+            {
+                "sinkcredential": {
+                    "credentialtype": "REFRESHTOKEN",
+                    "refreshtoken": "t",
+                    "refreshtokenendpoint": "https://10.0.0.1/",
+                }
+            },
+            "/sinkcredential/refreshtokenendpoint",
+        ),
+        (
+            {
+                "sinkcredential": {
+                    "credentialtype": "ACCESSTOKEN",
+                    "accesstoken": "t",
+                    "accesstokenexpiresutc": "tomorrow",
+                }
+            },
+            "/sinkcredential/accesstokenexpiresutc",
+        ),
+        ({"sinkcredential": {"credentialtype": "SIGNATURE", "signingsecret": "x"}}, "/sinkcredential/signingsecret"),
+        ({"sinkcredential": "secret"}, "/sinkcredential"),
+        ({"source": "/compat/nowhere"}, "/source"),
+        ({"filters": {"exact": {"type": "a"}}}, "/filters"),
+        ({"filters": [{"exact": {"type": "a"}}] * 257}, "/filters"),
+        ({"filter": {"exact": {"type": "a"}}}, "/filter"),
+        ({"filters": [{"all": []}]}, "/filters/0/all"),
+        ({"filters": [{"sql": "x" * 5000}]}, "/filters/0/sql"),
+        ({"config": {"after": "9" * 30}}, "/config/after"),
+        ({"config": {"after": True}}, "/config/after"),
+        ({"config": {"after": 10**6}}, "/config/after"),
+        ({"types": "a"}, "/types"),
+        ({"types": ["a"] * 300}, "/types"),
+    ],
+)
+def test_what_cannot_be_subscribed(client: Client, change: dict[str, Any], path: str) -> None:
+    """D-26, D-28, D-29, D-30, D-31, and no requests into private networks"""
+    found = refused(client, {**WANTED, **change})
+    assert any(name.startswith(path) for name in found), found
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"exact": {"type": "a"}},
+        {"prefix": {"type": "a", "subject": "/b"}},
+        {"suffix": {"subject": "/b"}},
+        {"all": [{"exact": {"type": "a"}}, {"not": {"exact": {"type": "b"}}}]},
+        {"any": [{"sql": "subject LIKE '/a%'"}]},
+    ],
+)
+def test_every_dialect_is_taken(client: Client, filter: dict[str, Any]) -> None:
+    """D-29"""
+    assert create(client, filters=[filter])["filters"] == [filter]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"x"',
+        b'{"sink": 1, "sink": 2}',
+        b"[" * 100,
+        b'{"a":' * 40 + b"1" + b"}" * 40,
+        b"\xff",
+    ],
+)
+def test_what_is_no_document(client: Client, body: bytes) -> None:
+    answer = client.send("POST", "/subscriptions", content=body)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/json; charset=utf-8")
+
+
+def test_large_bodies_are_not_read(client: Client) -> None:
+    answer = client.send("POST", "/subscriptions", content=b" " * 70_000)
+    assert answer.status_code == 400
+    assert "larger than" in answer.text
+
+
+def test_what_the_operator_allows(store: Store, serve: Serve) -> None:
+    client = serve(store, allow_sinks=("localhost:9", "10.0.0.0/8"))
+    for sink in ("http://localhost:9/", "https://10.1.2.3:4/", "http://10.0.0.1/"):
+        create(client, sink=sink)
+    refused = client.send("POST", "/subscriptions", json={**WANTED, "sink": "http://localhost:10/"})
+    assert "/sink" in faults(refused)
+
+
+def test_there_may_be_so_many(store: Store, serve: Serve) -> None:
+    client = serve(store, max_subscriptions=1)
+    made = create(client)
+    client.refused("POST", "/subscriptions", "bad_request", json=WANTED)
+    client.send("DELETE", f"/subscriptions/{made['id']}")
+    create(client)
+
+
+@pytest.mark.parametrize("name", ["secret", "accesstoken", "refreshtoken", "signingsecret"])
+def test_no_secret_is_told(client: Client, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """D-31: not in answers, not in the log, wherever it stands"""
+    caplog.set_level(logging.DEBUG)
+    kinds = ("PLAIN", "ACCESSTOKEN", "REFRESHTOKEN", "SIGNATURE", "OTHER")
+    given = {"identifier": "me", "refreshtokenendpoint": SINK, name: "whsec_correct horse"}
+    for kind in kinds:
+        for sink in (SINK, "https://10.0.0.1/"):
+            credential = {"credentialtype": kind, **given}
+            answer = client.send("POST", "/subscriptions", json={**WANTED, "sink": sink, "sinkcredential": credential})
+            assert answer.status_code in (201, 400)
+            assert "horse" not in answer.text
+    assert "horse" not in client.get("/subscriptions").text
+    assert "horse" not in caplog.text
+
+
+def test_a_subscription_is_no_change_of_the_registry(client: Client) -> None:
+    before = client.get("/events").json()
+    made = create(client)
+    client.send("DELETE", f"/subscriptions/{made['id']}")
+    assert client.get("/events").json() == before
+
+
+def test_replay(client: Client) -> None:
+    """``config.after`` says where to begin, as a number or a text."""
+    last = int(client.get("/events").json()[-1]["id"])
+    assert create(client)["status"]["position"] == last
+    for after in (0, "0"):
+        made = create(client, config={"after": after})
+        assert (made["config"], made["status"]["position"]) == ({"after": 0}, 0)
