@@ -15,6 +15,7 @@ F1 = "/dirs/d1/files/f1"
 V1 = f"{F1}/versions/1"
 DRAFT7 = "JsonSchema/draft-07"
 BAD: JSONObject = {"type": "nonsense"}
+HOST = "http://json-schema.org"
 
 
 @pytest.fixture
@@ -101,6 +102,29 @@ def test_formats_switched_off(checked: Registry) -> None:
     assert outcome(checked)["formatvalidated"] is False
     body = {"capabilities": {"formats": ["*"]}, "dirs": {"d1": {"files": {"f1": {"file": BAD, "format": DRAFT7}}}}}
     assert checked.refused("PATCH", "/", body).code == "format_violation"
+
+
+@pytest.mark.parametrize(
+    ("file", "valid"), [(BAD, False), ({"$schema": "http://json-schema.org/draft-07/schema"}, True)]
+)
+def test_a_format_without_a_version(checked: Registry, file: JSONObject, valid: bool) -> None:
+    """R120, G-13: one of the versions listed will do."""
+    checked.configure("capabilities", {"formats": [DRAFT7]}, "PATCH")
+    if valid:
+        checked.put(F1, {"format": "JsonSchema", "file": file})
+        assert outcome(checked)["formatvalidated"] is True
+    else:
+        assert checked.refused("PUT", F1, {"format": "JsonSchema", "file": file}).code == "format_violation"
+    checked.configure("capabilities", {"formats": ["Avro/1.11"]}, "PATCH")
+    checked.put(F1, {"format": "JsonSchema", "file": BAD})
+    assert outcome(checked)["formatvalidated"] is False
+
+
+@pytest.mark.parametrize("content", [b'"string"', b'"{\\"type\\": \\"string\\"}"', b'{"type": "string"}'])
+def test_a_name_alone_is_a_schema_to_avro(checked: Registry, content: bytes) -> None:
+    """A-24, R248"""
+    checked.put_document(F1, content, "application/json", format="Avro/1.11")
+    assert outcome(checked)["formatvalidated"] is True
 
 
 def test_versions_alike(make: Make) -> None:

@@ -185,7 +185,7 @@ def _compare(
         return context.resolve(uri)
 
     texts = [
-        SchemaText(document=schema_text(context.documents.read(digest)), format=name, resolve=resolve)
+        SchemaText(document=schema_text(context.documents.read(digest), name), format=name, resolve=resolve)
         for digest, name in (new, old)
     ]
     try:

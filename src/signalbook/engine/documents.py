@@ -14,6 +14,7 @@ from signalbook.engine.context import Documents
 from signalbook.engine.drafts import VersionDraft
 from signalbook.engine.intents import Mode
 from signalbook.errors import RegistryError
+from signalbook.formats.registry import family
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 from signalbook.xid import Xid
@@ -65,11 +66,11 @@ def from_content(draft: VersionDraft, document: DocumentBody, type: ResourceType
     return {"contenttype": document.contenttype, url: location}
 
 
-def schema_text(content: bytes) -> bytes:
+def schema_text(content: bytes, format: str = "") -> bytes:
     """What a format reads of a document: of one that is a JSON string, the text in it.
 
     A schema that is no JSON (Protobuf, XSD) sent inline without a ``contenttype`` is a JSON string by R248; what it
-    says is in the string.
+    says is in the string. To Avro a string that holds no JSON is a schema: the name of a type.
     """
     if not content.startswith(b'"'):
         return content
@@ -77,7 +78,9 @@ def schema_text(content: bytes) -> bytes:
         value = parse_json(content)
     except JSONError:
         return content
-    return value.encode("utf-8") if isinstance(value, str) else content
+    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
+        return content
+    return value.encode("utf-8")
 
 
 def _without_document(draft: VersionDraft, body: JSONObject, mode: Mode, type: ResourceType) -> JSONObject:

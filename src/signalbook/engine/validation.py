@@ -117,7 +117,7 @@ def _outcome(version: VersionDraft, type: ResourceType, context: Context) -> JSO
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return _said("formatvalidated", f'the format "{name}" is not supported')
-    content = schema_text(context.documents.read(version.document))
+    content = schema_text(context.documents.read(version.document), name)
     faults = [finding for finding in reader.check(content, name) if finding.severity == "error"]
     if faults:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
@@ -137,11 +137,16 @@ def _unchanged(version: VersionDraft, type: ResourceType) -> JSONObject | None:
 
 
 def _offered(name: str, context: Context) -> bool:
-    """Whether the capability ``formats`` lists ``name`` or a wildcard that covers it (R120)."""
+    """Whether the capability ``formats`` lists ``name`` or a wildcard that covers it (R120).
+
+    A name without a version stands for whichever its documents are of: one that is listed will do.
+    """
     wanted = name.casefold()
     family = wanted.partition("/")[0]
     listed = {value.casefold() for value in context.capabilities["formats"]}
-    return bool(listed & {wanted, "*", f"{family}/*", family}) or _canonical(name) in listed
+    if listed & {wanted, "*", f"{family}/*", family} or _canonical(name) in listed:
+        return True
+    return wanted == family and any(value.partition("/")[0] == formats.family(family) for value in listed)
 
 
 def _canonical(name: str) -> JSON:
