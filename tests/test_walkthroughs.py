@@ -36,7 +36,12 @@ def matches(shown: str, actual: str) -> bool:
     return re.fullmatch(pattern, packed(actual), re.DOTALL) is not None
 
 
-PAGES = {"custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"), "checking.md": (), "drafting.md": ()}
+PAGES = {
+    "custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"),
+    "checking.md": (),
+    "drafting.md": (),
+    "events.md": (),
+}
 """Pages, with the options of the server they speak of."""
 
 
