@@ -285,7 +285,8 @@ def sampled(store: Store, serve: Serve) -> Client:
 
 @pytest.mark.parametrize("sample", [*SAMPLES.values(), *MORE.values()], ids=[*SAMPLES, *MORE])
 def test_interactions(sampled: Client, sample: Sample) -> None:
-    """R293 to R308: the types, subjects and names of the events, and what they share"""
+    """R293 to R308: the types, subjects and names of the events (E-1, E-2, E-7, E-27 to E-31), one time (E-4), and one
+    correlation id (E-5), which the answer has too (E-6)."""
     for method, path, body in sample.before:
         sampled.send(method, path, json=body).raise_for_status()
     before = newest(sampled)
@@ -296,6 +297,15 @@ def test_interactions(sampled: Client, sample: Sample) -> None:
     assert named(events) == sample.told
     assert {event["xregcorrelationid"] for event in events} == {answer.headers["xRegistry-xregcorrelationid"]}
     assert len({event["time"] for event in events}) == 1
+
+
+def test_no_two_requests_have_the_same_correlation_id(sampled: Client) -> None:
+    """E-5, E-6, R296: upper and lower case are one; who changed nothing has none"""
+    answers = [sampled.put(f"/dirs/d{number}", {}) for number in range(20)]
+    found = {answer.headers["xRegistry-xregcorrelationid"].casefold() for answer in answers}
+    assert len(found - {""}) == len({event["xregcorrelationid"] for event in told(sampled, 0)}) - 1 == 20
+    idle = sampled.send("DELETE", "/dirs", json={})
+    assert (idle.status_code, "xRegistry-xregcorrelationid" in idle.headers) == (204, False)
 
 
 def test_importing_a_whole_registry(store: Store, serve: Serve) -> None:
