@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import consent, feed, health, subscriptions
+from signalbook.api import consent, feed, health, messagecatalog, subscriptions
 from signalbook.api.commits import Commits
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
@@ -73,6 +73,7 @@ def create_app(
             )
         ),
         *consent.routes(book, deliveries, workers, commits),
+        *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
     ]
     return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)
 

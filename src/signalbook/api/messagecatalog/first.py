@@ -1,0 +1,183 @@
+"""The first draft's operations: documents as they were sent, attributes beside them (domain.md B-17 to B-24)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.api.encoding import decode, encode
+from signalbook.api.messagecatalog.catalog import Catalog
+from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
+from signalbook.api.messagecatalog.paths import GROUPS, Place
+from signalbook.api.messagecatalog.requests import Request
+from signalbook.api.messagecatalog.writing import Writing, check_fixed, refuse
+from signalbook.drafts.messagecatalog import definitions, groups, originals
+from signalbook.drafts.messagecatalog.definitions import Posted
+from signalbook.drafts.messagecatalog.ids import is_segment
+from signalbook.drafts.messagecatalog.originals import KNOWN, Content
+from signalbook.drafts.paths import draft_id, message_path
+from signalbook.errors import RegistryError
+from signalbook.values import JSONObject, dump_json
+from signalbook.xid import Xid
+
+PREFIX: Final = "MessageDefinition-"
+_ATTRIBUTES: Final = {"id": "versionuri", "format": "format", "description": "description", "authority": "authority"}
+"""Attributes in query and headers (A-47), by the names they have in 0.1 or here."""
+_NO_TYPE: Final = "application/octet-stream"
+
+
+def _groups(catalog: Catalog, _: Request) -> Answer:
+    return json_answer([draft_id(xid.id) for xid in catalog.members(GROUPS)])
+
+
+def _group(catalog: Catalog, request: Request) -> Answer:
+    return json_answer(groups.first_render(catalog.group(request.path.xid)))
+
+
+def _put_group(writing: Writing, request: Request) -> Answer:
+    check_group(request)
+    written = writing.put_group(request.path.xid, request.json, fixed=False)
+    headers: tuple[Header, ...] = (("Location", request.url(written.xid)),) if written.created else ()
+    body = groups.first_render(writing.catalog.group(written.xid))
+    return json_answer(body, status=201 if written.created else 200, headers=headers)
+
+
+def check_group(request: Request) -> None:
+    """The body of a PUT is a group with the path's id. Raises ``bad_request`` with all that is wrong."""
+    body, own = request.json, request.path.id
+    if not is_segment(own):
+        raise RegistryError("malformed_id", subject=request.path.text, id=own[:200], error_detail="it has a colon")
+    if body.get("id", own) != own:
+        detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {own!r}"
+        raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
+    refuse(request.path.text, groups.faults(body))
+
+
+def _definitions(catalog: Catalog, request: Request) -> Answer:
+    catalog.group(request.path.group)
+    return json_answer([draft_id(xid.id) for xid in catalog.members(request.path.xid)])
+
+
+def _versions(catalog: Catalog, request: Request) -> Answer:
+    return json_answer(catalog.numbers(request.path.xid.owner))
+
+
+def _latest(catalog: Catalog, request: Request) -> Answer:
+    return _document(catalog, request, catalog.latest(request.path.xid))
+
+
+def _version(catalog: Catalog, request: Request) -> Answer:
+    return _document(catalog, request, catalog.version(request.path.xid))
+
+
+def _looked_up(catalog: Catalog, request: Request) -> Answer:
+    return _document(catalog, request, catalog.version(lookup(catalog, request)))
+
+
+def _document(catalog: Catalog, request: Request, version: JSONObject) -> Answer:
+    """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
+    xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
+    form = catalog.format(Xid(xid.parts[:2]))
+    content = originals.content(form, draft_id(xid.resource_id), int(xid.version_id), version)
+    headers = (("Content-Type", content.contenttype or _NO_TYPE), *_headers(request, xid, form, version))
+    return Answer(headers=headers, body=content.body)
+
+
+def _headers(request: Request, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
+    told = {
+        "Id": _id(xid, version),
+        "Id-Location": request.url(xid),
+        "Version": version["versionid"],
+        "Format": format,
+        "Description": version.get("description"),
+        "Authority": version.get("authority"),
+    }
+    named = tuple((f"{PREFIX}{name}", encode(str(value))) for name, value in told.items() if value)
+    return (("Location", encode(request.url(xid))), *named)
+
+
+def _post(writing: Writing, request: Request) -> Answer:
+    posted = _posted(writing.catalog, request)
+    written = writing.add(request.path.group, posted)
+    version = writing.catalog.version(written.xid)
+    headers = _headers(request, written.xid, writing.catalog.format(request.path.group), version)
+    return Answer(
+        headers=(("Content-Type", "application/json"), *headers), body=dump_json({"id": _id(written.xid, version)})
+    )
+
+
+def _posted(catalog: Catalog, request: Request) -> Posted:
+    """The document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
+    path, form = request.path, catalog.format(request.path.group)
+    own = draft_id(path.xid.id)
+    if not is_segment(path.id):
+        raise RegistryError("malformed_id", subject=path.text, id=path.id[:200], error_detail="it has a colon")
+    attributes = _attributes(request)
+    document = request.read_json() if form in KNOWN else None
+    content = Content(body=request.body, contenttype=_content_type(request))
+    posted = definitions.first(own, form, document, content, attributes)
+    before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
+    if before is not None:
+        check_fixed(path.xid, form, posted, before)
+    refuse(path.text, definitions.first_faults(form, own, document, attributes))
+    return posted
+
+
+def _attributes(request: Request) -> JSONObject:
+    """What is told in the query or in headers; both may say the same (A-47)."""
+    found: JSONObject = {}
+    for name, attribute in _ATTRIBUTES.items():
+        told = [*request.values(name)]
+        header = request.headers.get(f"{PREFIX}{name}".lower())
+        if header is not None:
+            told.append(_decoded(header, name, request))
+        if len(set(told)) > 1:
+            detail = f"{name} is told more than once, and differently"
+            raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
+        if told and told[0]:
+            found[attribute] = told[0]
+    return found
+
+
+def _decoded(value: str, name: str, request: Request) -> str:
+    try:
+        return decode(value)
+    except ValueError as error:
+        raise RegistryError(
+            "header_error", subject=request.path.text, name=f"{PREFIX}{name}", error_detail=str(error)
+        ) from None
+
+
+def _content_type(request: Request) -> str | None:
+    """As it came (A-49). Raises ``header_error`` for one that no header can carry back."""
+    value = request.headers.get("content-type")
+    if value is not None and not (value.isascii() and value.isprintable()):
+        detail = "it needs to be printable ASCII"
+        raise RegistryError("header_error", subject=request.path.text, name="Content-Type", error_detail=detail)
+    return value
+
+
+def _id(xid: Xid, version: JSONObject) -> str:
+    """A version's id, its path if it has none of its own (A-20)."""
+    return str(version.get("globaluri") or message_path(xid))
+
+
+DIALECT: Final = Dialect(
+    reads={
+        Place.CATALOG: _groups,
+        Place.GROUP: _group,
+        Place.DEFINITIONS: _definitions,
+        Place.DEFINITION: _latest,
+        Place.VERSIONS: _versions,
+        Place.VERSION: _version,
+        Place.LOOKUP: _looked_up,
+    },
+    writes={
+        ("PUT", Place.GROUP): _put_group,
+        ("DELETE", Place.GROUP): delete,
+        ("DELETE", Place.DEFINITIONS): delete,
+        ("POST", Place.DEFINITION): _post,
+        ("DELETE", Place.DEFINITION): delete,
+        ("DELETE", Place.VERSION): delete,
+    },
+)
