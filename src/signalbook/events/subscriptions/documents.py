@@ -27,8 +27,9 @@ _KNOWN: Final = (
     *("id", "source", "types", "filters", "filter", "config", "sink", "sinkcredential", "protocol", "protocolsettings"),
     "status",
 )
-_MOST_TYPES: Final = 256
-_LONGEST: Final = 4096
+MOST_TYPES: Final = 256
+LONGEST: Final = 4096
+"""Characters in a text."""
 _FARTHEST: Final = 2**63 - 1
 _DIGITS: Final = 19
 _OTHER_NAMES: Final = {
@@ -151,8 +152,8 @@ class _Reading:
 
     def _types(self) -> tuple[str, ...]:
         types = self._document.get("types", [])
-        if not isinstance(types, list) or len(types) > _MOST_TYPES:
-            self._wrong("/types", "type", f"it takes an array of at most {_MOST_TYPES} texts")
+        if not isinstance(types, list) or len(types) > MOST_TYPES:
+            self._wrong("/types", "type", f"it takes an array of at most {MOST_TYPES} texts")
             return ()
         for index, value in enumerate(types):
             if not isinstance(value, str) or not value:
@@ -191,7 +192,7 @@ class _Reading:
         return {}
 
     def _credential(self) -> Credential | None:
-        if self._document.get("sinkcredential") is None:
+        if "sinkcredential" not in self._document:
             return None
         credential, faults = credentials.read(self._document["sinkcredential"])
         self.faults += faults
@@ -210,9 +211,9 @@ class _Reading:
                 self._wrong(f"/{name}", "required", "it is required")
             return ""
         value = self._document[name]
-        if isinstance(value, str) and 0 < len(value) <= _LONGEST:
+        if isinstance(value, str) and 0 < len(value) <= LONGEST:
             return value
-        self._wrong(f"/{name}", "type", f"it is a text of 1 to {_LONGEST} characters")
+        self._wrong(f"/{name}", "type", f"it is a text of 1 to {LONGEST} characters")
         return ""
 
     def _wrong(self, path: str, rule: str, message: str) -> None:

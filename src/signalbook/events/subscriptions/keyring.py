@@ -72,7 +72,8 @@ class Keys:
 class Keyring:
     """Where keys come from: the file at ``path``, or memory if that is None. Safe for threads and processes.
 
-    The file is read anew each time, since another server process may have made it; ``makes`` says whether this one may.
+    The file is read anew each time, since another server process may have made it; ``makes`` says whether this one may,
+    and so whether it may be missing.
     """
 
     def __init__(self, path: Path | None, *, makes: bool = True) -> None:
@@ -86,9 +87,9 @@ class Keyring:
             return self._memory
         try:
             text = self._path.read_text(encoding="ascii")
-        except FileNotFoundError:
-            return Keys(())
         except OSError as error:
+            if self._makes and isinstance(error, FileNotFoundError):
+                return Keys(())
             raise SettingError(f"the key file {self._path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise _no_key_file(self._path) from None
