@@ -231,6 +231,15 @@ MORE = {
             ("registry.updated", "/"): {*STAMPS, "model", "modelsource"},
         },
     ),
+    "a Resource made a reference to another (E-16)": Sample(
+        [*TWO, ("PUT", f"{D1}/files/f2/versions/v1$details", {})],
+        ("PUT", f"{F1}/meta", {"xref": f"{D1}/files/f2"}),
+        {
+            ("resource.updated", F1): MOVED | MEMBERS | {"meta.xref"},
+            ("version.deleted", V1): None,
+            ("version.deleted", V2): None,
+        },
+    ),
     "several Groups in one map (E-9)": Sample(
         ONE,
         ("POST", "/dirs", {"d1": {"name": "foo"}, "d2": {}}),
@@ -297,6 +306,23 @@ def test_interactions(sampled: Client, sample: Sample) -> None:
     assert named(events) == sample.told
     assert {event["xregcorrelationid"] for event in events} == {answer.headers["xRegistry-xregcorrelationid"]}
     assert len({event["time"] for event in events}) == 1
+
+
+def test_a_version_that_makes_room(sampled: Client) -> None:
+    """E-19, R304: one that is pruned is told as any other that goes"""
+    model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "maxversions": 2}}}}}
+    sampled.put("/modelsource", model).raise_for_status()
+    for path in (V1, V2):
+        sampled.put(f"{path}$details", {}).raise_for_status()
+    before = newest(sampled)
+    sampled.put(f"{V3}$details", {}).raise_for_status()
+    found = named(told(sampled, before))
+    assert found.pop(("resource.updated", F1)) == MOVED | MEMBERS
+    assert found == {
+        ("version.created", V3): None,
+        ("version.deleted", V1): None,
+        ("version.updated", V2): {*STAMPS, "ancestorid"},
+    }
 
 
 def test_no_two_requests_have_the_same_correlation_id(sampled: Client) -> None:
