@@ -71,13 +71,13 @@ def nats(folder: Path, certificates: Certificates) -> Broker:
 def kafka(folder: Path, certificates: Certificates) -> Broker:
     """A Kafka cluster of one: ``plain`` for anybody, ``password`` for USER, ``tls`` for anybody.
 
-    ``away`` tells clients to go on at 127.0.0.2, at the same port.
+    ``away`` tells clients to go on at 127.0.0.2, where ``far`` is.
     """
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "listener.security.protocol.map": "PLAIN:PLAINTEXT,PASSWORD:SASL_PLAINTEXT,TLS:SSL,AWAY:PLAINTEXT,"
-        "CONTROL:PLAINTEXT",
+        "FAR:PLAINTEXT,CONTROL:PLAINTEXT",
         "controller.listener.names": "CONTROL",
         "inter.broker.listener.name": "PLAIN",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -95,12 +95,13 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
     }
 
     def configure(folder: Path, ports: Ports) -> list[str]:
-        open_to = [(name.upper(), "127.0.0.1", ports[name]) for name in ("plain", "password", "tls", "away")]
-        told = [*open_to[:-1], ("AWAY", "127.0.0.2", ports["away"])]
-        control = ("CONTROL", "127.0.0.1", ports["control"])
+        near = [(name.upper(), "127.0.0.1", ports[name]) for name in ("plain", "password", "tls")]
+        far = ("FAR", "127.0.0.2", ports["far"])
+        told = [*near, far, ("AWAY", *far[1:])]
+        own = [("AWAY", "127.0.0.1", ports["away"]), ("CONTROL", "127.0.0.1", ports["control"])]
         places = {
             "controller.quorum.voters": f"1@127.0.0.1:{ports['control']}",
-            "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*open_to, control]),
+            "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*near, far, *own]),
             "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in told),
         }
         (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in {**settings, **places}.items()))
@@ -110,7 +111,7 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
             (folder / "data" / "meta.properties").write_text(identity)
         return [*_java("kafka"), "kafka.Kafka", str(folder / "conf")]
 
-    listeners = ("plain", "password", "tls", "away", "control")
+    listeners = ("plain", "password", "tls", "away", "far", "control")
     return Broker("Kafka", folder, configure, "Kafka Server started", listeners)
 
 

@@ -132,13 +132,17 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
         raise brokersettings.wrong("address", "it is here or in the path of the sink's URI, and not in both")
     if not place.path.isprintable():
         raise SubscriptionError("/sink: its path has control characters")
+    properties = settings.texts("linkproperties")
+    foreign = next((name for name in properties if not name.isascii()), None)
+    if foreign is not None:
+        raise brokersettings.wrong(f"linkproperties/{foreign}", "names of properties are ASCII")
     return _Target(
         place=place,
         user=brokersettings.user(subscription),
         address=address or place.path,
         name=settings.text("linkname") or f"{subscription.id}-{secrets.token_hex(4)}",
         settled=settings.choice("sendersettlementmode", ("unsettled", "settled")) == "settled",
-        properties=settings.texts("linkproperties"),
+        properties=properties,
     )
 
 

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
-import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, MessageSizeTooLargeError, SaslAuthenticationFailedError
-from kafka.net.compat import KafkaNetClient
-from kafka.net.inet import KafkaNetSocket
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
+from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
 from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks.kafkaconnections import Gate, WatchedContext, told
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
@@ -75,99 +69,25 @@ class Clusters:
 KIND: Final = Clusters()
 
 
-class _Gate:
-    """Looks names up for one producer, of the first broker and of those that the cluster says to go on at.
-
-    ``failure`` is what makes it useless to wait any longer.
-    """
-
-    def __init__(self, target: _Target, policy: Policy) -> None:
-        self._secure = target.place.secure
-        self._shown = bool(target.user[0])
-        self._policy = policy
-        self.failure: DeliveryError | None = None
-
-    def lookup(self, host: str, port: int) -> list[Any]:
-        """The one address to connect to, as ``getaddrinfo`` has it. Raises ``DeliveryError``."""
-        place = Place(host=host.lower(), port=port, path="", secure=self._secure)
-        try:
-            places.check(place.host, port, place.secure, self._policy, "the cluster names a broker")
-            address = places.address_of(place, self._policy)
-        except (SubscriptionError, DeliveryError) as error:
-            self.failure = DeliveryError(str(error))
-            raise self.failure from None
-        return socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-
-    def lost(self, error: Exception, first: bool) -> None:
-        """A connection could not be made, to the ``first`` broker or another; others may be well."""
-        # The client may notice only that the broker hung up, which brokers do right after their no.
-        if isinstance(error, SaslAuthenticationFailedError) or (self._shown and "socket disconnected" in str(error)):
-            self.failure = DeliveryError("the cluster does not take the user and the password")
-        elif first and self.failure is None:
-            self.failure = Broken(_told(error))
-
-
-_gates: WeakValueDictionary[str, _Gate] = WeakValueDictionary()
-
-
-class _GatedSocket(KafkaNetSocket):  # type: ignore[misc]  # the package has no types
-    """How the client makes sockets for proxy URLs of this scheme: without a proxy, where the gate lets it."""
-
-    SCHEMES = ("signalbook",)
-
-    def __init__(self, proxy_url: str) -> None:
-        self._gate = _gates[proxy_url]
-
-    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> list[Any]:  # noqa: ARG002
-        """The addresses that are connected to."""
-        return self._gate.lookup(host, port)
-
-    async def sock_connect(self, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None) -> Any:
-        """As always, but a socket that does not connect is closed."""
-        try:
-            return await super().sock_connect(net, sock, sockaddr, timeout_at)
-        except BaseException:
-            sock.close()
-            raise
-
-
-class _Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """Tells the gate what fails, and does not try the first broker twice: that is for whoever delivers again."""
-
-    def __init__(self, net: Any, gate: _Gate, settings: dict[str, Any]) -> None:
-        super().__init__(net, **settings)
-        self.cluster.config["allow_auto_create_topics"] = False
-        self._gate = gate
-
-    def get_connection(self, node_id: Any, *arguments: Any, **more: Any) -> Any:
-        """As always, until the first broker fails."""
-        first = bool(self.cluster.is_bootstrap(node_id))
-        if first and self._gate.failure is not None:
-            raise self._gate.failure
-        connection = super().get_connection(node_id, *arguments, **more)
-        connection.init_future.add_errback(lambda error: self._gate.lost(error, first))
-        return connection
-
-
 class _Link:
     """A connected producer."""
 
     _client: Any = None
+    _producer: Any = None
 
     def __init__(self, target: _Target, policy: Policy) -> None:
         self._target = target
         self._timeout = policy.timeout
-        self._gate = _Gate(target, policy)
-        gate = f"signalbook://{id(self._gate)}"
-        _gates[gate] = self._gate
+        self._gate = Gate(policy, secure=target.place.secure, shown=bool(target.user[0]))
         place = target.place
         try:
             options = _options(target, policy.timeout)
-            self._producer = KafkaProducer(proxy_url=gate, kafka_client=self._connections, **options)
+            if place.secure:
+                options["ssl_context"] = WatchedContext(self._gate)
+            self._producer = KafkaProducer(proxy_url=self._gate.name, kafka_client=self._connections, **options)
         except (KafkaError, DeliveryError, OSError, ValueError) as error:
-            if self._client is not None:
-                self._client.close()
-            failure = self._gate.failure or Broken(_told(error))
+            self.close()
+            failure = self._gate.failure or Broken(told(error))
             raise type(failure)(f"{place.host}:{place.port}: {failure}") from None
 
     def publish(self, events: Sequence[JSONObject]) -> None:
@@ -194,13 +114,22 @@ class _Link:
     def close(self) -> None:
         """Hang up; what is not sent by now is not sent."""
         with suppress(KafkaError):
-            self._producer.close(_PARTING)
+            if self._producer is not None:
+                self._producer.close(_PARTING)
+            elif self._client is not None:
+                self._client.close()
+        self._gate.close()
 
     def _connections(self, **settings: Any) -> Any:
         """What the producer connects with; kept, as nobody else closes it if the producer cannot be made."""
-        net = NetworkSelector(**settings)
-        self._client = KafkaNetClient(net, _Connections(net, self._gate, settings), **settings)
+        self._client = self._gate.client(**settings)
+        self._gate.after(self._timeout, self._give_up)
         return self._client
+
+    def _give_up(self) -> None:
+        """If there is no producer by now, a handshake hangs that the client would wait for without end."""
+        if self._producer is None:
+            self._gate.interrupt()
 
     def _send(self, event: JSONObject) -> Any:
         key = event.get(self._target.key)
@@ -232,8 +161,8 @@ class _Link:
         if self._client.cluster.partitions_for_topic(self._target.topic) is None:
             return DeliveryError(f"the cluster has no topic {self._target.topic!r}, or does not show it")
         if isinstance(error, MessageSizeTooLargeError):
-            return DeliveryError(f"the event is larger than the cluster takes: {_told(error)}", rejected=True)
-        return Broken(_told(error))
+            return DeliveryError(f"the event is larger than the cluster takes: {told(error)}", rejected=True)
+        return Broken(told(error))
 
 
 def _options(target: _Target, timeout: float) -> dict[str, Any]:
@@ -249,8 +178,6 @@ def _options(target: _Target, timeout: float) -> dict[str, Any]:
         "security_protocol": ("SASL_" if target.user[0] else "") + ("SSL" if target.place.secure else "PLAINTEXT"),
         **dict.fromkeys(_TIMEOUTS, milliseconds),
     }
-    if target.place.secure:
-        options["ssl_context"] = ssl.create_default_context()
     if target.user[0]:
         user, password = target.user
         options |= {"sasl_mechanism": "PLAIN", "sasl_plain_username": user, "sasl_plain_password": password}
@@ -282,7 +209,3 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
         client=client,
         acks="all" if acks == "-1" else acks,
     )
-
-
-def _told(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:500]

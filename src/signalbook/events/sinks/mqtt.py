@@ -166,15 +166,19 @@ class _Named(ssl.SSLContext):
         self,
         sock: socket.socket,
         server_side: bool = False,
-        do_handshake_on_connect: bool = True,
+        do_handshake_on_connect: bool = True,  # noqa: ARG002 - it is done here
         suppress_ragged_eofs: bool = True,
         server_hostname: str | bytes | None = None,  # noqa: ARG002 - the address
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLSocket:
-        """As every context, but for the name."""
-        return super().wrap_socket(
-            sock, server_side, do_handshake_on_connect, suppress_ragged_eofs, self._name, session
-        )
+        """As every context, but for the name; a socket that is not taken for it is closed."""
+        wrapped = super().wrap_socket(sock, server_side, False, suppress_ragged_eofs, self._name, session)
+        try:
+            wrapped.do_handshake()
+        except BaseException:
+            wrapped.close()
+            raise
+        return wrapped
 
 
 def _client(target: _Target, heard: _Heard, timeout: float) -> Client:

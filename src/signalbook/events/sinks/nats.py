@@ -28,7 +28,7 @@ from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"tls": (4222, True), "nats": (4222, False)}
 # No wildcards; what begins with $ is the server's own, and some of it are commands.
-_SUBJECT: Final = re.compile(r"(?!\$)[!-)+\--=?-~]+(\.[!-)+\--=?-~]+)*", re.ASCII)
+_SUBJECT: Final = re.compile(r"(?!\$)[!-)+,\-/-=?-~]+(\.[!-)+,\-/-=?-~]+)*", re.ASCII)
 _STREAMS: Final = "$JS.API.STREAM.NAMES"
 _WINDOW: Final = 100
 

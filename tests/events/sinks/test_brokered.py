@@ -1,0 +1,196 @@
+"""What all sinks at brokers have to do alike: with sinks that are no brokers, with places, and with credentials."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import pytest
+from tests.brokers.deliveries import events, plain, subscription
+
+from signalbook.events.sinks import registry
+from signalbook.events.sinks.base import DeliveryError, Policy
+from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.fetching import AllowList
+from signalbook.values import JSONObject
+
+SETTINGS = {
+    "KAFKA": {"topicname": "x"},
+    "MQTT3": {"topicname": "x"},
+    "MQTT5": {"topicname": "x"},
+    "NATS": {"subject": "x"},
+    "AMQP": {"address": "x"},
+}
+SCHEMES = {
+    "KAFKA": "kafka",
+    "MQTT3": "mqtt",
+    "MQTT5": "mqtt",
+    "NATS": "nats",
+    "AMQP": "amqp",
+}
+SECURE = {"KAFKA": "kafkas", "MQTT3": "mqtts", "MQTT5": "mqtts", "NATS": "tls", "AMQP": "amqps"}
+LOCAL = Policy(allow=AllowList(["127.0.0.1/32", "broker.example:1883"]), timeout=1)
+
+
+def made(protocol: str, sink: str, credential: Credential | None = None) -> Subscription:
+    return subscription(protocol, sink, credential, **SETTINGS[protocol])
+
+
+@contextmanager
+def answering(said: bytes | None) -> Iterator[int]:
+    """The port of a server that says this to everybody and hangs up, or that says nothing and does not."""
+    over = threading.Event()
+
+    def serve(server: socket.socket) -> None:
+        kept = []
+        while not over.is_set():
+            connection, _ = server.accept()
+            kept.append(connection)
+            if said is not None:
+                with suppress(OSError):  # nobody has to listen to the end
+                    connection.sendall(said)
+                    connection.shutdown(socket.SHUT_WR)
+        for connection in kept:
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            over.set()
+            socket.create_connection(server.getsockname()).close()
+            thread.join()
+
+
+@pytest.mark.parametrize("schemes", [SCHEMES, SECURE], ids=["open", "tls"])
+@pytest.mark.parametrize(
+    "said", [None, b"", b"SSH-2.0-OpenSSH_9.9\r\n", b"\xff" * 5000], ids=lambda said: str(said)[:12]
+)
+@pytest.mark.parametrize("protocol", SETTINGS)
+def test_a_sink_that_is_no_broker(protocol: str, said: bytes | None, schemes: dict[str, str]) -> None:
+    with answering(said) as port:
+        sink = registry.find(protocol).open(made(protocol, f"{schemes[protocol]}://127.0.0.1:{port}"), LOCAL)
+        with pytest.raises(DeliveryError, match="127") as caught:
+            sink.send(events(1))
+        sink.close()
+        assert caught.value.delivered == 0
+
+
+@pytest.mark.parametrize("protocol", SETTINGS)
+@pytest.mark.parametrize(
+    ("sink", "complaint"),
+    [
+        ("{scheme}://127.0.0.2", "neither public nor among"),
+        ("{secure}://10.0.0.1", "neither public nor among"),
+        ("{secure}://[::1]", "neither public nor among"),
+        ("{secure}://[::ffff:10.0.0.1]", "neither public nor among"),
+        ("{secure}://localhost", "neither public nor among"),
+        ("{secure}://169.254.169.254", "neither public nor among"),
+        ("{scheme}://broker.example", "without TLS only places that the operator names"),
+        ("{scheme}://93.184.215.14", "without TLS only places that the operator names"),
+        ("{secure}://user:secret@broker.example", "names and passwords go into sinkcredential"),
+        ("{secure}://broker.example?x=1", "a query or fragment means nothing"),
+        ("{secure}://broker.example#x", "a query or fragment means nothing"),
+        ("{secure}://", "it takes a URI"),
+        ("{secure}://broker.example:port", "it takes a URI"),
+        ("{secure}://broker.example/%ff", "it takes a URI"),
+        ("{secure}://bröker.example", "it takes a URI"),
+        ("https://broker.example", "it takes a URI"),
+        ("broker.example", "it takes a URI"),
+    ],
+)
+def test_a_place_that_events_may_not_go_to(protocol: str, sink: str, complaint: str) -> None:
+    place = sink.format(scheme=SCHEMES[protocol], secure=SECURE[protocol])
+    with pytest.raises(SubscriptionError, match=f"^/sink: .*{complaint}") as caught:
+        registry.find(protocol).check(made(protocol, place), Policy(allow=AllowList(["127.0.0.1"])))
+    assert "secret@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", ["MQTT5", "NATS"])
+def test_a_path_means_nothing_where_the_setting_is_required(protocol: str) -> None:
+    with pytest.raises(SubscriptionError, match=r"^/sink: a path means nothing here"):
+        registry.find(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example/topic"), LOCAL)
+
+
+@pytest.mark.parametrize("protocol", SETTINGS)
+@pytest.mark.parametrize(
+    ("credential", "place"),
+    [
+        (Credential(credentialtype="ACCESSTOKEN", secrets={"accesstoken": "x"}), "credentialtype"),
+        (Credential(credentialtype="PLAIN", secrets={"secret": "x"}), "identifier"),
+        (Credential(credentialtype="PLAIN", members={"identifier": "x"}), "secret"),
+        (plain("a\0b"), "secret"),
+        (plain("x" * 5000), "secret"),
+    ],
+)
+def test_credentials_that_brokers_do_not_know(protocol: str, credential: Credential, place: str) -> None:
+    """D-31: they know PLAIN."""
+    with pytest.raises(SubscriptionError, match=f"^/sinkcredential/{place}: "):
+        registry.find(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example", credential), LOCAL)
+
+
+@pytest.mark.parametrize("protocol", SETTINGS)
+def test_a_subscription_that_became_wrong_is_not_delivered(protocol: str) -> None:
+    with pytest.raises(DeliveryError, match=r"^/sink: "):
+        registry.find(protocol).open(made(protocol, "https://broker.example"), LOCAL)
+
+
+class Recorder:
+    """A link that fails as it is told to, and remembers what it took."""
+
+    def __init__(self, failures: list[DeliveryError]) -> None:
+        self.failures = failures
+        self.taken: list[JSONObject] = []
+        self.connections = 0
+
+    def publish(self, sent: Sequence[JSONObject]) -> None:
+        if self.failures:
+            failure = self.failures.pop(0)
+            self.taken += sent[: failure.delivered]
+            raise failure
+        self.taken += sent
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def connect(self) -> Recorder:
+        self.connections += 1
+        return self
+
+
+def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
+    link = Recorder([])
+    sink = BrokerSink(link.connect)
+    sink.send(events(1))
+    link.failures = [Broken("gone", delivered=2)]
+    sink.send(events(5, start=1))
+    assert link.taken == events(6)
+    assert link.connections == 2
+
+
+def test_a_new_connection_that_fails_too_counts_all_that_was_taken() -> None:
+    link = Recorder([])
+    sink = BrokerSink(link.connect)
+    sink.send(events(1))
+    link.failures = [Broken("gone", delivered=2), DeliveryError("full", delivered=1)]
+    with pytest.raises(DeliveryError, match="full") as caught:
+        sink.send(events(5, start=1))
+    assert caught.value.delivered == 3
+    assert link.taken == events(4)
+
+
+@pytest.mark.parametrize("failure", [Broken("gone", delivered=1), DeliveryError("full", delivered=1)])
+def test_a_failure_of_a_new_connection_is_for_the_relay(failure: DeliveryError) -> None:
+    link = Recorder([failure])
+    sink = BrokerSink(link.connect)
+    with pytest.raises(DeliveryError) as caught:
+        sink.send(events(2))
+    assert caught.value is failure
+    sink.send(events(1, start=1))
+    assert link.taken == events(2)
+    assert link.connections == 2
