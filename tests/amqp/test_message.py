@@ -1,0 +1,61 @@
+"""Messages: sections to bytes and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.amqp.message import Message, from_bytes, to_bytes
+from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, encode
+
+
+def section(code: int, value: Any) -> bytes:
+    return encode(Described(Ulong(code), value))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(),
+        Message(body=b"x" * 1000, durable=True),
+        Message(body=b"{}", properties={"content-type": "application/json", "to": "changes", "group-sequence": 5}),
+        Message(application_properties={"cloudEvents_id": "1", "cloudEvents_time": True}),
+    ],
+)
+def test_what_is_written_is_read(message: Message) -> None:
+    assert from_bytes(to_bytes(message)) == message
+
+
+def test_a_content_type_is_a_symbol() -> None:
+    assert encode(Symbol("text/plain")) in to_bytes(Message(properties={"content-type": "text/plain"}))
+
+
+@pytest.mark.parametrize(
+    ("data", "body"),
+    [
+        (section(0x75, b"a") + section(0x75, b"b"), b"ab"),
+        (section(0x77, {"a": 1}), {"a": 1}),
+        (section(0x76, [1, 2]), [1, 2]),
+        (section(0x71, {}) + section(0x72, {}) + section(0x75, b"a") + section(0x78, {}), b"a"),
+        (b"", b""),
+    ],
+)
+def test_bodies_of_every_kind_are_read(data: bytes, body: Any) -> None:
+    assert from_bytes(data).body == body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x40",
+        encode(Described(Symbol("amqp:data:binary"), b"a")),
+        section(0x75, "a"),
+        section(0x73, {}),
+        section(0x74, []),
+        section(0x75, b"a")[:-1],
+    ],
+)
+def test_what_is_no_message(data: bytes) -> None:
+    with pytest.raises(AMQPError):
+        from_bytes(data)
