@@ -22,13 +22,19 @@ from signalbook.catalogue import Watch
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
+from signalbook.events.delivery.deliveries import Deliveries, policy
+from signalbook.events.head import Head
 from signalbook.events.retention import Retention
+from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.fetching import AllowList
+from signalbook.replication.following import Following
+from signalbook.replication.sources import FollowedSource
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+_COPIES: Final = ("accept", "refuse")
 _SHUTDOWN_SECONDS: Final = 10
 _CENTURY: Final = 36_525
 """Days."""
@@ -57,9 +63,26 @@ def build(settings: Settings) -> Starlette:
             retention = Retention(engine, days=settings.event_retention)
             retention.start()
             opened.callback(retention.stop)
+        head, book = Head(engine.position), Subscriptions.of(engine, settings)
+        deliveries = Deliveries(engine, book, head, settings)
+        deliveries.start()
+        opened.callback(deliveries.stop)
+        following = Following(engine, settings)
+        following.start()
+        opened.callback(following.stop)
         close = opened.pop_all().close
     source = None if watch is None else (lambda: watch.status)
-    return create_app(engine, settings, direct=direct, close=close, source=source)
+    return create_app(
+        engine,
+        settings,
+        direct=direct,
+        close=close,
+        source=source,
+        head=head,
+        book=book,
+        deliveries=deliveries,
+        following=following,
+    )
 
 
 def run(settings: Settings) -> None:
@@ -121,6 +144,8 @@ def _prepare(settings: Settings) -> str:
     store = open_store(settings.db, timeout=settings.request_timeout)
     try:
         engine = Engine(store, settings=settings)
+        with engine.writing() as session:
+            Subscriptions.of(engine, settings).renew(session)
         watch = _watch(engine, settings)
         if watch is not None:
             watch.load()
@@ -139,6 +164,11 @@ def _check_settings(settings: Settings) -> None:
     if not 0 <= settings.event_retention <= _CENTURY:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
+    policy(settings)
+    for text in settings.follow:
+        FollowedSource.parse(text)
+    if settings.copies not in _COPIES:
+        raise SettingError(f"copies is one of {', '.join(_COPIES)}, not {settings.copies!r}")
     if settings.log_level.lower() not in _LOG_LEVELS:
         raise SettingError(f"log_level is one of {', '.join(_LOG_LEVELS)}, not {settings.log_level!r}")
 

@@ -77,6 +77,19 @@ class Settings:
     key_file: str = _setting(
         "", "File of the keys that secrets are stored under; empty makes one beside an SQLite database."
     )
+    strict_openapi: str = _setting(
+        "off", "Whether a schema group can only be created, never updated, through the draft's door: on or off."
+    )
+    follow: tuple[str, ...] = _setting(
+        (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
+    )
+    follow_seconds: float = _setting(
+        60.0, "Seconds between comparisons with a followed registry that has no change feed; it may notify sooner."
+    )
+    follow_authorities: tuple[str, ...] = _setting(
+        (), "Authorities (URLs) that copies from followed registries may claim; any if there are none."
+    )
+    copies: str = _setting("accept", "What becomes of copies that replication writes here: accept or refuse.")
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 
 

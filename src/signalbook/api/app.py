@@ -12,8 +12,9 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import consent, feed, health, messagecatalog, subscriptions
+from signalbook.api import consent, feed, health, messagecatalog, notifications, subscriptions
 from signalbook.api.commits import Commits
+from signalbook.api.inbound import Inbound
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import checks, discovery
@@ -22,6 +23,7 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.head import Head
 from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.replication.following import Following
 from signalbook.settings import Settings
 from signalbook.values import JSONObject
 
@@ -43,15 +45,19 @@ def create_app(
     head: Head | None = None,
     book: Subscriptions | None = None,
     deliveries: Deliveries | None = None,
+    following: Following | None = None,
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done.
 
     ``source`` tells where the registry comes from, if it follows something; ``head`` is for who waits for changes.
     ``book`` has the subscriptions, and ``deliveries``, which somebody else has to start, delivers to them.
+    ``following``, which is started elsewhere too, copies from other registries.
     """
     head = head or Head(engine.position)
     book = book or Subscriptions.of(engine, settings)
     deliveries = deliveries or Deliveries(engine, book, head, settings)
+    following = following or Following(engine, settings)
+    copied = following.status if following.sources else None
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
     commits = Commits(engine.batch, timeout=settings.request_timeout)
 
@@ -63,14 +69,13 @@ def create_app(
         close()
 
     extensions = [
-        *health.routes(engine, workers, source),
+        *health.routes(engine, workers, source, deliveries.status, copied),
         *discovery.routes(settings),
         *feed.routes(engine, settings, workers, head),
         *checks.routes(settings, commits),
+        *notifications.routes(following, settings, workers),
         *subscriptions.routes(
-            subscriptions.Doorway(
-                book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits
-            )
+            subscriptions.Doorway(book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits)
         ),
         *consent.routes(book, deliveries, workers, commits),
         *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
@@ -88,8 +93,10 @@ class Application(Starlette):
     def __init__(
         self, extensions: list[Route], registry: ASGIApp, settings: Settings, lifespan: Lifespan[Starlette]
     ) -> None:
-        headers = Middleware(CommonHeaders, settings=settings)
-        super().__init__(routes=extensions, middleware=[headers], lifespan=lifespan)
+        layers = [Middleware(CommonHeaders, settings=settings)]
+        if settings.copies == "refuse":
+            layers, registry = [*layers, Middleware(Inbound)], Inbound(registry)
+        super().__init__(routes=extensions, middleware=layers, lifespan=lifespan)
         # Line breaks, which a route's pattern stops at, belong to the registry too.
         self.router.default = registry
         self.router.redirect_slashes = False

@@ -16,10 +16,17 @@ from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject
 
 
-def routes(engine: Engine, workers: Workers, source: Callable[[], JSONObject] | None = None) -> list[Route]:
+def routes(
+    engine: Engine,
+    workers: Workers,
+    source: Callable[[], JSONObject] | None,
+    deliveries: Callable[[], JSONObject],
+    following: Callable[[], JSONObject] | None = None,
+) -> list[Route]:
     """``/health/live``: 200 as long as the process answers. ``/health/ready``: 200 while the store can be read.
 
-    ``source`` tells where the registry comes from, if it follows something.
+    ``source`` tells where the registry comes from, if it follows something; ``deliveries`` whether this server makes
+    them, and how they are; ``following`` what is copied from other registries.
     """
 
     def read() -> None:
@@ -35,6 +42,7 @@ def routes(engine: Engine, workers: Workers, source: Callable[[], JSONObject] | 
         except StorageError as error:
             return json_answer({"status": "unavailable", "reason": str(error)}, status=503, headers=(NOT_KEPT,))
         told = {} if source is None else {"source": source()}
-        return json_answer({"status": "ok", **told}, headers=(NOT_KEPT,))
+        told |= {} if following is None else {"replication": following()}
+        return json_answer({"status": "ok", **told, "deliveries": deliveries()}, headers=(NOT_KEPT,))
 
     return [*reads.routes("/health/live", live), *reads.routes("/health/ready", ready)]

@@ -34,6 +34,14 @@ class ReadOnly(SignalbookError):
     """A write to a registry that takes none (405)."""
 
 
+class Denied(SignalbookError):
+    """What may not be done here, whoever asks (403)."""
+
+
+class Unsupported(SignalbookError):
+    """A body of a media type that is not understood (415)."""
+
+
 def problem(error: Exception, path: str, allow: tuple[str, ...] = ()) -> Answer:
     """The answer to whatever a request about ``path`` failed with; ``allow`` are the methods that would be right."""
     if isinstance(error, RegistryError):
@@ -43,6 +51,10 @@ def problem(error: Exception, path: str, allow: tuple[str, ...] = ()) -> Answer:
         return _plain(HTTPStatus.CONFLICT, error.detail, path, {"faults": faults} if faults else {})
     if isinstance(error, ReadOnly):
         return _plain(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (("Allow", ", ".join(allow)),))
+    if isinstance(error, Denied):
+        return _plain(HTTPStatus.FORBIDDEN, str(error), path, {})
+    if isinstance(error, Unsupported):
+        return _plain(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})
     if isinstance(error, PreconditionFailed):
         return _plain(HTTPStatus.PRECONDITION_FAILED, str(error), path, {})
     return failure_answer(error, path)

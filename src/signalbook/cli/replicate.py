@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -96,7 +98,7 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
         if every is None:
             keep_up(work, threading.Event(), _failed)
         else:
-            repeat(work, every, threading.Event(), _failed)
+            repeat(work, partial(time.sleep, every), threading.Event(), _failed)
 
 
 @contextmanager

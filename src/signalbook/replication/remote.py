@@ -18,6 +18,7 @@ _PAGE: Final = 200
 _EVENTS: Final = 10_000
 _BUSY: Final = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY)
 
+_LISTS: Final = {"schemas": "/schemagroups", "messages": "/messagecatalog?limit=1"}
 _CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -38,7 +39,7 @@ class RemoteRegistry:
 
     def bases(self) -> Mapping[str, str]:
         """As the protocol says: the drafts' APIs, if it is a Signalbook."""
-        return {kind: self.url + path for kind, path in DOORS.items() if self._client.offers(path)}
+        return {kind: self.url + path for kind, path in DOORS.items() if self._client.offers(f"{path}{_LISTS[kind]}")}
 
     def model(self) -> JSONObject:
         """As the protocol says."""

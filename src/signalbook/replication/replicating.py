@@ -11,7 +11,7 @@ from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Copy
 from signalbook.replication.hints import of_events
 from signalbook.replication.link import Link
-from signalbook.replication.registry import Pruned, Registry
+from signalbook.replication.registry import NoHistory, Pruned, Registry
 from signalbook.replication.report import Report
 from signalbook.replication.state import Keeping, name_of
 from signalbook.values import format_timestamp, now
@@ -19,6 +19,7 @@ from signalbook.values import format_timestamp, now
 _LOG: Final = logging.getLogger("signalbook.replication")
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+Failed = Callable[[SignalbookError | None], None]
 _LISTEN: Final = 2.0
 """Seconds after which a listener looks whether it is to stop."""
 
@@ -88,10 +89,11 @@ class Replication:
         self._state.save({**told, "at": format_timestamp(now())})
 
 
-def keep_up(replication: Replication, stop: threading.Event, failed: Callable[[SignalbookError | None], None]) -> None:
+def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> None:
     """Copy every change of the source until ``stop``; what fails is tried again, after a pause that grows.
 
-    ``failed`` hears of each error, and None when all is well again.
+    ``failed`` hears of each error, and None when all is well again. Raises ``NoHistory`` if the source does not tell
+    what changes.
     """
     pause, begun = _FIRST_PAUSE, False
     while not stop.is_set():
@@ -100,10 +102,11 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Callable[[S
                 replication.begin()
             begun = True
             if not replication.advance():
-                replication.listen()
-            if pause > _FIRST_PAUSE:
                 failed(None)
+                replication.listen()
             pause = _FIRST_PAUSE
+        except NoHistory:
+            raise
         except SignalbookError as error:
             begun = False
             failed(error)
@@ -111,14 +114,12 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Callable[[S
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def repeat(
-    replication: Replication, seconds: float, stop: threading.Event, failed: Callable[[SignalbookError | None], None]
-) -> None:
-    """Compare everything every so many seconds until ``stop``; ``failed`` as in ``keep_up``."""
+def repeat(replication: Replication, pause: Callable[[], None], stop: threading.Event, failed: Failed) -> None:
+    """Compare everything again after each ``pause`` until ``stop``; ``failed`` as in ``keep_up``."""
     while not stop.is_set():
         try:
             replication.everything()
             failed(None)
         except SignalbookError as error:
             failed(error)
-        stop.wait(seconds)
+        pause()

@@ -73,15 +73,21 @@ class Report:
             if number := self.counts[outcome, kind]:
                 yield f"{number} {kind}{'' if number == 1 else 's'}"
 
-    def to_json(self) -> JSONObject:
-        """The form that ``--json`` prints."""
+    def summary(self) -> JSONObject:
+        """How many of what came to which end."""
         return {
             **{
                 outcome.value: {f"{kind}s": number for kind in Kind if (number := self.counts[outcome, kind])}
                 for outcome in Outcome
             },
-            "skipped": [{"xid": str(one.xid), "reason": one.reason} for one in self.skipped],
-            "refused": [{"xid": str(one.xid), "reason": one.reason} for one in self.refused],
             "skippedcount": self.passed["skipped"],
             "refusedcount": self.passed["refused"],
+        }
+
+    def to_json(self) -> JSONObject:
+        """The form that ``--json`` prints."""
+        return {
+            **self.summary(),
+            "skipped": [{"xid": str(one.xid), "reason": one.reason} for one in self.skipped],
+            "refused": [{"xid": str(one.xid), "reason": one.reason} for one in self.refused],
         }

@@ -8,7 +8,7 @@ from typing import Self
 
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON
-from signalbook.xid import ROOT, Kind, Xid, XidError
+from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
 
 _SCOPES = (Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCE)
 
@@ -88,7 +88,7 @@ def _rename(text: str) -> tuple[Xid, str]:
     old, _, new = text.partition("=")
     try:
         group = Xid.parse("/" + old.strip("/"))
-        Xid.parse(f"/{group.group_type}/{new}")
+        check_id(new)
     except XidError as error:
         raise ScopeError(f"{text!r} renames no group: {error}; write GROUPTYPE/OLD=NEW") from None
     if group.kind is not Kind.GROUP:

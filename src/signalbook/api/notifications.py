@@ -1,0 +1,86 @@
+"""Where other registries tell that something changed there (D-36; CloudEvents http-webhook.md).
+
+An event only says where to look: what is copied is fetched from the source, and only from sources that are followed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from signalbook.api.answers import Answer, Header, send_answer
+from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.errors import NOT_KEPT
+from signalbook.api.problems import Denied, Unsupported, problem
+from signalbook.api.workers import Workers
+from signalbook.errors import RegistryError
+from signalbook.replication.following import Following
+from signalbook.replication.notices import Notice, Seen, parse
+from signalbook.settings import Settings
+
+PATH: Final = "/notifications"
+MAX_BYTES: Final = 4 * 1024 * 1024
+_METHODS: Final = ("POST", "OPTIONS")
+
+
+def routes(following: Following, settings: Settings, workers: Workers) -> list[Route]:
+    """``/notifications``: OPTIONS, the handshake of web hooks; POST, CloudEvents in any of the three modes."""
+    endpoint = Notifications(following, settings, workers)
+    return [Route(PATH, endpoint), Route(f"{PATH}/", endpoint)]
+
+
+class Notifications:
+    """An ASGI application, and no function, so that every method comes here."""
+
+    def __init__(self, following: Following, settings: Settings, workers: Workers) -> None:
+        self._following = following
+        self._settings = settings
+        self._workers = workers
+        self._seen = Seen()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(Request(scope), receive)
+        except Disconnected:
+            return
+        except Exception as error:
+            answer = problem(error, scope["path"], allow=_METHODS)
+        await send_answer(answer, scope, send)
+
+    async def _answer(self, request: Request, receive: Receive) -> Answer:
+        if request.method == "OPTIONS":
+            return self._handshake(request)
+        if request.method != "POST":
+            raise RegistryError("action_not_supported", subject=PATH, action=request.method)
+        limit = min(MAX_BYTES, self._settings.max_body_bytes)
+        body = await read_body(request.scope, receive, PATH, limit=limit, timeout=self._settings.body_timeout)
+        notices = parse(request.headers, body)
+        if notices is None:
+            raise Unsupported("CloudEvents come as application/cloudevents+json, as a batch, or with ce- headers")
+        await self._workers.read(partial(self._take, notices))
+        return Answer(status=204, headers=(NOT_KEPT,))
+
+    def _handshake(self, request: Request) -> Answer:
+        """Whoever asks may send: what is sent from elsewhere than a followed source is refused, and does nothing."""
+        allow = ", ".join(_METHODS)
+        headers: list[Header] = [("Allow", allow), ("Access-Control-Allow-Methods", allow)]
+        origin = request.headers.get("webhook-request-origin", "").strip()
+        if origin and self._following.sources:
+            headers += [("WebHook-Allowed-Origin", origin), ("WebHook-Allowed-Rate", "*")]
+        return Answer(headers=tuple(headers))
+
+    def _take(self, notices: list[Notice]) -> None:
+        """Knock for each source once. Raises ``Denied`` if one of them is not followed."""
+        new = [notice for notice in notices if notice not in self._seen]
+        known = {source: self._following.knock(source) for source in dict.fromkeys(notice.source for notice in new)}
+        for notice in new:
+            if known[notice.source]:
+                self._seen.add(notice)
+        unknown = [source for source, follows in known.items() if not follows]
+        if unknown:
+            raise Denied(f"{unknown[0]} is not followed here (setting follow)")

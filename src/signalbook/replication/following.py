@@ -1,0 +1,169 @@
+"""What a server copies from others by itself: each source in a thread, in one of the processes on a store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from signalbook.engine.engine import Engine
+from signalbook.errors import SignalbookError
+from signalbook.events.delivery.lease import SECONDS, Lease
+from signalbook.replication.local import LocalRegistry
+from signalbook.replication.opening import link, open_remote
+from signalbook.replication.registry import NoHistory
+from signalbook.replication.replicating import Replication, keep_up, repeat
+from signalbook.replication.report import Report
+from signalbook.replication.sources import FollowedSource
+from signalbook.replication.state import FOLDER, Note
+from signalbook.settings import Settings
+from signalbook.storage.base import StorageError
+from signalbook.values import JSONObject, format_timestamp, now
+
+_LOG: Final = logging.getLogger("signalbook.replication")
+_LEASE: Final = f"{FOLDER}/lease"
+_LOOK: Final = 0.5
+_RETRY: Final = 5.0
+
+
+class Following:
+    """All sources of a server. Raises ``SettingError`` for settings that make no sense."""
+
+    def __init__(self, engine: Engine, settings: Settings, *, lease: float = SECONDS) -> None:
+        self.sources = tuple(FollowedSource.parse(text) for text in settings.follow)
+        self._engine = engine
+        self._settings = settings
+        self._lease = Lease(_LEASE, seconds=lease)
+        self._stop = threading.Event()
+        self._links: tuple[FollowedLink, ...] = ()
+        self._thread = threading.Thread(target=self._run, name="following", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow, if there is something to follow and this process is the one to do it."""
+        if self.sources:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Follow no more; what is under way is given some seconds."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def knock(self, source: str) -> bool:
+        """Look at once at what the ``source`` of an event has; False if it is none of those that are followed.
+
+        Any process may be told so; the one that follows hears of it.
+        """
+        meant = [known for known in self.sources if known.speaks(source)]
+        if meant:
+            told = format_timestamp(now())
+            self._engine.keep({_knock(known): told for known in meant})
+        return bool(meant)
+
+    def status(self) -> JSONObject:
+        """Whether this process ``follows``, and how it is with each source."""
+        return {"follows": self._lease.held, "sources": {known.source.shown: known.status() for known in self._links}}
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if self._lease.due:
+                self._renew()
+            if self._lease.held and not self._links:
+                self._links = tuple(FollowedLink(self._engine, self._settings, source) for source in self.sources)
+            elif not self._lease.held:
+                self._end()
+            self._stop.wait(_LOOK)
+        self._end()
+        with suppress(StorageError), self._engine.writing() as session:
+            self._lease.release(session)
+
+    def _renew(self) -> None:
+        try:
+            if not self._lease.free(self._engine.kept(_LEASE)):
+                return
+            with self._engine.writing() as session:
+                taken = self._lease.take(session)
+            if taken:
+                self._lease.confirm()
+        except StorageError as error:
+            _LOG.warning("who follows cannot be settled: %s", error)
+
+    def _end(self) -> None:
+        _finish(self._links)
+        self._links = ()
+
+
+class FollowedLink:
+    """One source at work, from its making until it is told to ``stop``."""
+
+    def __init__(self, engine: Engine, settings: Settings, source: FollowedSource) -> None:
+        self.source = source
+        self.stop = threading.Event()
+        self._engine = engine
+        self._settings = settings
+        self._report = Report()
+        self._error = ""
+        self._since = ""
+        self._state = Note(engine, source.name)
+        self.thread = threading.Thread(target=self._run, name=f"following {source.url}", daemon=True)
+        self.thread.start()
+
+    def status(self) -> JSONObject:
+        """What was done since this process began; ``error`` is what keeps it from going on, ``since`` then."""
+        trouble = {"error": self._error, "since": self._since} if self._error else {}
+        return {**trouble, **self._report.summary()}
+
+    def _run(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self._follow()
+            except SignalbookError as error:
+                self._failed(error)
+            except Exception as error:
+                _LOG.exception("following %s failed", self.source.url)
+                self._failed(SignalbookError(f"unexpected {type(error).__name__}"))
+            self.stop.wait(_RETRY)
+
+    def _follow(self) -> None:
+        target = LocalRegistry(self._engine, self._settings.base_url)
+        authorities = self._settings.follow_authorities
+        with open_remote(self.source.url, timeout=2 * self._settings.request_timeout) as source:
+            way = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
+            work = Replication(source, target, way, self._state, self._report)
+            try:
+                keep_up(work, self.stop, self._failed)
+            except NoHistory as error:
+                _LOG.info("%s", error)
+                repeat(work, self._pause, self.stop, self._failed)
+
+    def _pause(self) -> None:
+        """Until it is time to compare everything again, or somebody knocks."""
+        known, left = self._engine.kept(_knock(self.source)), self._settings.follow_seconds
+        while left > 0 and not self.stop.wait(min(left, _LOOK)):
+            left -= _LOOK
+            with suppress(StorageError):
+                if self._engine.kept(_knock(self.source)) != known:
+                    return
+
+    def _failed(self, error: SignalbookError | None) -> None:
+        if error is None:
+            self._error = self._since = ""
+            return
+        if str(error) != self._error:
+            _LOG.warning("following %s: %s", self.source.url, error)
+        self._since = self._since or format_timestamp(now())
+        self._error = str(error)
+
+
+def _knock(source: FollowedSource) -> str:
+    """The note that says when somebody last knocked."""
+    return f"{FOLDER}/{source.name}.knock"
+
+
+def _finish(links: Sequence[FollowedLink]) -> None:
+    for known in links:
+        known.stop.set()
+    for known in links:
+        known.thread.join(_RETRY)

@@ -1,0 +1,50 @@
+"""The sources that a server follows, as the setting ``follow`` names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urldefrag, urlsplit
+
+from signalbook.replication.link import within
+from signalbook.replication.scope import Scope, ScopeError
+from signalbook.settings import SettingError
+from signalbook.values import digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedSource:
+    """A registry at ``url``, and what of it is copied."""
+
+    url: str
+    scope: Scope
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``URL``, ``URL#XID`` or, for a Group under another name, ``URL#XID=NAME``. Raises ``SettingError``."""
+        url, part = urldefrag(text)
+        xid, _, name = part.partition("=")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingError(f"follow: {text!r} does not begin with the URL of a registry")
+        try:
+            scope = Scope.parse(xid or "/", [f"{xid.strip('/')}={name}"] if name else ())
+        except ScopeError as error:
+            raise SettingError(f"follow: {text!r}: {error}") from None
+        return cls(url=url.rstrip("/"), scope=scope)
+
+    @property
+    def shown(self) -> str:
+        """It as the setting says it."""
+        renamed = "".join(f"={new}" for new in self.scope.renames.values())
+        part = f"#{self.scope.xid}{renamed}" if self.scope.xid.parts else ""
+        return f"{self.url}{part}"
+
+    @property
+    def name(self) -> str:
+        """What tells it from others, for notes."""
+        return digest(self.shown.encode())[:16]
+
+    def speaks(self, source: str) -> bool:
+        """Whether an event with this ``source`` is from there: from its root, or from a door below it."""
+        return within(source, self.url)

@@ -1,0 +1,163 @@
+"""Servers that copy from others by themselves, told by their feeds, by notices, or by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from signalbook.replication.notices import Notice, Seen
+from signalbook.replication.sources import FollowedSource
+from signalbook.settings import SettingError
+
+from .servers import Server, version, wait_until
+
+Serve = Callable[..., Server]
+
+
+def schemas(*names: str) -> dict[str, Any]:
+    return {name: {"versions": {"1": version()}} for name in names}
+
+
+def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
+    """D-12, D-15, D-16: a hub of two sources, one of them in part and under another name; it shows how that goes."""
+    one, two, _ = trio
+    one.patch({"schemagroups": {"a": {"schemas": schemas("s")}}})
+    two.patch({"schemagroups": {"a": {"schemas": schemas("t")}, "b": {"schemas": schemas("u")}}})
+    hub = serve("--follow", one.url, "--follow", f"{two.url}#/schemagroups/a=two.a", "--workers", "2")
+    wait_until(lambda: hub.status("/schemagroups/a/schemas/s") == hub.status("/schemagroups/two.a/schemas/t") == 200)
+    assert hub.status("/schemagroups/b") == 404
+    one.send("DELETE", "/schemagroups/a/schemas/s")
+    one.patch({"schemagroups": {"a": {"schemas": schemas("later")}}})
+    wait_until(lambda: hub.status("/schemagroups/a/schemas/later") == 200)
+    assert hub.status("/schemagroups/a/schemas/s") == 404
+
+    def shown() -> Any:
+        return hub.send("GET", "/health/ready", headers={"Connection": "close"}).json()["replication"]
+
+    # Either process answers; only one of them follows.
+    wait_until(lambda: shown()["follows"] is True)
+    wait_until(lambda: shown()["follows"] is False)
+    told = next(told for _ in range(1000) if (told := shown())["follows"])["sources"]
+    assert told[one.url]["created"]["versions"] == 2
+    assert told[f"{two.url}#/schemagroups/a=two.a"]["created"]["groups"] == 1
+
+
+def test_a_source_that_is_away_is_waited_for(serve: Serve) -> None:
+    one = serve()
+    one.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
+    one.stop()
+    hub = serve("--follow", one.url)
+
+    def shown() -> Any:
+        return hub.send("GET", "/health/ready").json()["replication"]["sources"].get(one.url, {})
+
+    wait_until(lambda: "cannot reach" in shown().get("error", ""))
+    one.start()
+    wait_until(lambda: hub.status("/schemagroups/g/schemas/s") == 200)
+    wait_until(lambda: "error" not in shown())
+
+
+@pytest.mark.parametrize(
+    "text", ["source", "ftp://x", "http://", "http://x#nowhere", "http://x#/a/b=c/d", "http://x#/schemagroups=b"]
+)
+def test_what_cannot_be_followed(text: str) -> None:
+    with pytest.raises(SettingError, match="follow"):
+        FollowedSource.parse(text)
+
+
+def test_who_an_event_is_from() -> None:
+    """D-20, D-36: the root, or a door below it; a name that only begins like it is another's."""
+    source = FollowedSource.parse("http://one.example/#/schemagroups/a=b")
+    assert source.shown == "http://one.example#/schemagroups/a=b"
+    assert source.speaks("http://one.example/")
+    assert source.speaks("http://one.example/compat/schemaregistry/v0.2")
+    assert not source.speaks("http://one.example.evil/")
+
+
+STRUCTURED = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
+BATCH = {"Content-Type": "application/cloudevents-batch+json"}
+
+
+def event(source: str, number: str = "1") -> dict[str, Any]:
+    return {"specversion": "1.0", "id": number, "source": source, "type": "io.cloudevents.schemaregistry.updated.v1"}
+
+
+@pytest.fixture(scope="module")
+def followed() -> str:
+    return "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def listener(tmp_path_factory: pytest.TempPathFactory, followed: str) -> Any:
+    """A server that follows a registry that never answers."""
+    server = Server(folder=tmp_path_factory.mktemp("listener"), options=("--follow", followed))
+    server.start()
+    yield f"{server.url}/notifications"
+    server.stop()
+
+
+def test_the_handshake_of_web_hooks(listener: str) -> None:
+    """D-36: whoever asks may send."""
+    answer = httpx.options(listener, headers={"WebHook-Request-Origin": "one.example"})
+    assert answer.status_code == 200
+    assert answer.headers["WebHook-Allowed-Origin"] == "one.example"
+    assert answer.headers["WebHook-Allowed-Rate"] == "*"
+    assert answer.headers["Allow"] == "POST, OPTIONS"
+    assert "WebHook-Allowed-Origin" not in httpx.options(listener).headers
+
+
+def test_events_in_every_mode(listener: str, followed: str) -> None:
+    """D-36: structured, binary and batch, once or again."""
+    binary = {f"ce-{name}": value for name, value in event(followed, "b").items()}
+    for _ in range(2):
+        assert httpx.post(listener, json=event(followed), headers=STRUCTURED).status_code == 204
+        assert httpx.post(listener, json=[event(followed, "2"), event(followed, "3")], headers=BATCH).status_code == 204
+        assert httpx.post(listener, headers=binary).status_code == 204
+    assert httpx.post(listener, json=[], headers=BATCH).status_code == 204
+
+
+@pytest.mark.parametrize("source", ["http://elsewhere.example/", "http://127.0.0.1:99/", "urn:x"])
+def test_events_from_elsewhere(listener: str, followed: str, source: str) -> None:
+    """D-36: an event never makes the server ask anyone it was not set up to."""
+    answer = httpx.post(listener, json=event(source), headers=STRUCTURED)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
+    assert source in answer.json()["detail"]
+    assert httpx.post(listener, json=[event(followed), event(source)], headers=BATCH).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (415, {"Content-Type": "application/json"}, b"{}"),
+        (415, {}, b""),
+        (400, STRUCTURED, b"{"),
+        (400, STRUCTURED, b"[]"),
+        (400, STRUCTURED, b"{}"),
+        (400, STRUCTURED, b'{"specversion": "0.3", "id": "1", "source": "s", "type": "t"}'),
+        (400, STRUCTURED, b'{"specversion": "1.0", "id": 1, "source": "s", "type": "t"}'),
+        (400, STRUCTURED, b'{"specversion": "1.0", "id": "1", "source": "", "type": "t"}'),
+        (400, STRUCTURED, b"[" * 100),
+        (400, BATCH, b"{}"),
+        (400, BATCH, b"[1]"),
+        (400, {"ce-specversion": "1.0", "ce-id": "1"}, b""),
+        (400, {**STRUCTURED, "Content-Encoding": "gzip"}, b"{}"),
+    ],
+)
+def test_what_is_no_event(listener: str, status: int, headers: dict[str, str], body: bytes) -> None:
+    assert httpx.post(listener, content=body, headers=headers).status_code == status
+
+
+def test_other_methods(listener: str) -> None:
+    answer = httpx.get(listener)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST, OPTIONS")
+
+
+def test_only_so_many_are_remembered() -> None:
+    seen = Seen(limit=2)
+    one, two, three = (Notice(source="s", id=number) for number in "123")
+    for notice in (one, two, three):
+        seen.add(notice)
+    assert (one in seen, two in seen, three in seen) == (False, True, True)

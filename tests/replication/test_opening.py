@@ -1,0 +1,59 @@
+"""Who a source is, who lets itself be copied to, and what becomes of a source that lies about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from signalbook.client import Client
+from signalbook.replication.copying import Copy
+from signalbook.replication.opening import LinkError, link, open_remote
+from signalbook.replication.registry import Closed
+from signalbook.replication.remote import RemoteRegistry
+from signalbook.replication.report import Report
+from signalbook.replication.scope import Scope
+
+from .servers import Cable, Server, copy, version
+
+SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}}
+
+
+def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server]) -> None:
+    """D-12: 403, told once; its own clients write as before."""
+    one, *_ = trio
+    one.patch(SCHEMA)
+    hub = serve("--copies", "refuse")
+    with open_remote(one.url, timeout=60) as source, open_remote(hub.url, timeout=60, source=one.url) as target:
+        way = link(source, target, Scope(), reached=one.url)
+        with pytest.raises(Closed, match="403"):
+            Copy(source, target, way, Report()).everything()
+    assert hub.content()["schemagroups"] == {}
+    hub.patch(SCHEMA)
+
+
+def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cable: Callable[[Server], Cable]) -> None:
+    """Another one that it claims is believed only if the operator says so: copies of others are not its to delete."""
+    one, two, three = trio
+    one.patch(SCHEMA)
+    copy(one, three)
+    liar = cable(one)  # says that it is at the URL of ``one``
+    with Client(liar.url) as source, Client(three.url) as target:
+        sides = RemoteRegistry(source), RemoteRegistry(target)
+        way = link(*sides, Scope(), reached=liar.url)
+        assert (way.source, set(way.bases.values())) == (
+            liar.url,
+            {f"{liar.url}/compat/schemaregistry/v0.2", f"{liar.url}/compat/messagecatalog/v0.1"},
+        )
+        assert link(*sides, Scope(), reached=liar.url, authorities=(one.url,)).source == one.url
+        one.send("DELETE", "/schemagroups/g")
+        Copy(*sides, way, Report()).everything()
+    assert three.status("/schemagroups/g/schemas/s") == 200
+    copy(one, three)
+    assert three.status("/schemagroups/g/schemas/s") == 404
+    assert two.content()["schemagroups"] == {}
+
+
+def test_nothing_is_its_own_target(trio: list[Server]) -> None:
+    with Client(trio[0].url) as client, pytest.raises(LinkError):
+        link(RemoteRegistry(client), RemoteRegistry(client), Scope(), reached=trio[0].url)
