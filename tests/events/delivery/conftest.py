@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.opening import Opener
 from signalbook.events.delivery.progress import Retries
 from signalbook.events.delivery.relay import Relay
-from signalbook.events.delivery.state import State, name
+from signalbook.events.delivery.state import FOLDER, State
 from signalbook.events.head import Head
 from signalbook.events.sinks.base import Policy
+from signalbook.events.subscriptions.keyring import Keyring
+from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
@@ -32,40 +35,13 @@ MODEL: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files
 QUICK = Retries(first=0.02, longest=0.1)
 
 
-class Book:
-    """Subscriptions as notes in the store, which every server on it sees."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.known: dict[str, Subscription] = {}
-        self._revision = 0
-
-    def revision(self) -> Hashable:
-        return self._revision
-
-    def all(self) -> Mapping[str, Subscription]:
-        return dict(self.known)
-
-    def put(self, subscription: Subscription) -> None:
-        """Create or replace one."""
-        self._engine.keep({f"subscriptions/{subscription.id}": {}})
-        self.known[subscription.id] = subscription
-        self._revision += 1
-
-    def delete(self, id: str) -> None:
-        """Remove one."""
-        self._engine.keep({f"subscriptions/{id}": None, name(id): None})
-        del self.known[id]
-        self._revision += 1
-
-
 class Place:
     """A registry, its subscriptions and its relays."""
 
     def __init__(self, store: Store) -> None:
         self.engine = Engine(store, settings=Settings(model="empty"))
         self.stack = ExitStack()
-        self.book = Book(self.engine)
+        self.book = Subscriptions(self.engine, Keyring(None), most=1000)
         self.allowed: list[str] = []
         with self.engine.writing() as session:
             session.execute(ConfigCommand(name="modelsource", method=Method.PUT, body=MODEL))
@@ -79,30 +55,41 @@ class Place:
     def relay(self, *, ask: bool = True, timeout: float = 30.0, retries: Retries = QUICK, lease: float = 12.0) -> Relay:
         """A relay that runs, over the sinks so far."""
         policy = Policy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
-        opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
+        self.opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
-        relay = Relay(self.engine, self.book, head, root=ROOT, open=opener.open, retries=retries, lease=lease)
+        relay = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=lease)
         relay.start()
         self.stack.callback(relay.stop)
         return relay
 
-    def subscribe(self, id: str, hook: Hook, **more: Any) -> Subscription:
-        """A subscription of all group events to ``hook``, unless ``more`` says otherwise."""
-        filters = more.pop("filters", ({"prefix": {"subject": "/dirs/"}},))
-        made = Subscription(id=id, protocol="HTTP", sink=hook.url, filters=filters, **more)
-        self.engine.keep({name(id): State(position=self.engine.position()).to_json()})
-        self.book.put(made)
-        return made
+    def subscribe(self, hook: Hook, after: int | None = None, **more: Any) -> str:
+        """The id of a subscription of all group events to ``hook``, unless ``more`` says otherwise."""
+        told = {"filters": ({"prefix": {"subject": "/dirs/"}},), **more}
+        config = {} if after is None else {"after": str(after)}
+        asked = Subscription(id="", protocol="HTTP", sink=hook.url, config=config, **told)
+        with self.engine.writing() as session:
+            made = self.book.create(session, asked)
+        return made.subscription.id
 
-    def write(self, *ids: str) -> None:
-        """Create groups, one commit each."""
-        for id in ids:
+    def update(self, id: str, **more: Any) -> None:
+        """Change members of a subscription."""
+        with self.engine.writing() as session:
+            self.book.update(session, id, lambda known: replace(known, **more) if known else _none(), lambda _: None)
+
+    def remove(self, id: str) -> None:
+        """Delete a subscription."""
+        with self.engine.writing() as session:
+            self.book.remove(session, id, lambda _: None)
+
+    def write(self, *names: str) -> None:
+        """Write groups, one commit each."""
+        for name in names:
             with self.engine.writing() as session:
-                session.execute(Command(method=Method.PUT, target=Xid.parse(f"/dirs/{id}"), body={}))
+                session.execute(Command(method=Method.PUT, target=Xid.parse(f"/dirs/{name}"), body={}))
 
     def state(self, id: str) -> State:
         """As it was kept last."""
-        return State.from_json(self.engine.kept(name(id)))
+        return State.from_json(self.engine.kept(f"{FOLDER}/{id}"))
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait for something that nobody tells of."""
@@ -111,6 +98,10 @@ class Place:
         while not done():
             assert time.monotonic() < end
             pause.wait(0.02)
+
+
+def _none() -> Subscription:
+    raise AssertionError("there is no such subscription")
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from .conftest import Place
 def test_what_is_kept_no_longer_is_passed_over(place: Place) -> None:
     """A sink that was away for too long goes on with what is left."""
     hook = place.hook()
-    place.subscribe("a", hook)
+    late = place.subscribe(hook)
     place.write("d0", "d1", "d2")
     place.engine.forget(before=datetime.max.replace(tzinfo=UTC), upto=place.engine.position())
     place.relay()
     hook.until(lambda: hook.subjects == ["/dirs/d2"])
-    place.until(lambda: place.state("a").position == place.engine.position())
+    place.until(lambda: place.state(late).position == place.engine.position())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from signalbook.engine.history import Forgotten
 from signalbook.events.delivery.index import Index
 from signalbook.events.delivery.recipient import Phase, Recipient
 from signalbook.events.delivery.state import State
@@ -17,7 +15,6 @@ from signalbook.storage.base import Record
 from signalbook.values import JSONObject
 
 WINDOW: Final = 500
-_LOG: Final = logging.getLogger("signalbook.delivery")
 _IN_MEMORY: Final = 50_000
 _LEAST: Final = 32
 _MOST: Final = 1000
@@ -80,6 +77,8 @@ class Roster:
 
     def state(self, recipient: Recipient) -> State:
         """The state to keep. With the lock."""
+        if recipient.phase is Phase.OVER:  # what was pending is not any more, and yet not delivered
+            return recipient.state
         if recipient in self._current and not recipient.pending:
             return replace(recipient.state, position=max(recipient.state.position, self.cursor))
         return replace(recipient.state, position=recipient.position)
@@ -87,7 +86,7 @@ class Roster:
     def read(self, outbox: Outbox) -> list[Recipient]:
         """Read a window for those who keep up and one for those behind: who has something to send now.
 
-        ``outbox`` as ``Engine.outbox``. Call it again as long as ``more``.
+        ``outbox`` as ``Engine.outbox``, whose ``Forgotten`` asks for ``skip``. Call it again as long as ``more``.
         """
         before = (self.cursor, self._behind_at())
         given = [*self._read_current(outbox), *self._read_behind(outbox)]
@@ -113,7 +112,7 @@ class Roster:
     def _read_current(self, outbox: Outbox) -> list[Recipient]:
         with self.lock:
             members = {member: member.cuts for member in self._current}
-        records = _kept(outbox, self.cursor) if members else ()
+        records = outbox(self.cursor, WINDOW) if members else ()
         if not records:
             return []
         given = self._give(records, members)
@@ -125,7 +124,7 @@ class Roster:
         if not members:
             return []
         start = min(member.scanned for member in members)
-        records = _kept(outbox, start)
+        records = outbox(start, WINDOW)
         ended = len(records) < WINDOW
         if self._current:
             ended = ended or records[-1].position >= self.cursor
@@ -190,12 +189,3 @@ class Roster:
     def _limit(self) -> int:
         """Events in one queue: fewer where there are many queues."""
         return min(_MOST, max(_LEAST, _IN_MEMORY // max(1, len(self.members))))
-
-
-def _kept(outbox: Outbox, after: int) -> Sequence[Record]:
-    """The next records behind ``after`` that are kept: a sink that was away for too long has missed the others."""
-    try:
-        return outbox(after, WINDOW)
-    except Forgotten as gone:
-        _LOG.error("changes %d to %d are kept no longer and will not be delivered", after + 1, gone.position)
-        return outbox(gone.position, WINDOW)
