@@ -41,6 +41,7 @@ PAGES = {
     "checking.md": (),
     "drafting.md": (),
     "events.md": (),
+    "schema-registry.md": (),
 }
 """Pages, with the options of the server they speak of."""
 

@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import consent, feed, health, messagecatalog, notifications, subscriptions
+from signalbook.api import consent, feed, health, messagecatalog, notifications, schemaregistry, subscriptions
 from signalbook.api.commits import Commits
 from signalbook.api.inbound import Inbound
 from signalbook.api.urls import base_url
@@ -74,6 +74,7 @@ def create_app(
         *feed.routes(engine, settings, workers, head),
         *checks.routes(settings, commits),
         *notifications.routes(following, settings, workers),
+        *schemaregistry.routes(engine, settings, workers, commits, direct=direct),
         *subscriptions.routes(
             subscriptions.Doorway(book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits)
         ),

@@ -5,11 +5,11 @@ This is no resolution of a relative reference (RFC3986 5): the path of the autho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from signalbook.uris import is_uri
-from signalbook.values import JSONObject, digest
+from signalbook.values import JSON, JSONObject, digest
 
 _SEGMENTS: Final = 6  # /schemagroups/g/schemas/s/versions/1
 
@@ -56,7 +56,7 @@ def digests(groups: str, uri: str, bases: Iterable[str]) -> list[str]:
     return [_digest(groups, key) for key in lookup_keys(uri, bases)]
 
 
-def authority_of(attributes: JSONObject) -> str:
+def authority_of(attributes: Mapping[str, JSON]) -> str:
     """The ``authority``, "" if there is none (A-13)."""
     authority = attributes.get("authority")
     return authority if isinstance(authority, str) else ""

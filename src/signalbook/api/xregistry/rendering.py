@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -11,6 +10,7 @@ from urllib.parse import quote
 from signalbook import __version__
 from signalbook.api import caching
 from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
+from signalbook.api.documents import UNTRUSTED, media_type
 from signalbook.api.xregistry import headers, paging
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine.changes import Result
@@ -19,14 +19,8 @@ from signalbook.engine.view import Document, View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.xid import Kind, Xid
 
-_MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)
 _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
-# Documents come from clients: a browser shall neither guess at them nor run them as part of this site (R317).
-_UNTRUSTED: Final[tuple[Header, ...]] = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Content-Security-Policy", "sandbox; default-src 'none'"),
-)
 
 
 def shown(view: View, request: Request, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()) -> Answer:
@@ -105,10 +99,9 @@ def _locations(view: View, request: Request, result: Result) -> Iterator[Header]
 
 
 def _document_headers(found: Document, xid: Xid) -> Iterator[Header]:
-    if found.contenttype is not None:
-        # What cannot be a header value is shown as no more than bytes.
-        safe = _MEDIA_TYPE.fullmatch(found.contenttype)
-        yield "Content-Type", found.contenttype if safe else "application/octet-stream"
+    contenttype = media_type(found.contenttype)
+    if contenttype is not None:
+        yield "Content-Type", contenttype
     yield "Content-Disposition", xid.resource_id
-    yield from _UNTRUSTED
+    yield from UNTRUSTED
     yield from headers.write(found.attributes, found.type)

@@ -1,0 +1,151 @@
+"""Schema groups: listing, creating, changing, deleting them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.conftest import Serve
+from tests.api.schemaregistry.conftest import BASE, Schemas
+
+from signalbook.settings import SettingError
+from signalbook.storage.base import Store
+
+
+def test_nothing_yet(schemas: Schemas) -> None:
+    """A-33, A-34, A-36, A-37, A-38"""
+    answer = schemas.get("/schemagroups")
+    assert (answer.status_code, answer.json()) == (200, [])
+    for method, path in (("GET", "g"), ("DELETE", "g"), ("GET", "g/schemas"), ("DELETE", "g/schemas")):
+        assert schemas.send(method, f"/schemagroups/{path}").status_code == 404
+
+
+def test_a_group_is_created(schemas: Schemas) -> None:
+    """A-2, A-3, A-5, A-6, A-35, A-44: times are the server's, whatever a client says."""
+    answer = schemas.put(
+        "my.g", id="my.g", format="avro", description="d", createdtimeutc="2020-01-01T00:00:00Z", updatedtimeutc="soon"
+    )
+    assert (answer.status_code, answer.headers["Location"]) == (201, f"{BASE}/schemagroups/my.g")
+    made = answer.json()
+    assert {name: made[name] for name in ("id", "format", "description")} == {
+        "id": "my.g", "format": "avro", "description": "d"
+    }  # fmt: skip
+    stored = schemas.other.get("/schemagroups/my.g").json()
+    assert (made["createdtimeutc"], made["updatedtimeutc"]) == (stored["createdat"], stored["modifiedat"])
+    assert schemas.get("/schemagroups/my.g").json() == made
+    assert schemas.get("/schemagroups").json() == ["my.g"]  # A-1: no hierarchy of dots
+
+
+def test_a_group_is_updated(filled: Schemas) -> None:
+    """A-44, J-22: what is left out goes, but for what the draft has no words for."""
+    filled.other.send("PATCH", "/schemagroups/open", json={"name": "kept", "description": "gone"})
+    before = filled.get("/schemagroups/open").json()
+    answer = filled.put("open", groupProperties={"a": "1", "Not a label": "2"})
+    assert (answer.status_code, answer.json()["groupProperties"]) == (200, {"a": "1", "Not a label": "2"})  # A-7
+    assert "description" not in answer.json()
+    assert answer.json()["createdtimeutc"] == before["createdtimeutc"]
+    stored = filled.other.get("/schemagroups/open").json()
+    assert (stored["name"], stored["labels"], stored["epoch"]) == ("kept", {"a": "1"}, 3)
+    assert "groupProperties" not in filled.put("open").json()
+
+
+@pytest.mark.parametrize("group", [{"format": "json-schema"}, {}, {"format": "AVRO"}])
+def test_the_format_stays_with_the_schemas(filled: Schemas, group: dict[str, Any]) -> None:
+    """A-4, A-38: neither changed nor removed while there are schemas."""
+    before = filled.state()
+    answer = filled.put("g", **group)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (409, "application/problem+json")
+    assert filled.state() == before
+    assert filled.put("g", format="avro", description="new").status_code == 200
+    assert filled.send("DELETE", "/schemagroups/g/schemas").status_code == 204
+    answer = filled.put("g", **group)
+    assert (answer.status_code, answer.json().get("format")) == (200, group.get("format"))
+
+
+def test_no_format_is_added_to_schemas(filled: Schemas) -> None:
+    """A-4"""
+    filled.post("open/s", schema_format="avro")
+    assert filled.put("open", format="avro").status_code == 409
+
+
+def test_strictly_by_the_openapi_document(store: Store, serve: Serve) -> None:
+    """A-35, A-44"""
+    strict = Schemas(serve(store, model="default", strict_openapi="on"))
+    assert [strict.put("g", description=text).status_code for text in ("a", "a", "b")] == [201, 409, 409]
+
+
+def test_no_such_strictness(store: Store, serve: Serve) -> None:
+    with pytest.raises(SettingError, match="off or on"):
+        serve(store, model="default", strict_openapi="perhaps")
+
+
+@pytest.mark.parametrize(
+    ("id", "body"),
+    [
+        ("g", b""),
+        ("g", b"[]"),
+        ("g", b"null"),
+        ("g", b"{"),
+        ("g", b'{"id": "other"}'),
+        ("g", b'{"id": 1}'),
+        ("g", b'{"format": ""}'),
+        ("g", b'{"format": 1}'),
+        ("g", b'{"description": []}'),
+        ("g", b'{"groupProperties": {"a": 1}}'),
+        ("g", b'{"groupProperties": "a"}'),
+        ("g", b'{"id": "g", "id": "g"}'),
+        ("g", b'{"description": "' + b"x" * 5000 + b'"}'),
+        ("g", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+        ("a:b", b"{}"),
+        ("x" * 200, b"{}"),
+        ("%zz", b"{}"),
+    ],
+)
+def test_what_is_no_group(schemas: Schemas, id: str, body: bytes) -> None:
+    """A-2, A-3, A-53"""
+    answer = schemas.send("PUT", f"/schemagroups/{id}", content=body)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json"), answer.text
+    assert schemas.get("/schemagroups").json() == []
+
+
+def test_ids_of_other_letters(schemas: Schemas) -> None:
+    """A-2, J-19: what the drafts allow in ids and xRegistry does not, and the other way round."""
+    ids = ["events@example.com", "a!b", "m%C3%B6we", "x%3Ay", "(1)"]
+    for each in ids:
+        assert schemas.put(each, id=each).json()["id"] == each
+        assert schemas.get(f"/schemagroups/{each}/").json()["id"] == each  # and a slash at the end says nothing
+    assert sorted(schemas.get("/schemagroups").json()) == sorted(ids)
+    assert schemas.other.get("/schemagroups/x:y").status_code == 200
+    assert schemas.put("x%3ay", id="x:y").status_code == 200
+
+
+def test_case_is_no_difference(filled: Schemas) -> None:
+    """J-20"""
+    assert filled.put("G").status_code == 409
+    assert filled.post("g/S", TEXT_OF_ANOTHER).status_code == 409
+    assert filled.get("/schemagroups/G").status_code == 404
+
+
+TEXT_OF_ANOTHER = b'{"type": "bytes"}'
+
+
+def test_deleting(filled: Schemas) -> None:
+    """A-36, A-37, A-38: a group with all in it, or all schemas of a group that stays."""
+    filled.post("g/t")
+    assert filled.get("/schemagroups/g/schemas").json() == ["s", "t"]
+    assert filled.send("DELETE", "/schemagroups/g/schemas").content == b""
+    assert filled.get("/schemagroups/g/schemas").json() == []
+    filled.post("g/s")
+    assert filled.send("DELETE", "/schemagroups/g").status_code == 204
+    assert filled.get("/schemagroups").json() == ["open"]
+    assert filled.get("/schemagroups/g/schemas/s").status_code == 404
+
+
+def test_conditions(filled: Schemas) -> None:
+    """J-22: the draft knows none, HTTP does."""
+    tag = filled.get("/schemagroups/g").headers["ETag"]
+    assert filled.get("/schemagroups/g", headers={"If-None-Match": tag}).status_code == 304
+    old = {"If-Match": '"old"'}
+    assert filled.send("DELETE", "/schemagroups/g", headers=old).status_code == 412
+    assert filled.send("DELETE", "/schemagroups/g", headers={"If-Match": tag}).status_code == 204
+    assert filled.send("DELETE", "/schemagroups/g", headers=old).status_code == 412
