@@ -49,9 +49,11 @@ def records(broker: Broker, topic: str, count: int) -> list[Any]:
     partitions = [TopicPartition(topic, number) for number in range(_PARTITIONS)]
     consumer.assign(partitions)
     found: dict[Any, list[Any]] = {partition: [] for partition in partitions}
-    while sum(map(len, found.values())) < count:
+    for _ in range(300):
         for partition, more in consumer.poll(1000).items():
             found[partition] += more
+        if sum(map(len, found.values())) >= count:
+            break
     consumer.close()
     return [record for partition in partitions for record in found[partition]]
 
@@ -90,10 +92,10 @@ def test_the_key_is_the_attribute_that_is_named(kafka: Broker, topic: str, extra
     assert parsed([record.value]) == sent
 
 
-@pytest.mark.parametrize("settings", [{"acks": acks} for acks in ("0", "1", "all", "-1", 1)] + [{"ackmode": 1}])
-def test_fewer_acknowledgements_may_be_asked_for(kafka: Broker, topic: str, settings: dict[str, Any]) -> None:
-    """D-30 acks, which the OpenAPI document calls ackmode."""
-    deliver(kafka, events(5), topicname=topic, clientid="changes", **settings)
+@pytest.mark.parametrize("acks", ["0", "1", "all", "-1", 1])
+def test_fewer_acknowledgements_may_be_asked_for(kafka: Broker, topic: str, acks: str | int) -> None:
+    """D-30 acks and clientid."""
+    deliver(kafka, events(5), topicname=topic, clientid="changes", acks=acks)
     assert len(records(kafka, topic, 5)) == 5
 
 
@@ -136,7 +138,7 @@ def test_a_cluster_may_lead_to_places_that_are_allowed(kafka: Broker, topic: str
 
 def test_a_topic_that_is_not_there_is_not_made(kafka: Broker) -> None:
     place = subscription("KAFKA", address(kafka), topicname="nowhere")
-    sink = KIND.open(place, policy(kafka, timeout=3))
+    sink = KIND.open(place, policy(kafka, timeout=8))
     with pytest.raises(DeliveryError, match="the cluster has no topic 'nowhere'"):
         sink.send(events(1))
     sink.close()
@@ -176,7 +178,6 @@ def test_a_cluster_that_comes_back_is_used_again(kafka: Broker, topic: str) -> N
         ({"topicname": 7}, "/protocolsettings/topicname"),
         ({"topicname": "x", "acks": "2"}, "/protocolsettings/acks"),
         ({"topicname": "x", "acks": True}, "/protocolsettings/acks"),
-        ({"topicname": "x", "acks": 1, "ackmode": 1}, "/protocolsettings/ackmode"),
         ({"topicname": "x", "partitionkeyextractor": "$.data.x"}, "/protocolsettings/partitionkeyextractor"),
         ({"topicname": "x", "clientid": "a b"}, "/protocolsettings/clientid"),
         ({"topicname": "x", "linger": 5}, "/protocolsettings/linger"),

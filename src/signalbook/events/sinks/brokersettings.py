@@ -6,31 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.values import JSON
 
 PLAIN: Final = "PLAIN"
 _LONGEST: Final = 4096
 _MOST: Final = 64
-# As the specification's OpenAPI document has them (D-30), in lower case.
-_ALIASES: Final = {"ackmode": "acks"}
 
 
 class Settings:
     """The ``protocolsettings`` of a subscription; ``names`` are all that its protocol knows.
 
-    Names are taken in any case. Everything raises ``SubscriptionError`` with the place of the fault.
+    Everything raises ``SubscriptionError`` with the place of the fault.
     """
 
     def __init__(self, subscription: Subscription, names: Sequence[str]) -> None:
-        self._values: dict[str, JSON] = {}
-        for given, value in subscription.protocolsettings.items():
-            name = given.lower()
-            if name not in names:
-                name = _ALIASES.get(name, name)
-            if name not in names or name in self._values:
-                known = ", ".join(names)
-                raise wrong(given, f"{subscription.protocol} has no such setting, or has it twice; there are {known}")
-            self._values[name] = value
+        self._values = subscription.protocolsettings
+        unknown = next((name for name in self._values if name not in names), None)
+        if unknown is not None:
+            known = ", ".join(names)
+            raise wrong(unknown, f"{subscription.protocol} has no such setting; there are {known}")
 
     def text(self, name: str, default: str = "") -> str:
         """A string without control characters; not empty if it is there."""

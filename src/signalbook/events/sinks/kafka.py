@@ -74,6 +74,7 @@ class _Link:
 
     _client: Any = None
     _producer: Any = None
+    _failed = False
 
     def __init__(self, target: _Target, policy: Policy) -> None:
         self._target = target
@@ -112,12 +113,17 @@ class _Link:
             raise failure from None
 
     def close(self) -> None:
-        """Hang up; what is not sent by now is not sent."""
-        with suppress(KafkaError):
-            if self._producer is not None:
-                self._producer.close(_PARTING)
-            elif self._client is not None:
+        """Hang up; after a failure at once, so that nothing arrives behind what is sent again."""
+        if self._producer is None:
+            if self._client is not None:
                 self._client.close()
+        else:
+            if self._failed:
+                self._gate.interrupt()
+                # Its ``close`` would wait for what cannot be sent, and then leave it to its thread to go on trying.
+                self._producer._sender.force_close()
+            with suppress(KafkaError):
+                self._producer.close(_PARTING)
         self._gate.close()
 
     def _connections(self, **settings: Any) -> Any:
@@ -154,6 +160,7 @@ class _Link:
         future.get(timeout=0)
 
     def _failure(self, error: Exception) -> DeliveryError:
+        self._failed = True
         if self._gate.failure is not None:
             return self._gate.failure
         if isinstance(error, DeliveryError):

@@ -1,0 +1,127 @@
+"""From a change in a real server, by a subscription, to each broker: the whole way."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from tests.amqp.receiver import Receiver
+from tests.brokers.program import Broker
+from tests.brokers.servers import PASSWORD, USER
+from tests.events.sinks import test_kafka, test_mqtt, test_nats
+
+from signalbook.values import JSONObject
+
+PROGRAM = """
+import sys
+from signalbook.server import run
+from signalbook.settings import Settings
+run(Settings(port=int(sys.argv[1]), db=sys.argv[2], allow_sinks=("127.0.0.0/8",)))
+"""
+CREDENTIAL = {"credentialtype": "PLAIN", "identifier": USER, "secret": PASSWORD}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with a registry of its own, that may deliver to this machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    db = f"sqlite:///{tmp_path_factory.mktemp('server') / 'registry.db'}"
+    server = subprocess.Popen([sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: answers(f"http://127.0.0.1:{port}/health/ready"))
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=60).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def change(url: str, group: str, protocol: str, sink: str, **settings: Any) -> None:
+    """Subscribe to what happens to a group, and let something happen; return when it was delivered."""
+    asked = {
+        "protocol": protocol,
+        "sink": sink,
+        "protocolsettings": settings,
+        "sinkcredential": CREDENTIAL,
+        "filters": [{"prefix": {"subject": f"/schemagroups/{group}"}}],
+    }
+    made = httpx.post(f"{url}/subscriptions", json=asked, timeout=60)
+    assert made.status_code == 201, made.text
+    assert PASSWORD not in made.text
+    assert httpx.put(f"{url}/schemagroups/{group}", json={"name": "größe"}, timeout=60).status_code == 201
+    shown = f"{url}/subscriptions/{made.json()['id']}"
+    until(lambda: delivered(shown) == 1)
+    assert httpx.delete(shown, timeout=60).status_code == 200
+
+
+def delivered(shown: str) -> int:
+    state = httpx.get(shown, timeout=60).json()
+    assert state["status"]["lasterror"] == ""
+    return int(state["status"]["delivered"])
+
+
+def by_kafka(url: str, kafka: Broker) -> list[Any]:
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}")
+    admin.create_topics([NewTopic("whole.way", 3, 1)])
+    admin.close()
+    change(url, "kafka", "KAFKA", test_kafka.address(kafka, "password"), topicname="whole.way")
+    return [record.value for record in test_kafka.records(kafka, "whole.way", 1)]
+
+
+def by_mqtt(url: str, mosquitto: Broker) -> list[Any]:
+    sink = f"mqtt://127.0.0.1:{mosquitto.ports['password']}"
+    with test_mqtt.listening(mosquitto, "whole/way") as messages:
+        change(url, "mqtt", "MQTT5", sink, topicname="whole/way")
+        return [messages.get(timeout=120).payload]
+
+
+def by_nats(url: str, nats: Broker) -> list[Any]:
+    def send() -> None:
+        change(url, "nats", "NATS", test_nats.address(nats), subject="whole.way")
+
+    return [message.data for message in test_nats.stored(nats, "WAY", "whole.way", send)]
+
+
+def by_amqp(url: str, artemis: Broker) -> list[Any]:
+    change(url, "amqp", "AMQP", f"amqp://127.0.0.1:{artemis.ports['plain']}/whole.way")
+    with Receiver(artemis.ports["plain"], "whole.way") as receiver:
+        return [receiver.take().body]
+
+
+@pytest.mark.parametrize(
+    ("broker", "way"),
+    [("kafka", by_kafka), ("mosquitto", by_mqtt), ("nats", by_nats), ("artemis", by_amqp)],
+    ids=["kafka", "mqtt", "nats", "amqp"],
+)
+def test_a_change_arrives(
+    url: str, broker: str, way: Callable[[str, Broker], list[Any]], request: pytest.FixtureRequest
+) -> None:
+    (body,) = way(url, request.getfixturevalue(broker))
+    event: JSONObject = json.loads(body)
+    assert event["type"] == "io.xregistry.group.created"
+    assert event["subject"] == f"/schemagroups/{way.__name__.removeprefix('by_')}"
+    assert event["source"].rstrip("/") == url
