@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from signalbook.storage.base import Store
 
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
 
 @pytest.fixture
-def book(store: Store, serve: Callable[..., Any]) -> Any:
-    """A client (``Client`` in tests/api/conftest.py) of a registry with the default model, on each database in turn."""
+def book(store: Store, serve: Serve) -> Client:
+    """A client of a registry with the default model, on each database in turn."""
     return serve(store, model="default")

@@ -61,7 +61,7 @@ class Reading:
         shared = {name: value for name, value in document.items() if name != VERSIONS}
         found: list[Posted] = []
         for place, body in self._members(document[VERSIONS], _below(path, VERSIONS)):
-            self._add(*_overriding(body, document, place[0]))
+            self._add(*_overriding(body, {"id": named, "format": document.get("format") or format}, place[0]))
             found.append(self._version(named, {**shared, **_own(body)}, body, format, place[0], _number(place[1])))
         if not found:
             self._fault(_below(path, VERSIONS), "a definition has one version or more")
@@ -157,7 +157,7 @@ def entities(group: Group) -> JSONObject:
 def _overriding(body: JSONObject, document: JSONObject, path: str) -> Iterator[Finding]:
     """What a version must not say otherwise (C-10)."""
     for name in ("id", "format"):
-        if body.get(name) is not None and body[name] != document.get(name, body[name]):
+        if body.get(name) is not None and body[name] != document[name]:
             message = f"the definition has {document[name]!r}, which a version does not change"
             yield Finding(path=_below(path, name), rule="document", message=message)
 

@@ -1,0 +1,339 @@
+"""The door of 0.1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.engine import capabilities
+from signalbook.storage.base import Store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+DOOR = "/compat/messagecatalog/v0.1"
+ROOT = f"{DOOR}/messagecatalog"
+DEFINITIONS = f"{ROOT}/g/messagedefinitions"
+EVENT = {"attributes": {"type": {"value": "a.b", "required": True}, "subject": {"required": True}}}
+STAMPS = ("createdtimeutc", "updatedtimeutc")
+
+
+def post(book: Client, definition: Any = EVENT, id: str = "a.b", **document: Any) -> Any:
+    return book.send("POST", DEFINITIONS, json={"id": id, "definition": definition, **document})
+
+
+def event(id: str) -> Any:
+    return {"attributes": {"type": {"value": id}}}
+
+
+def told(answer: Any) -> Any:
+    """The body without what only the server knows."""
+    assert answer.status_code == 200, answer.text
+    return {name: value for name, value in answer.json().items() if name not in (*STAMPS, "specversion")}
+
+
+@pytest.fixture
+def group(book: Client) -> Client:
+    """A registry with one group of CloudEvents."""
+    assert book.put(f"{ROOT}/g", {"format": "CloudEvents"}).status_code == 200
+    return book
+
+
+def test_groups(book: Client) -> None:
+    """C-2, C-28, C-30, C-32: created by POST or PUT, listed as objects."""
+    document = {"id": "g", "specversion": "0.1", "format": "MQTT", "tags": "b,a", "documentation": "# T"}
+    made = book.send("POST", ROOT, json=document)
+    assert (made.status_code, made.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
+    assert book.send("POST", ROOT, json=document).status_code == 409
+    changed = book.put(f"{ROOT}/g", {"format": "MQTT", "description": "d"})
+    assert changed.headers["Location"] == made.headers["Location"]
+    assert told(changed) == {"id": "g", "format": "MQTT", "description": "d"}
+    assert told(book.get(f"{ROOT}/g")) == told(changed)
+    assert book.get(ROOT).json() == [book.get(f"{ROOT}/g").json()]
+    assert book.get(f"{ROOT}/g").json()["specversion"] == "0.1"
+    assert book.send("DELETE", f"{ROOT}/g").status_code == 204
+    assert book.get(f"{ROOT}/g").status_code == 404
+
+
+def test_id_and_format_of_a_group_are_fixed(book: Client) -> None:
+    """C-2, C-30: even without definitions."""
+    book.put(f"{ROOT}/g", {"format": "MQTT"})
+    assert book.put(f"{ROOT}/g", {"format": "AMQP"}).status_code == 409
+    assert book.put(f"{ROOT}/g", {"id": "h", "format": "MQTT"}).status_code == 400
+    assert book.put(f"{ROOT}/g", {"format": "MQTT", "specversion": "0.2"}).status_code == 400
+
+
+def test_versions(group: Client) -> None:
+    """C-4, C-7, C-10, C-33 to C-35, A-19, A-45."""
+    first = post(group, description="d", version=17)
+    assert told(first) == {"id": "a.b", "format": "CloudEvents", "description": "d", "version": 1, "definition": EVENT}
+    assert first.headers["Location"] == f"http://r.example{DEFINITIONS}/a.b/versions/1"
+    assert post(group).json() == first.json()
+    second = post(group, documentation="of all versions")
+    assert second.json()["version"] == 2
+    assert group.get(f"{DEFINITIONS}/a.b").json() == second.json()
+    shown = group.get(f"{DEFINITIONS}/a.b/versions").json()
+    assert [(each["version"], each["documentation"]) for each in shown] == [
+        (1, "of all versions"),
+        (2, "of all versions"),
+    ]
+    assert group.get(f"{DEFINITIONS}/a.b/versions/1").json() == shown[0]
+    assert group.get(DEFINITIONS).json() == [second.json()]
+    for path in ("a.b", "a.b/versions/1"):
+        head = group.send("HEAD", f"{DEFINITIONS}/{path}")
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["Content-Length"] == str(len(group.get(f"{DEFINITIONS}/{path}").content))
+    assert [group.send("DELETE", f"{DEFINITIONS}/a.b/versions/{number}").status_code for number in (2, 1)] == [204, 204]
+    assert group.get(f"{DEFINITIONS}/a.b").status_code == 404  # C-8
+
+
+def test_a_slash_at_the_end_says_nothing(group: Client) -> None:
+    """C-34."""
+    answer = group.send("POST", f"{DEFINITIONS}/", json={"id": "a.b", "definition": EVENT})
+    assert told(answer)["version"] == 1
+    assert group.get(f"{ROOT}/").json()[0]["id"] == "g"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+@pytest.mark.parametrize("path", ["a.b", "a.b/versions/1"])
+def test_versions_are_never_modified(group: Client, method: str, path: str) -> None:
+    """C-7."""
+    post(group)
+    answer = group.send(method, f"{DEFINITIONS}/{path}", json={})
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS, DELETE")
+
+
+def test_what_is_fixed_stays(group: Client) -> None:
+    """B-6, C-3, C-10."""
+    post(group, authority="urn:example:x")
+    assert post(group, event("c")).status_code == 409
+    assert post(group, authority="urn:example:y").status_code == 409
+    assert post(group, format="AMQP").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param({}, id="C-3 an id"),
+        pytest.param({"id": "a b", "definition": EVENT}, id="L-4"),
+        pytest.param({"id": "a.b"}, id="C-4 a definition"),
+        pytest.param({"id": "a.b", "versions": []}, id="C-8 a version"),
+        pytest.param({"id": "a.b", "definition": event("c")}, id="C-25"),
+        pytest.param({"id": "a.b", "definition": EVENT, "authority": "cloudevents.io"}, id="L-19"),
+        pytest.param({"id": "a.b", "definition": EVENT, "relatedto": "none"}, id="C-15"),
+        pytest.param({"id": "a.b", "definition": EVENT, "relatedvia": "none"}, id="C-17"),
+        pytest.param({"id": "a.b", "definition": EVENT, "specversion": "1"}, id="C-3 specversion"),
+        pytest.param({"id": "a.b", "definition": []}, id="C-4 an object"),
+        pytest.param({"id": "a.b", "versions": [5]}, id="C-9 objects"),
+        pytest.param({"id": "a.b", "versions": [{"version": 1, "definition": EVENT, "format": "AMQP"}]}, id="C-10"),
+        pytest.param([], id="no object"),
+    ],
+)
+def test_definitions_that_are_refused(group: Client, document: Any) -> None:
+    answer = group.send("POST", DEFINITIONS, json=document)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json")
+    assert group.get(DEFINITIONS).json() == []
+
+
+def test_every_fault_is_told(group: Client) -> None:
+    answer = post(group, {"attributes": {"A": {}, "time": {"value": "now"}}}, authority="x").json()
+    assert [fault["path"] for fault in answer["faults"]] == [
+        "definition.attributes.A",
+        "definition.attributes.time.value",
+        "definition.attributes.type",
+        "authority",
+    ]
+
+
+def test_a_document_with_several_versions_is_posted_as_such(group: Client) -> None:
+    """C-9: and answered so."""
+    other = {"attributes": {**EVENT["attributes"], "colour": {"value": "red"}}}
+    document = {
+        "id": "a.b",
+        "description": "d",
+        "versions": [{"version": 1, "definition": EVENT}, {"version": 2, "definition": other}],
+    }
+    answer = told(group.send("POST", DEFINITIONS, json=document))
+    assert [(each["version"], each["definition"]) for each in answer["versions"]] == [(1, EVENT), (2, other)]
+    assert answer["description"] == "d"
+    assert group.get(f"{DEFINITIONS}/a.b").json()["version"] == 2
+
+
+def test_groups_with_definitions(book: Client) -> None:
+    """C-1, C-12, C-15, C-31: relations forward, lists and maps; what is not named stays."""
+    definitions = [
+        {"id": "reply", "relatedto": "ask", "relation": "reply", "definition": {"pub": {"subject": {"value": "r"}}}},
+        {"id": "ask", "definition": {"pub": {"subject": {"value": "q"}}}},
+    ]
+    body = {"format": "NATS", "definitions": definitions}
+    assert book.put(f"{ROOT}/g", body).status_code == 200
+    assert [each["id"] for each in book.get(DEFINITIONS).json()] == ["ask", "reply"]
+    assert book.put(
+        f"{ROOT}/g", {"format": "NATS", "definitions": {"more": definitions[1] | {"id": "more"}}}
+    ).is_success
+    assert book.put(f"{ROOT}/g", {"format": "NATS"}).is_success
+    whole = book.get(f"{ROOT}/g?definitions=all").json()
+    assert list(whole["definitions"]) == ["ask", "more", "reply"]
+    assert whole["definitions"]["reply"]["versions"][0]["definition"] == definitions[0]["definition"]
+    assert book.put(f"{ROOT}/copy", {**whole, "id": "copy"}).is_success
+    assert len(book.get(f"{ROOT}/copy/messagedefinitions").json()) == 3
+    wrong = {"format": "NATS", "definitions": {"a": {"id": "b", "definition": {}}}}
+    assert book.put(f"{ROOT}/h", wrong).status_code == 400
+    assert book.get(f"{ROOT}/h").status_code == 404
+
+
+def test_cycles_of_relations_are_allowed(group: Client) -> None:
+    """C-18."""
+    post(group, event("a"), "a")
+    post(group, event("b"), "b", relatedto="a", relation="followup")
+    assert post(group, event("a"), "a", relatedto="b", relation="our own").status_code == 200
+    assert group.get(f"{DEFINITIONS}/a").json()["relatedto"] == "b"
+
+
+def test_features(book: Client) -> None:
+    """C-27, L-21: beside the methods, and for a preflight too."""
+    preflight = {"Origin": "http://x.example", "Access-Control-Request-Method": "POST"}
+    for headers in ({}, preflight):
+        answer = book.send("OPTIONS", ROOT, headers=headers)
+        assert answer.status_code == 200
+        features = answer.json()
+        assert "id" in features["filterattributes"]
+        assert features["pagination"] is features["update"] is features["updates"] is True
+        assert answer.headers["Allow"] == "GET, HEAD, OPTIONS, POST"
+        assert answer.headers["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS, POST"
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert book.send("OPTIONS", f"{ROOT}/g").content == b""
+    assert book.send("OPTIONS", "/compat/messagecatalog/v0/messagecatalog").content == b""
+
+
+def test_a_read_only_catalog(group: Client) -> None:
+    """C-37."""
+    post(group)
+    available = capabilities.everything()["available"] | {"entities": {"mutable": False}}
+    assert group.send("PATCH", "/capabilities", json={"available": available}).status_code == 200
+    assert group.send("OPTIONS", ROOT).json()["update"] is False
+    for method, path in (("POST", ROOT), ("PUT", f"{ROOT}/g"), ("POST", DEFINITIONS), ("DELETE", f"{DEFINITIONS}/a.b")):
+        answer = group.send(method, path, json={})
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+    first = "/compat/messagecatalog/v0/messagecatalog/g"
+    assert group.put(first, {"format": "CloudEvents"}).status_code == 405
+    assert group.get(f"{DEFINITIONS}/a.b").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        pytest.param("filter=id=a", ["a"], id="equal"),
+        pytest.param("filter=id=A", [], id="case counts"),
+        pytest.param("filter=description", ["b", "c"], id="not empty"),
+        pytest.param("filter=description=x&filter=id=c", ["c"], id="all of them"),
+        pytest.param("filter=version=1&unknown=1", ["a", "b", "c"], id="a number, an unknown parameter"),
+        pytest.param("filter=definition.attributes.colour.value=red", ["b"], id="nested"),
+    ],
+)
+def test_filters(group: Client, query: str, ids: list[str]) -> None:
+    """C-29."""
+    post(group, event("a"), "a")
+    post(group, {"attributes": {**event("b")["attributes"], "colour": {"value": "red"}}}, "b", description="x")
+    post(group, event("c"), "c", description="x")
+    answer = group.get(f"{DEFINITIONS}?{query}")
+    assert (answer.status_code, [each["id"] for each in answer.json()]) == (200, ids)
+
+
+def test_filters_of_groups_and_unknown_ones(book: Client) -> None:
+    """C-29."""
+    book.put(f"{ROOT}/a", {"format": "NATS"})
+    book.put(f"{ROOT}/b", {"format": "AMQP"})
+    assert [each["id"] for each in book.get(f"{ROOT}?filter=format=AMQP").json()] == ["b"]
+    assert book.get(f"{ROOT}?filter=colour=red").status_code == 400
+    assert book.get(f"{ROOT}?filter=definition.x").status_code == 400
+
+
+@pytest.mark.parametrize("filter", ["", "&filter=format=NATS"])
+def test_pages(book: Client, filter: str) -> None:
+    """C-38."""
+    for number in range(5):
+        book.put(f"{ROOT}/g{number}", {"format": "NATS"})
+    url, seen = f"{ROOT}?limit=2{filter}", []
+    while url:
+        answer = book.get(url)
+        seen.append([each["id"] for each in answer.json()])
+        links = {part.split(";")[1]: part for part in answer.headers["Link"].split(", ") if "cursor" in part}
+        assert all(part.endswith("count=5") for part in links.values())
+        assert ("rel=first" in links) is (len(seen) > 1)
+        url = links["rel=next"][1:].partition(">")[0] if "rel=next" in links else ""
+    assert seen == [["g0", "g1"], ["g2", "g3"], ["g4"]]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=x", f"limit={2**64}", "cursor=x", "limit=1&cursor=x"])
+def test_pages_that_are_none(book: Client, query: str) -> None:
+    """C-38."""
+    assert book.get(f"{ROOT}?{query}").status_code == 400
+
+
+def test_a_cursor_is_of_one_list(group: Client) -> None:
+    for name in ("a", "b"):
+        post(group, event(name), name)
+    link = next(part for part in group.get(f"{DEFINITIONS}?limit=1").headers["Link"].split(", ") if "next" in part)
+    cursor = link.partition("cursor=")[2].partition(">")[0]
+    assert group.get(f"{DEFINITIONS}?cursor={cursor}").json()[0]["id"] == "b"
+    assert group.get(f"{ROOT}?cursor={cursor}").status_code == 400
+
+
+def test_lookup(group: Client) -> None:
+    """C-4, C-36, L-5: an imported version has its URI in an attribute."""
+    post(group, versionuri="urn:x:1")
+    assert group.get(f"{DOOR}/messagedefinition?uri=urn:x:1").json()["versionuri"] == "urn:x:1"
+    assert group.send("HEAD", f"{DOOR}/messagedefinition?uri=urn:x:1").status_code == 200
+    second = {"attributes": {**EVENT["attributes"], "colour": {}}}
+    assert "versionuri" not in post(group, second).json()
+    assert post(group, {"attributes": {**EVENT["attributes"], "size": {}}}, versionuri="urn:x:1").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/messagecatalogue", 404),
+        ("GET", "/messagecatalog/g/messages", 404),
+        ("GET", "/messagecatalog/g/messagedefinitions/a/versions/0", 404),
+        ("GET", "/messagecatalog/g/messagedefinitions/a/versions/99999999999999999999", 404),
+        ("GET", "/messagecatalog/g/messagedefinitions/a/versions/1/x", 404),
+        ("GET", "/messagecatalog/" + "x" * 5000, 400),
+        ("GET", "/messagecatalog/..%2F..", 404),
+        ("GET", "/messagecatalog?" + "a&" * 200, 400),
+        ("GET", "/messagecatalog?filter=%FF", 400),
+        ("TRACE", "/messagecatalog", 405),
+        ("PATCH", "/messagecatalog", 405),
+    ],
+)
+def test_hostile_requests(book: Client, method: str, path: str, status: int) -> None:
+    assert book.send(method, f"{DOOR}{path}").status_code == status
+
+
+def test_a_model_without_messages_has_no_catalog(store: Store, serve: Serve) -> None:
+    book = serve(store, model="empty")
+    assert book.get(ROOT).status_code == 404
+    assert book.put(f"{ROOT}/g", {"format": "NATS"}).status_code == 404
+
+
+def test_a_change_is_seen_by_every_reader_at_once(group: Client) -> None:
+    """J-22: no epochs here, but they grow."""
+    tag = group.get(f"{ROOT}/g").headers["ETag"]
+    assert group.get(f"{ROOT}/g", headers={"If-None-Match": tag}).status_code == 304
+    epoch = group.get("/messagegroups/g").json()["epoch"]
+    group.put(f"{ROOT}/g", {"format": "CloudEvents", "description": "new"})
+    assert group.get(f"{ROOT}/g", headers={"If-None-Match": tag}).status_code == 200
+    assert group.get("/messagegroups/g").json()["epoch"] > epoch
+
+
+def test_all_documents_of_a_group_come_or_none(group: Client) -> None:
+    """One transaction: and its changes are events of every dialect (J-21)."""
+    document = {"id": "a.b", "versions": [{"definition": EVENT}, {"definition": event("c")}]}
+    before = group.get("/events").json()
+    assert group.send("POST", DEFINITIONS, json=document).status_code == 400
+    assert group.get("/events").json() == before
+    post(group)
+    subjects = [each["subject"] for each in group.get("/events").json()[len(before) :]]
+    assert "/messagegroups/g/messages/a.b/versions/1" in subjects
