@@ -1,0 +1,113 @@
+"""What requests through the drafts' doors, and through others, tell in the drafts' words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.storage.base import Store
+
+from .conftest import Client, Serve
+
+SCHEMAS = "/compat/schemaregistry/v0.2"
+GROUP = f"{SCHEMAS}/schemagroups/g"
+UPDATED, DELETED = ("io.cloudevents.schemaregistry.updated.v1", "io.cloudevents.schemaregistry.deleted.v1")
+ORDER = "/schemagroups/g/schemas/order"
+TEXT = {"Content-Type": "text/plain"}
+
+Step = tuple[str, str, Any]
+GROUPED: list[Step] = [("PUT", GROUP, b'{"id": "g"}')]
+FIRST: list[Step] = [*GROUPED, ("POST", f"{GROUP}/schemas/order?format=text", b"one")]
+SECOND: list[Step] = [*FIRST, ("POST", f"{GROUP}/schemas/order", b"two")]
+OTHER: list[Step] = [*SECOND, ("POST", f"{GROUP}/schemas/other?format=text", b"one")]
+
+
+@pytest.fixture
+def registry(store: Store, serve: Serve) -> Client:
+    """A registry with the default model."""
+    return serve(store, model="default")
+
+
+def told(client: Client, after: int) -> list[dict[str, Any]]:
+    """The events of the draft behind a position."""
+    found: list[dict[str, Any]] = client.get(f"/events?source={SCHEMAS}&after={after}").json()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "request_", "expected"),
+    [
+        ([], GROUPED[0], [(UPDATED, "/schemagroups/g")]),
+        (GROUPED, FIRST[-1], [(UPDATED, ORDER), (UPDATED, f"{ORDER}/versions/1")]),
+        (FIRST, SECOND[-1], [(UPDATED, f"{ORDER}/versions/2")]),
+        (FIRST, FIRST[-1], []),
+        (SECOND, ("DELETE", f"{GROUP}/schemas/order", b""), [(DELETED, ORDER)]),
+        (
+            OTHER,
+            ("DELETE", f"{GROUP}/schemas", b""),
+            [(DELETED, ORDER), (DELETED, "/schemagroups/g/schemas/other")],
+        ),
+        (OTHER, ("DELETE", GROUP, b""), [(DELETED, "/schemagroups/g")]),
+        (OTHER, ("DELETE", "/schemagroups/g", b""), [(DELETED, "/schemagroups/g")]),
+        (SECOND, ("DELETE", f"{ORDER}/versions/2", b""), [(DELETED, f"{ORDER}/versions/2")]),
+        (FIRST, ("DELETE", f"{ORDER}/versions/1", b""), [(DELETED, ORDER)]),
+        (FIRST, ("PATCH", "/schemagroups/g", b'{"description": "x"}'), [(UPDATED, "/schemagroups/g")]),
+        (FIRST, ("PUT", f"{ORDER}/versions/x$details", b'{"format": "text"}'), []),
+    ],
+)
+def test_one_event_for_each_object(
+    registry: Client, before: list[Step], request_: Step, expected: list[tuple[str, str]]
+) -> None:
+    """D-18, D-19, A-45, J-10: whichever door the request came through"""
+    for method, path, content in before:
+        registry.send(method, path, content=content, headers=TEXT).raise_for_status()
+    start = int(registry.get("/events?limit=1").links["last"]["url"].rpartition("=")[2])
+    method, path, content = request_
+    answer = registry.send(method, path, content=content, headers=TEXT)
+    assert answer.is_success, answer.text
+    assert [(event["type"], event["subject"]) for event in told(registry, start)] == expected
+
+
+def test_the_time_is_that_of_the_object(registry: Client) -> None:
+    """D-18, D-20: `time` as the group itself tells it; `source` and `subject` make its URL"""
+    registry.send("PUT", GROUP, content=b'{"id": "g"}').raise_for_status()
+    (event,) = told(registry, 0)
+    url = event["source"] + event["subject"]
+    assert url == f"http://r.example{GROUP}"
+    assert registry.get(url).json()["updatedtimeutc"] == event["time"]
+    assert "data" not in event
+
+
+CATALOG = "/compat/messagecatalog/v0.1/messagecatalog/g"
+PLACED = "/messagecatalog/g/messagedefinitions/com.example.placed"
+
+
+def definition(description: str) -> dict[str, Any]:
+    """A definition of the second draft."""
+    attributes = {"type": {"value": "com.example.placed", "required": True}, "subject": {"description": description}}
+    return {"id": "com.example.placed", "format": "CloudEvents", "definition": {"attributes": attributes}}
+
+
+@pytest.mark.parametrize("source", ["/compat/messagecatalog/v0", "/compat/messagecatalog/v0.1"])
+def test_both_catalogs_tell_the_same(registry: Client, source: str) -> None:
+    """D-18, J-21: one change feeds the events of both doors, each with its own source"""
+    told: list[tuple[str, str]] = []
+    group = {"id": "g", "format": "CloudEvents", "specversion": "0.1"}
+    definitions = f"{CATALOG}/messagedefinitions"
+    steps: list[tuple[str, str, Any, list[tuple[str, str]]]] = [
+        ("PUT", CATALOG, group, [("updated", "/messagecatalog/g")]),
+        ("POST", definitions, definition("a"), [("updated", PLACED), ("updated", f"{PLACED}/versions/1")]),
+        ("POST", definitions, definition("b"), [("updated", f"{PLACED}/versions/2")]),
+        ("POST", definitions, definition("b"), []),
+        ("DELETE", f"{definitions}/com.example.placed", None, [("deleted", PLACED)]),
+        ("DELETE", CATALOG, None, [("deleted", "/messagecatalog/g")]),
+    ]  # fmt: skip
+    for method, path, body, expected in steps:
+        answer = registry.send(method, path, **({} if body is None else {"json": body}))
+        assert answer.is_success, answer.text
+        told += expected
+    events = registry.get(f"/events?source={source}").json()
+    types = "io.cloudevents.messagecatalog"
+    assert [(event["type"], event["subject"]) for event in events] == [(f"{types}.{how}.v1", of) for how, of in told]
+    assert {event["source"] for event in events} == {f"http://r.example{source}"}
