@@ -100,7 +100,7 @@ class VersionDraft(Draft):
     @property
     def id(self) -> str:
         """The ``versionid``."""
-        return self.xid.id
+        return self.xid.parts[-1]
 
     def row(self, key: int, parent: int) -> Row:
         """This draft as the row to store."""

@@ -7,6 +7,7 @@ core/spec.md "format", "formatvalidated", "compatibility"; core/model.md "valida
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from signalbook.engine import compatibility
@@ -143,10 +144,15 @@ def _offered(name: str, context: Context) -> bool:
     """
     wanted = name.casefold()
     family = wanted.partition("/")[0]
-    listed = {value.casefold() for value in context.capabilities["formats"]}
+    listed = _folded(tuple(context.capabilities["formats"]))
     if listed & {wanted, "*", f"{family}/*", family} or _canonical(name) in listed:
         return True
     return wanted == family and any(value.partition("/")[0] == formats.family(family) for value in listed)
+
+
+@lru_cache(maxsize=8)
+def _folded(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in names)
 
 
 def _canonical(name: str) -> JSON:

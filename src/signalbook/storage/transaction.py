@@ -30,12 +30,14 @@ class SqlReader:
 
     def get(self, xid: Xid) -> Row | None:
         """The entity at exactly this xid."""
-        records = self._all(self._sql.get, {"xid": str(xid)})
-        return load(records[0]) if records else None
+        return self.get_many((xid,)).get(xid)
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """The entities that exist among ``xids``."""
-        records = self._all(self._sql.get_many, {"xids": self._texts(xids)}) if xids else ()
+        if len(xids) == 1:  # the more common by far, and a list costs as much as the row
+            records = self._all(self._sql.get, {"xid": str(next(iter(xids)))})
+        else:
+            records = self._all(self._sql.get_many, {"xids": self._texts(xids)}) if xids else []
         return {row.xid: row for row in map(load, records)}
 
     def children(

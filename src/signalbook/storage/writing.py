@@ -67,10 +67,6 @@ class SqlWriter(SqlReader):
         except StorageError:  # the database ended the transaction with the first failure
             self._over = over or self._over
 
-    def get(self, xid: Xid) -> Row | None:
-        """The entity at exactly this xid."""
-        return self.get_many((xid,)).get(xid)
-
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """The entities that exist among ``xids``; those met before are not read again."""
         self._check()
