@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from tests.brokers.deliveries import events, plain, subscription
@@ -138,6 +141,15 @@ def test_credentials_that_brokers_do_not_know(protocol: str, credential: Credent
 def test_a_subscription_that_became_wrong_is_not_delivered(protocol: str) -> None:
     with pytest.raises(DeliveryError, match=r"^/sink: "):
         registry.find(protocol).open(made(protocol, "https://broker.example"), LOCAL)
+
+
+def test_the_examples_of_the_page_are_subscriptions() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sinks.md").read_text(encoding="utf-8")
+    examples = [json.loads(body) for body in re.findall(r"-d '(\{.*?\n\})'", page, re.DOTALL)]
+    assert [example["protocol"] for example in examples] == ["KAFKA", "MQTT5", "NATS", "AMQP"]
+    for example in examples:
+        asked = subscription(example["protocol"], example["sink"], plain(), **example["protocolsettings"])
+        registry.find(example["protocol"]).check(asked, LOCAL)
 
 
 class Recorder:
