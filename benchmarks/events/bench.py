@@ -1,6 +1,6 @@
-"""The figures of change events: how fast the feed tells a history.
+"""The figures of change events: how fast the feed tells a history, when a change is at a web hook, what that costs.
 
-Readers run on the machine of the server and share its cores, so that CPU time for each change is the steadier figure.
+Readers and sinks run on the machine of the server and share its cores, so that CPU time for each change is the steadier figure.
 
     python -m benchmarks.events.bench [--full] [--output FILE]
 """
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.events import feed
+from benchmarks.events import delivery, feed
 from benchmarks.registry import postgres
 from benchmarks.registry.bench import machine
 
@@ -31,6 +31,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, postgres.databases(None) as databases:
         for name, db in (("sqlite", f"sqlite:///{folder}/feed.db"), ("postgresql", next(databases))):
             results[f"feed of {length} changes, {name}"] = feed.measure(db, events=length, rounds=rounds)
+        seconds = 20 if options.full else 6
+        for name, db in (("sqlite", f"sqlite:///{folder}/hook.db"), ("postgresql", next(databases))):
+            results[f"commit to web hook, {name}"] = delivery.latency(db, rate=500, seconds=seconds)
+        db = f"sqlite:///{folder}/many.db"
+        results["50 writers and subscriptions, sqlite"] = delivery.subscriptions(
+            db, count=1000, seconds=seconds // 2, rounds=rounds
+        )
     results["machine"]["load after"] = os.getloadavg()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

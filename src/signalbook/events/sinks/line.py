@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 import httpcore
@@ -109,7 +109,34 @@ class Line:
             trust = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
             stream = stream.start_tls(_tls(trust), host)
         origin = httpcore.Origin(self._parts.scheme.encode(), host.encode(), self._port)
-        return httpcore.HTTP11Connection(origin=origin, stream=stream)
+        return httpcore.HTTP11Connection(origin=origin, stream=_Gathering(stream))
+
+
+class _Gathering(httpcore.NetworkStream):
+    """A stream that sends a request as one piece, when its answer is wanted: head and body cost one step, not two."""
+
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+        self._held = bytearray()
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """As the stream's."""
+        if self._held:
+            held, self._held = bytes(self._held), bytearray()
+            self._stream.write(held, timeout)
+        return self._stream.read(max_bytes, timeout)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - spent when reading
+        """Send it with the next read."""
+        self._held += buffer
+
+    def close(self) -> None:
+        """As the stream's."""
+        self._stream.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        """As the stream's."""
+        return self._stream.get_extra_info(info)
 
 
 def host_of(parts: SplitResult) -> str:
