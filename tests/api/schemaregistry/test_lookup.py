@@ -1,0 +1,79 @@
+"""`/schema?uri=`: versions by their URIs."""
+
+from __future__ import annotations
+
+import pytest
+from tests.api.schemaregistry.conftest import BASE, INT, LONG, TEXT, Schemas
+
+S = "/schemagroups/g/schemas/s"
+
+
+def test_the_table_of_examples(filled: Schemas) -> None:
+    """A-27, A-28, A-29, A-43b, A-54: for the registry at its own URL."""
+    table = [
+        ("", "342", f"{BASE}/342"),
+        (BASE, "343", f"{BASE}/343"),
+        ("http://schemas.example.com/", "/mygroup/schemas/myschema/versions/2",
+         "http://schemas.example.com/mygroup/schemas/myschema/versions/2"),
+        ("http://schemas.example.org/", "http://schemas.example.org/41751", "http://schemas.example.org/41751"),
+        ("urn:example:schemas", "a1b2c3d4", "urn:example:schemas:a1b2c3d4"),
+    ]  # fmt: skip
+    for number, (authority, id_, uri) in enumerate(table):
+        headers = {"schema_authority": authority} if authority else {}
+        made = filled.post(f"g/t{number}", INT, f"?id={id_}", **headers)
+        assert made.headers["Schema-Id"] == id_
+        found = filled.lookup(uri)
+        assert (found.status_code, found.headers["Location"]) == (200, made.headers["Location"])
+        assert filled.lookup(made.headers["Location"]).status_code == 200  # A-54: its URL as well
+
+
+def test_the_default_uri_is_the_url(filled: Schemas) -> None:
+    """A-20, A-30: what neither attribute says is the URL of the version."""
+    url = f"{BASE}{S}/versions/1"
+    by_uri, by_url = filled.lookup(url), filled.other.get(url)
+    assert (by_uri.content, by_uri.headers["Schema-Id"]) == (INT, f"{S}/versions/1")
+    assert by_uri.headers == by_url.headers
+    assert filled.lookup(f"http://r.example{S}/versions/1").content == INT
+
+
+def test_an_authority_alone(filled: Schemas) -> None:
+    """A-13, A-20, A-28, D-5"""
+    filled.post("g/s", TEXT, "?authority=https://a.example/x/")
+    assert filled.lookup(f"https://a.example/x{S}/versions/3").content == TEXT
+    assert filled.lookup(f"https://b.example/x{S}/versions/3").status_code == 404
+    assert filled.lookup(f"https://a.example/x{S}/versions/1").status_code == 404
+
+
+def test_head(filled: Schemas) -> None:
+    """A-50"""
+    url = f"{BASE}{S}/versions/2"
+    head, answer = filled.lookup(url, "HEAD"), filled.lookup(url)
+    assert (head.status_code, head.content, head.headers) == (200, b"", answer.headers)
+    assert answer.content == LONG
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("", 400), ("?uri=", 400), ("?uri=a&uri=b", 400), ("?uri=%ff", 400), ("?uri=urn:none", 404), ("?uri=%00", 404),
+     ("?uri=" + "/" * 5000, 404), ("?uri=http://r.example/schemagroups/g", 404), ("?" + "&" * 5, 400)],
+)  # fmt: skip
+def test_uris_of_nothing(filled: Schemas, query: str, status: int) -> None:
+    """A-43b"""
+    answer = filled.get(f"/schema{query}")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
+
+
+def test_a_version_that_is_not_counted(filled: Schemas) -> None:
+    """J-10"""
+    filled.other.put("/schemagroups/open/schemas/n/versions/v1$details", {"format": "Own/1", "globaluri": "urn:v1"})
+    assert filled.lookup("urn:v1").status_code == 404
+
+
+def test_uris_written_through_xregistry(filled: Schemas) -> None:
+    """D-5, J-8"""
+    filled.other.send("PATCH", f"{S}/versions/1$details", json={"globaluri": "urn:one", "authority": "urn:ignored"})
+    found = filled.lookup("urn:one")
+    assert (found.content, found.headers["Schema-Id"]) == (INT, "urn:one")
+    filled.send("DELETE", f"{S}/versions/1")
+    assert filled.lookup("urn:one").status_code == 404
+    assert filled.post("open/x", INT, "?id=urn:one&format=avro").status_code == 200

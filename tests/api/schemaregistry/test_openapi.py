@@ -1,0 +1,132 @@
+"""The draft's OpenAPI document: each of its operations with each of its statuses, and bodies as it describes them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+import yaml
+from tests.api.schemaregistry.conftest import BASE, INT, Schemas
+
+BIN = Path(sys.executable).parent
+METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
+G, S = "/schemagroups/{group-id}", "/schemagroups/{group-id}/schemas/{schema-id}"
+V = f"{S}/versions/{{version-number}}"
+ONE = "/schemagroups/g/schemas/s"
+
+Ask = Callable[[Schemas], httpx.Response]
+EXCHANGES: dict[tuple[str, str, str], Ask] = {
+    ("get", "/schema", "200"): lambda api: api.lookup(f"{BASE}{ONE}/versions/1"),
+    ("get", "/schema", "404"): lambda api: api.lookup("urn:none"),
+    ("get", "/schemagroups", "200"): lambda api: api.get("/schemagroups"),
+    ("get", G, "200"): lambda api: api.get("/schemagroups/g"),
+    ("get", G, "404"): lambda api: api.get("/schemagroups/none"),
+    ("put", G, "201"): lambda api: api.put("new", format="avro", groupProperties={"a": "b"}),
+    ("put", G, "409"): lambda api: api.put("g", format="json-schema"),
+    ("delete", G, "204"): lambda api: api.send("DELETE", "/schemagroups/g"),
+    ("delete", G, "404"): lambda api: api.send("DELETE", "/schemagroups/none"),
+    ("get", f"{G}/schemas", "200"): lambda api: api.get("/schemagroups/g/schemas"),
+    ("get", f"{G}/schemas", "404"): lambda api: api.get("/schemagroups/none/schemas"),
+    ("delete", f"{G}/schemas", "204"): lambda api: api.send("DELETE", "/schemagroups/g/schemas"),
+    ("delete", f"{G}/schemas", "404"): lambda api: api.send("DELETE", "/schemagroups/none/schemas"),
+    ("post", S, "200"): lambda api: api.post("g/t", INT),
+    ("post", S, "400"): lambda api: api.post("g/t", b"{"),
+    ("get", S, "200"): lambda api: api.get(ONE),
+    ("delete", S, "204"): lambda api: api.send("DELETE", ONE),
+    ("delete", S, "404"): lambda api: api.send("DELETE", f"{ONE}x"),
+    ("get", f"{S}/versions", "200"): lambda api: api.get(f"{ONE}/versions"),
+    ("get", V, "200"): lambda api: api.get(f"{ONE}/versions/1"),
+    ("get", V, "404"): lambda api: api.get(f"{ONE}/versions/9"),
+    ("delete", V, "204"): lambda api: api.send("DELETE", f"{ONE}/versions/1"),
+}
+
+
+@pytest.fixture(scope="module")
+def described(shared_data: Path) -> dict[str, Any]:
+    """The document, with every reference in place."""
+    text = (shared_data / "drafts" / "schemaregistry-0.2.openapi.yaml").read_text(encoding="utf-8")
+    document = yaml.safe_load(text)
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [resolved(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            found = document
+            for step in value["$ref"].removeprefix("#/").split("/"):
+                found = found[step]
+            return resolved(found)
+        return {name: resolved(item) for name, item in value.items()}
+
+    found: dict[str, Any] = resolved(document["paths"])
+    return found
+
+
+def test_nothing_described_is_left_out(described: dict[str, Any]) -> None:
+    """A-33 to A-43b"""
+    statuses = {
+        (method, path, status)
+        for path, operations in described.items()
+        for method, operation in operations.items()
+        if method in METHODS
+        for status in operation["responses"]
+    }
+    assert statuses == set(EXCHANGES)
+
+
+@pytest.mark.parametrize(("method", "path", "status"), EXCHANGES)
+def test_each_exchange(described: dict[str, Any], filled: Schemas, method: str, path: str, status: str) -> None:
+    """A-33 to A-43b, A-46, A-53: HEAD, which the document leaves out, is tested where the documents are."""
+    answer = EXCHANGES[method, path, status](filled)
+    assert str(answer.status_code) == status, answer.text
+    response = described[path][method]["responses"][status]
+    missing = [name for name in response.get("headers", {}) if name not in answer.headers]
+    assert missing == []
+    for content in response.get("content", {}).values():
+        if content["schema"].get("type") != "string":  # the documents: they are what was stored
+            jsonschema_rs.validate(content["schema"], answer.json(), validate_formats=True)
+    if status == "404":
+        assert answer.headers["Content-Type"] == "application/problem+json"
+    if status == "204":
+        assert answer.content == b""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(BIN / "signalbook"), "serve", "--port", str(port), "--body-timeout", "2"]
+    server = subprocess.Popen(command, cwd=tmp_path_factory.mktemp("registry"), stdout=subprocess.DEVNULL)
+    root = f"http://127.0.0.1:{port}"
+    while True:
+        assert server.poll() is None
+        try:
+            httpx.get(f"{root}/health/ready", timeout=10)
+            break
+        except httpx.TransportError:
+            time.sleep(0.05)
+    yield root
+    server.terminate()
+    server.wait(30)
+
+
+def test_any_request(url: str, shared_data: Path, tmp_path: Path) -> None:
+    """A-53: requests made from the document, right ones and wrong ones; nothing fails inside."""
+    document = shared_data.resolve() / "drafts" / "schemaregistry-0.2.openapi.yaml"
+    command = [str(BIN / "schemathesis"), "run", str(document), "--url", url + BASE.removeprefix("http://r.example")]
+    command += ["--checks", "not_a_server_error,response_schema_conformance", "--phases", "fuzzing"]
+    command += ["--max-examples", "8", "--seed", "1", "--no-color"]
+    ran = subprocess.run(command, cwd=tmp_path, env={**os.environ}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
