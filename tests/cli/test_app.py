@@ -14,7 +14,18 @@ from .conftest import Cli
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("serve",), ("import",), ("export",), ("pipeline",), ("pipeline", "run"), ("pipeline", "infer"), ("demo",)],
+    [
+        (),
+        ("serve",),
+        ("import",),
+        ("export",),
+        ("pipeline",),
+        ("pipeline", "run"),
+        ("pipeline", "infer"),
+        ("pipeline", "status"),
+        ("pipeline", "profile"),
+        ("demo",),
+    ],
 )
 def test_every_command_explains_itself(cli: Cli, command: tuple[str, ...]) -> None:
     ran = cli(*command, "--help")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli import infer
+from signalbook.cli import infer, lake
 from signalbook.cli.console import console
 from signalbook.values import dump_json
 
@@ -35,6 +35,8 @@ class TableFormat(StrEnum):
 
 
 app.command("infer", help=infer.HELP)(infer.run)
+app.command("status", help=lake.STATUS)(lake.status)
+app.command("profile", help=lake.PROFILE)(lake.profile)
 
 
 @app.command("run", help=HELP)

@@ -7,15 +7,30 @@ Start reading in ``running.py`` (the driver), ``work.py`` (a task) and ``columns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.inference import Draft, DraftJob
 from signalbook.pipeline.job import Job, Progress
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.profiles import Profile
 from signalbook.pipeline.report import Report
 
-__all__ = ["Draft", "DraftJob", "Job", "PipelineError", "Progress", "Report", "infer", "run"]
+__all__ = [
+    "Draft",
+    "DraftJob",
+    "Job",
+    "PipelineError",
+    "Profile",
+    "Progress",
+    "Report",
+    "infer",
+    "profile",
+    "run",
+    "status",
+]
 
 
 def run(job: Job, progress: Callable[[Progress], None] = lambda _: None) -> Report:
@@ -38,6 +53,26 @@ def infer(job: DraftJob, progress: Callable[[str], None] = lambda _: None) -> Dr
     with _extra():
         from signalbook.pipeline.inference.running import run as infer_now
     return infer_now(job, progress)
+
+
+def profile(
+    output: Path,
+    definitions: Sequence[str] = (),
+    master: str = "local[*]",
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Profile]:
+    """What is in the landed tables of an output folder, those of ``definitions`` (xids) or all of them.
+
+    Raises ``PipelineError``.
+    """
+    with _extra():
+        from signalbook.pipeline.profiling import profile as profile_now
+    return profile_now(output, definitions, master, progress)
+
+
+def status(output: Path) -> list[Report]:
+    """The batches that were committed to an output folder, by their ids. Raises ``PipelineError``."""
+    return [batch.report() for batch in Journal.existing(output).committed()]
 
 
 @contextmanager

@@ -20,10 +20,9 @@ from typing import Final, Literal
 import msgspec
 
 from signalbook.pipeline.failures import PipelineError, disk_failure
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, escape
+from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, escape, home
 from signalbook.pipeline.report import Report, Tally, decode
 
-TABLES: Final = "tables"
 BATCHES: Final = "batches"
 PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
@@ -98,6 +97,27 @@ class Journal:
         """The entry of a committed batch, if there is one."""
         path = self._path(BATCHES, batch)
         return _read(path) if path.exists() else None
+
+    @classmethod
+    def existing(cls, output: Path) -> Journal:
+        """The journal of a folder that runs have written to. Raises ``PipelineError`` if there is none."""
+        if not (output / BATCHES).is_dir():
+            raise PipelineError(f"{output} is no output folder of the pipeline: no batch was ever written there")
+        return cls(output)
+
+    def committed(self) -> list[Batch]:
+        """Entries of all committed batches, by their ids."""
+        return [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+
+    def tables(self) -> dict[TableName, list[Path]]:
+        """The files of each table, as far as they are still where the batches left them."""
+        found: dict[TableName, list[Path]] = {}
+        for batch in self.committed():
+            for file in batch.files:
+                place = self.output / home(file.table, batch.table_format) / file.name
+                if place.exists():
+                    found.setdefault(file.table, []).append(place)
+        return dict(sorted(found.items()))
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""

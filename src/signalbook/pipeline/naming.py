@@ -14,6 +14,9 @@ from urllib.parse import unquote
 
 from signalbook.values import digest
 
+TABLES: Final = "tables"
+"""The folder of tables, below the output folder."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9.~@_-]", re.ASCII)
 # File systems take 255 bytes in a name, and other programs add suffixes.
 _LONGEST: Final = 200
@@ -47,6 +50,13 @@ def table_name(xid: str) -> TableName:
     _, group_type, group, _, message = xid.split("/")
     name = TableName(escape(group if group_type == _MESSAGE_GROUPS else f"{group_type}/{group}"), escape(message))
     return TableName(name.group, "%64ead_letters") if name == DEAD_LETTERS else name
+
+
+def home(table: TableName, table_format: str) -> str:
+    """The folder of a table's files, below the output folder."""
+    if table_format == "iceberg":
+        return f"{TABLES}/{table.path}/data"
+    return "dead_letters" if table == DEAD_LETTERS else f"{TABLES}/{table.path}"
 
 
 def definition_of(name: TableName) -> str:

@@ -18,8 +18,8 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
 from pyiceberg.table import Table, Transaction
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import TABLES, Batch, DataFile
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
+from signalbook.pipeline.journal import Batch, DataFile
+from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
 from signalbook.pipeline.tables.base import move_in
 from signalbook.values import digest
 
@@ -47,7 +47,7 @@ class IcebergTables:
 
     def commit(self, table: TableName, files: Sequence[DataFile]) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
-        places = [str(place) for place in move_in(self.output, self._location(table) / "data", files)]
+        places = [str(place) for place in move_in(self.output, self.output / home(table, "iceberg"), files)]
         schema = pq.read_schema(places[0])
         found = self._find(table)
         if found is not None and _has(found, self._batch.id):
@@ -63,9 +63,6 @@ class IcebergTables:
                 f"table {table} does not take the columns of batch {self._batch.id}: {error}. Its definition changed "
                 "in a way that the table cannot follow: move the table away, then run again with the same batch id"
             ) from error
-
-    def _location(self, table: TableName) -> Path:
-        return self.output / TABLES / table.path
 
     def _find(self, table: TableName) -> Table | None:
         try:
@@ -83,7 +80,7 @@ class IcebergTables:
         return self.catalog.create_table_transaction(
             (table.group, table.message),
             schema=schema,
-            location=f"file://{self._location(table)}",
+            location=f"file://{self.output}/{TABLES}/{table.path}",
             properties={COLUMNS_KEY: _columns(schema), **definition},
         )
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from signalbook.pipeline.journal import TABLES, DataFile
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.journal import DataFile
+from signalbook.pipeline.naming import TableName, home
 from signalbook.pipeline.tables.base import move_in
 
 
@@ -19,8 +19,4 @@ class ParquetTables:
 
     def commit(self, table: TableName, files: Sequence[DataFile]) -> None:
         """Rename each file into its folder; readers see whole files only."""
-        move_in(self.output, self.folder(table), files)
-
-    def folder(self, table: TableName) -> Path:
-        """Where the files of ``table`` are."""
-        return self.output / ("dead_letters" if table == DEAD_LETTERS else f"{TABLES}/{table.path}")
+        move_in(self.output, self.output / home(table, "parquet"), files)

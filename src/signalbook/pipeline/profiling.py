@@ -1,0 +1,112 @@
+"""What is in the landed tables: how often each column is empty, between which values it lies, how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from signalbook.pipeline import spark
+from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TRANSPORT
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
+from signalbook.pipeline.profiles import ColumnProfile, Profile
+
+_OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names))
+# Distinct values within 5 %: exact counts would need all values in one place.
+_ERROR: Final = 0.05
+_LONGEST: Final = 200
+
+
+def profile(output: Path, definitions: Sequence[str], master: str, show: Callable[[str], None]) -> list[Profile]:
+    """Profiles of the tables of ``output``, those of ``definitions`` (xids) only if there are any.
+
+    Raises ``PipelineError`` for a folder that is no output of the pipeline, and a definition without a table in it.
+    """
+    tables = {
+        table: files for table, files in Journal.existing(output.absolute()).tables().items() if table != DEAD_LETTERS
+    }
+    wanted = {definition_of(table): table for table in tables}
+    for xid in definitions:
+        if xid not in wanted:
+            raise PipelineError(f"{output} has no table of {xid}; there are: {', '.join(wanted) or 'none'}")
+    chosen = [wanted[xid] for xid in definitions or wanted]
+    show("starting Spark")
+    with spark.session(master) as session:
+        return [_table(session, table, tables[table], show) for table in chosen]
+
+
+def _table(session: SparkSession, table: TableName, files: Sequence[Path], show: Callable[[str], None]) -> Profile:
+    show(f"looking at {table}")
+    frame = session.read.option("mergeSchema", "true").parquet(*(str(file) for file in files))
+    leaves = list(_leaves(frame.schema))
+    measures = [f.count(f.lit(1)).alias("rows")]
+    for number, leaf in enumerate(leaves):
+        measures += leaf.measures(str(number))
+    try:
+        row: dict[str, Any] = frame.agg(*measures).collect()[0].asDict()
+    except PySparkException as error:
+        raise PipelineError(f"the files of {table} cannot be read: {error}") from error
+    return Profile(
+        definition=definition_of(table),
+        rows=row["rows"],
+        columns=tuple(leaf.profile(row, str(number)) for number, leaf in enumerate(leaves)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leaf:
+    """A column, or a member of one, that holds values and not members."""
+
+    path: tuple[str, ...]
+    type: DataType
+    payload: bool
+
+    @property
+    def _column(self) -> Column:
+        return f.col(".".join(f"`{name.replace('`', '``')}`" for name in self.path))
+
+    def measures(self, prefix: str) -> list[Column]:
+        """What is asked of Spark, with names beginning with ``prefix``."""
+        column = self._column
+        found = [f.count(column).alias(f"{prefix}.present")]
+        if isinstance(self.type, (ArrayType, MapType)):
+            column = f.size(column)
+        else:
+            found.append(f.approx_count_distinct(column, _ERROR).alias(f"{prefix}.distinct"))
+        least, most = f.min(column), f.max(column)
+        if isinstance(self.type, StringType):
+            least, most = f.substring(least, 1, _LONGEST), f.substring(most, 1, _LONGEST)
+        return [*found, least.cast("string").alias(f"{prefix}.least"), most.cast("string").alias(f"{prefix}.most")]
+
+    def profile(self, row: dict[str, Any], prefix: str) -> ColumnProfile:
+        """What Spark answered."""
+        return ColumnProfile(
+            name=".".join(self.path),
+            type=self.type.simpleString(),
+            payload=self.payload,
+            nulls=row["rows"] - row[f"{prefix}.present"],
+            distinct=row.get(f"{prefix}.distinct"),
+            least=row[f"{prefix}.least"],
+            most=row[f"{prefix}.most"],
+        )
+
+
+def _leaves(schema: StructType) -> Iterator[_Leaf]:
+    for field in schema.fields:
+        yield from _within(field, (field.name,), payload=field.name not in _OWN)
+
+
+def _within(field: StructField, path: tuple[str, ...], *, payload: bool) -> Iterator[_Leaf]:
+    if isinstance(field.dataType, StructType):
+        for member in field.dataType.fields:
+            yield from _within(member, (*path, member.name), payload=payload)
+    else:
+        yield _Leaf(path=path, type=field.dataType, payload=payload)
