@@ -65,6 +65,17 @@ def test_the_catalogue_that_comes_with_it(cli: Cli) -> None:
     assert "builtin:events" in cli("import", "builtin:nothing").err
 
 
+@pytest.mark.parametrize("source", ["-", "book.json", "."])
+def test_a_message_catalog(cli: Cli, source: str) -> None:
+    """C-14, L-19: told, not refused."""
+    event = {"id": "a", "authority": "x.example", "definition": {"attributes": {"type": {"value": "a"}}}}
+    document = json.dumps({"id": "g", "format": "CloudEvents", "definitions": [event]})
+    Path("book.json").write_text(document)
+    ran = cli("import", source, stdin=document.encode())
+    assert (ran.code, "[L-19]" in ran.err) == (0, True), ran
+    assert json.loads(cli("get", "/messagegroups/g/messages/a").out)["authority"] == "x.example"
+
+
 def test_a_folder_is_one_document(cli: Cli) -> None:
     write("books/a.json", {"dirs": {"d": {}}})
     write("books/deep/b.yaml", YAML)

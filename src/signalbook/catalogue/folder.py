@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.documents import DocumentError, Source, merge, read_folder
+from signalbook.drafts.messagecatalog.sources import adopt
 from signalbook.values import JSONObject, fingerprint
 
 _UNFINISHED: Final = "L-37"
@@ -44,7 +45,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     sources = read_folder(folder, lenient=True)
     for source in sources:
         _check_complete(source)
-    source = merge(sources, name=str(folder))
+    source = merge(adopt(sources), name=str(folder))
     return Snapshot(source=source, revision=fingerprint(source.document), mark=before)
 
 

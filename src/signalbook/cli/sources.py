@@ -18,6 +18,7 @@ from signalbook.documents import (
     read_limited,
     read_source,
 )
+from signalbook.drafts.messagecatalog.sources import adopt
 
 STANDARD_INPUT: Final = "-"
 EVENTS: Final = "builtin:events"
@@ -30,15 +31,21 @@ def load(source: str, *, lenient: bool) -> Iterator[Source]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
     if source == STANDARD_INPUT:
         data = read_limited(sys.stdin.buffer, name="standard input")
-        yield parse_source(data, name="standard input", lenient=lenient)
+        yield _adopted(parse_source(data, name="standard input", lenient=lenient))
     elif source.startswith("builtin:"):
         yield _builtin(source)
     elif source.lower().startswith(("http://", "https://")):
-        yield _fetch(source, lenient)
+        yield _adopted(_fetch(source, lenient))
     elif Path(source).is_dir():
-        yield merge(read_folder(Path(source), lenient=lenient), name=source)
+        yield merge(adopt(read_folder(Path(source), lenient=lenient)), name=source)
     else:
-        yield read_source(Path(source), lenient=lenient)
+        yield _adopted(read_source(Path(source), lenient=lenient))
+
+
+def _adopted(source: Source) -> Source:
+    """A document of a message catalog as one of a registry; any other as it is."""
+    found = adopt([source])
+    return found[0] if len(found) == 1 else merge(found, name=source.name)
 
 
 def _builtin(name: str) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.documents.catalogs import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, members
@@ -18,7 +18,7 @@ from signalbook.drafts.paths import entity_id
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 _MOST: Final = 100
-_VERSIONS: Final = 2**53
+_LAST: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +65,7 @@ class Reading:
             found.append(self._version(named, {**shared, **_own(body)}, body, format, place[0], _number(place[1])))
         if not found:
             self._fault(_below(path, VERSIONS), "a definition has one version or more")
-        numbers = [posted.number for posted in found if posted.number]
-        for number in {number for number in numbers if numbers.count(number) > 1}:
-            self._fault(_below(path, VERSIONS), f"there are several versions {number}")
-        return sorted(found, key=lambda posted: posted.number or _VERSIONS)
+        return _numbered(found)
 
     def _version(
         self, id: str, document: JSONObject, body: JSONObject, format: str, path: str, number: int | None
@@ -81,7 +78,7 @@ class Reading:
             if not sections:
                 self._fault(_below(path, DEFINITION), "a version has a definition")
         stated = body.get("version")
-        known = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < _VERSIONS
+        known = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < _LAST
         if not isinstance(definition, dict):
             self._fault(_below(path, DEFINITION), "it needs to be a JSON object")
             definition = {}
@@ -128,7 +125,12 @@ def check(group: Group, format: str, known: Collection[str]) -> Iterator[Finding
     """What is wrong with the versions in a group of ``format``; ``known`` are the definitions it has beside (C-15)."""
     there = {*known, *(entity_id(posted.id) for posted in group.posted)}
     fixed: dict[str, JSON] = {}
+    seen: set[tuple[str, int]] = set()
     for posted in group.posted:
+        if posted.number is not None and (posted.id, posted.number) in seen:
+            message = f"there is another version {posted.number} of {posted.id}"
+            yield posted.at(Finding(path="version", rule="document", message=message))
+        seen.add((posted.id, posted.number or 0))
         yield from definitions.faults(format, posted)
         yield from definitions.relation_faults(posted, there)
         found = definitions.criteria(format, posted.definition)
@@ -152,6 +154,15 @@ def entities(group: Group) -> JSONObject:
         version = {**message, "ancestorid": before[0] or number, **dated}
         messages.setdefault(messageid, {"versions": {}})["versions"][number] = version
     return {**own, "messages": messages} if messages else own
+
+
+def _numbered(posted: list[Posted]) -> list[Posted]:
+    """In the order of their numbers; one without has that behind the one before it in the document."""
+    found: list[Posted] = []
+    for each in posted:
+        last = found[-1].number or 0 if found else 0
+        found.append(replace(each, number=each.number or last + 1))
+    return sorted(found, key=lambda each: each.number or 0)
 
 
 def _overriding(body: JSONObject, document: JSONObject, path: str) -> Iterator[Finding]:

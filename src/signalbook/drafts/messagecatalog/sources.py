@@ -132,7 +132,8 @@ def _named(posted: Iterable[Posted], source: Source) -> list[Posted]:
 def _source(shelf: _Shelf) -> Source:
     """The document of the registry, with what was put right in it, and a label that tells so (L-38)."""
     named = ", ".join(source.name for source in shelf.sources[:3])
-    repairs = tuple(repair for source in shelf.sources for repair in source.repairs) + tuple(_repairs(shelf))
+    read = (repair for source in shelf.sources for repair in source.repairs)
+    repairs = tuple(dict.fromkeys((*read, *_repairs(shelf))))
     body = documents.entities(shelf.group)
     if repairs:
         rules = ",".join(sorted({repair.rule for repair in repairs}))
