@@ -1,0 +1,108 @@
+"""What is written through any door reads the same through all of them, by the projections."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.drafts.messagecatalog import originals
+from signalbook.drafts.messagecatalog.formats import group_attributes
+from signalbook.drafts.messagecatalog.projection import project
+from signalbook.drafts.messagecatalog.rendering import render
+from signalbook.drafts.messagecatalog.spelling import flatten, lift
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+DOORS = {"first": "/compat/messagecatalog/v0/messagecatalog", "v01": "/compat/messagecatalog/v0.1/messagecatalog"}
+_numbers = count()
+
+_TEXT = st.sampled_from(["", "x", "/a/{b}", "{+c}", "a {b} c"])
+_TEMPLATE = st.fixed_dictionaries({"value": _TEXT}, optional={"required": st.booleans(), "description": st.just("d")})
+_FLAG = st.fixed_dictionaries({"value": st.sampled_from([True, False, "true", "{x}", ""])})
+_SCHEMA = st.sampled_from(
+    [{"value": "urn:x"}, {"value": "urn:x", "schematype": "Avro"}, {"schematype": "JSON", "schema": {}}]
+)
+DEFINITIONS: dict[str, st.SearchStrategy[Any]] = {
+    "CloudEvents": st.fixed_dictionaries(
+        {
+            "attributes": st.fixed_dictionaries(
+                {"type": st.just({"value": "a.b"})},
+                optional={
+                    "subject": _TEMPLATE,
+                    "colour": _TEMPLATE,
+                    "dataschema": _SCHEMA,
+                    "size": st.just({"value": 5}),
+                },
+            )
+        }
+    ),
+    "AMQP": st.fixed_dictionaries(
+        {},
+        optional={
+            "header": st.fixed_dictionaries({}, optional={"durable": _FLAG, "ttl": st.just({"value": 5})}),
+            "properties": st.fixed_dictionaries({}, optional={"to": _TEMPLATE, "messageid": _TEMPLATE}),
+            "applicationproperties": st.dictionaries(st.sampled_from(["a", "Upper"]), _TEMPLATE),
+            "applicationdata": st.fixed_dictionaries(
+                {"amqpencoding": st.just("Value")}, optional={"dataschema": _SCHEMA}
+            ),
+        },
+    ),
+    "MQTT": st.fixed_dictionaries(
+        {},
+        optional={
+            "publish": st.fixed_dictionaries({}, optional={"retain": _FLAG, "topicname": _TEMPLATE}),
+            "userproperty": st.dictionaries(st.sampled_from(["a", "B c"]), _TEMPLATE),
+            "payload": st.fixed_dictionaries({"dataschema": _SCHEMA}),
+        },
+    ),
+    "ours": st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2),
+}
+WRITES = st.sampled_from(sorted(DEFINITIONS)).flatmap(
+    lambda form: st.tuples(st.just(form), st.sampled_from(["xregistry", *DOORS]), DEFINITIONS[form])
+)
+
+
+def write(book: Client, group: str, format: str, door: str, definition: Any) -> None:
+    """Make a group of ``format``, and the message ``a.b`` in it, through ``door``."""
+    if door == "xregistry":
+        stated = {name: value for name, value in group_attributes(format).items() if value is not None}
+        book.put(f"/messagegroups/{group}", stated)
+        answer = book.put(f"/messagegroups/{group}/messages/a.b", project(format, definition, stated))
+    elif door == "first":
+        book.put(f"{DOORS[door]}/{group}", {"format": format})
+        body = json.dumps(flatten(format, definition))
+        answer = book.send("POST", f"{DOORS[door]}/{group}/messagedefinitions/a.b", content=body)
+    else:
+        book.put(f"{DOORS[door]}/{group}", {"format": format})
+        document = {"id": "a.b", "definition": definition}
+        answer = book.send("POST", f"{DOORS[door]}/{group}/messagedefinitions", json=document)
+    assert answer.is_success, answer.text
+
+
+# Every example has a group of its own in the one registry.
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(WRITES)
+def test_every_door_shows_what_was_written_through_any(book: Client, written: tuple[str, str, Any]) -> None:
+    """J-7, J-11 to J-18."""
+    form, door, definition = written
+    group = f"g{next(_numbers)}"
+    write(book, group, form, door, definition)
+    message = book.get(f"/messagegroups/{group}/messages/a.b").json()
+    v01 = book.get(f"{DOORS['v01']}/{group}/messagedefinitions/a.b").json()
+    first = book.get(f"{DOORS['first']}/{group}/messagedefinitions/a.b")
+    assert v01["format"] == first.headers["MessageDefinition-Format"] == form
+    assert v01["definition"] == originals.definition(form, message)
+    stated = group_attributes(form)
+    if form != "ours":
+        assert render(form, project(form, v01["definition"], stated)) == render(form, message)
+        sections = {name: value for name, value in first.json().items() if name not in originals.BESIDE}
+        assert lift(form, flatten(form, v01["definition"])) == lift(form, sections)
+    if door == "v01":
+        assert v01["definition"] == definition
+    if door == "first":
+        assert first.json() == flatten(form, definition)
