@@ -1,6 +1,6 @@
 """The figures of change events: how fast the feed tells a history, when a change is at a web hook, what that costs.
 
-Readers and sinks run on the machine of the server and share its cores, so that CPU time for each change is the steadier figure.
+Readers and sinks run on the machine of the server and share its cores: CPU time for each change is the steadier figure.
 
     python -m benchmarks.events.bench [--full] [--output FILE]
 """

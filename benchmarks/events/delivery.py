@@ -25,7 +25,8 @@ _PATCH = """
 local n = 0
 request = function()
   n = n + 1
-  return wrk.format("PATCH", string.format("/schemagroups/g%04d", n % 50), {["Content-Type"] = "application/json"}, '{"name":"' .. n .. '"}')
+  local path = string.format("/schemagroups/g%04d", n % 50)
+  return wrk.format("PATCH", path, {["Content-Type"] = "application/json"}, '{"name":"' .. n .. '"}')
 end
 """
 
@@ -137,7 +138,7 @@ def _paced(server: Server, rate: int, seconds: int) -> int:
         with closing(http.client.HTTPConnection(parts.hostname or "", parts.port)) as connection:
             for turn in range(client, rate * seconds, CLIENTS):
                 time.sleep(max(0.0, start + turn / rate - time.monotonic()))
-                body = '{"name":"%d"}' % turn
+                body = f'{{"name":"{turn}"}}'
                 connection.request("PATCH", f"/schemagroups/g{client:04}", body, {"Content-Type": "application/json"})
                 answer = connection.getresponse()
                 answer.read()

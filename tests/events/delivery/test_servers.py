@@ -1,0 +1,159 @@
+"""Deliveries by real server processes: killed in the midst of it, and several of them on one store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from ..hooks import Hook, serving
+
+DEADLINE = 120
+PROGRAM = """
+import sys
+from signalbook.server import run
+from signalbook.settings import Settings
+run(Settings(port=int(sys.argv[1]), db=sys.argv[2], allow_sinks=(sys.argv[3],), base_url="https://r.example"))
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server process, with all of its own."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """kill -9, if it runs"""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+    def write(self, name: str) -> bool:
+        """Write a group; whether that was acknowledged."""
+        try:
+            return httpx.put(f"{self.url}/schemagroups/{name}", json={}, timeout=60).is_success
+        except httpx.TransportError:
+            return False
+
+    def subscribe(self, hook: Hook) -> str:
+        """The URL of a subscription to created groups, at this server."""
+        asked: dict[str, Any] = {"protocol": "HTTP", "sink": hook.url, "types": ["io.xregistry.group.created"]}
+        answer = httpx.post(f"{self.url}/subscriptions", json=asked, timeout=60)
+        assert answer.status_code == 201, answer.text
+        return str(httpx.URL(answer.headers["location"]).path)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether it is the one that delivers."""
+        return bool(httpx.get(f"{self.url}/health/ready", timeout=60).json()["deliveries"]["delivers"])
+
+
+Start = Callable[[Hook], Server]
+
+
+@pytest.fixture
+def start(store_url: str) -> Iterator[Start]:
+    """Starts servers on one store, on each database, and kills those that are left."""
+    with ExitStack() as started:
+
+        def server(hook: Hook) -> Server:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            command = [sys.executable, "-c", PROGRAM, str(port), store_url, hook.place]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+            made = Server(url=f"http://127.0.0.1:{port}", process=process)
+            started.callback(made.kill)
+            until(lambda: _answers(made))
+            return made
+
+        yield server
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """A sink that takes everything."""
+    with serving(Hook()) as served:
+        yield served
+
+
+def _answers(server: Server) -> bool:
+    assert server.process.poll() is None, "the server stopped"
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{server.url}/health/ready", timeout=60).status_code == 200
+    return False
+
+
+def until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def first_times(hook: Hook) -> list[str]:
+    return list(dict.fromkeys(hook.subjects))
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_server_killed_in_the_midst_loses_nothing(start: Start, hook: Hook) -> None:
+    """Each acknowledged change arrives, the first time in order; some twice, with the same id"""
+    server = start(hook)
+    server.subscribe(hook)
+    acknowledged = [f"a{number}" for number in range(40) if server.write(f"a{number}")]
+    hook.until(lambda: len(hook.subjects) > 10, DEADLINE)
+    server.kill()
+    server = start(hook)
+    acknowledged += [f"b{number}" for number in range(5) if server.write(f"b{number}")]
+    wanted = [f"/schemagroups/{name}" for name in acknowledged]
+    hook.until(lambda: set(wanted) <= set(hook.subjects), DEADLINE)
+    assert first_times(hook) == wanted
+    known: dict[str, int] = {}
+    for subject, number in zip(hook.subjects, hook.ids, strict=True):
+        assert known.setdefault(subject, number) == number
+
+
+def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
+    """Whichever was written to; when it is killed, another takes over with nothing lost"""
+    servers = [start(hook), start(hook)]
+    servers[0].subscribe(hook)
+    until(lambda: any(server.delivers for server in servers))
+    holder, other = sorted(servers, key=lambda server: not server.delivers)
+    written = [f"a{number}" for number in range(10)]
+    assert all(servers[number % 2].write(name) for number, name in enumerate(written))
+    hook.until(lambda: len(hook.subjects) >= 10, DEADLINE)
+    assert hook.subjects == [f"/schemagroups/{name}" for name in written]
+    assert not other.delivers
+    holder.kill()
+    written += [f"b{number}" for number in range(5) if other.write(f"b{number}")]
+    hook.until(lambda: len(first_times(hook)) >= 15, DEADLINE)
+    assert first_times(hook) == [f"/schemagroups/{name}" for name in written]
+    assert other.delivers
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_server_that_stops_hands_over_at_once(start: Start, hook: Hook) -> None:
+    """It finishes what is under way, keeps its place and gives back the lease: nothing comes twice"""
+    server = start(hook)
+    path = server.subscribe(hook)
+    assert all(server.write(f"a{number}") for number in range(10))
+    hook.until(lambda: len(hook.subjects) >= 10, DEADLINE)
+    server.process.terminate()
+    assert server.process.wait(60) == 0
+    server = start(hook)
+    assert httpx.get(f"{server.url}{path}", timeout=60).json()["status"]["delivered"] == 10
+    assert server.write("b0")
+    hook.until(lambda: "/schemagroups/b0" in hook.subjects, DEADLINE)
+    assert len(hook.subjects) == 11
