@@ -1,0 +1,94 @@
+"""What subscriptions want, and how who wants an event is found without asking everybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.events.delivery.index import Index
+from signalbook.events.delivery.interest import Interest, Key, interest
+from signalbook.events.subscriptions.subscription import Subscription
+
+
+def wanted(*filters: Any, types: tuple[str, ...] = ()) -> Interest:
+    return interest(Subscription(id="s", protocol="HTTP", sink="https://e.example", filters=filters, types=types))
+
+
+SUBJECT = Key("subject", True, "/a/b")
+PREFIX = Key("subject", False, "/a/")
+TYPE = Key("type", True, "t1")
+
+
+@pytest.mark.parametrize(
+    ("filters", "types", "keys"),
+    [
+        ((), (), None),
+        ((), ("t1",), {TYPE}),
+        (({"exact": {"subject": "/a/b"}},), (), {SUBJECT}),
+        (({"prefix": {"subject": "/a/"}},), (), {PREFIX}),
+        (({"prefix": {"subject": "/a/"}}, {"exact": {"type": "t1"}}), (), {PREFIX}),
+        (({"prefix": {"subject": "/a/"}}, {"exact": {"subject": "/a/b"}}), ("t1",), {SUBJECT}),
+        (({"exact": {"subject": "/a/b", "type": "t1"}},), (), {SUBJECT}),
+        (({"all": [{"suffix": {"subject": "b"}}, {"prefix": {"subject": "/a/"}}]},), (), {PREFIX}),
+        (({"any": [{"exact": {"subject": "/a/b"}}, {"exact": {"type": "t1"}}]},), (), {SUBJECT, TYPE}),
+        (({"any": [{"exact": {"subject": "/a/b"}}, {"suffix": {"type": "t1"}}]},), (), None),
+        (({"not": {"exact": {"subject": "/a/b"}}},), (), None),
+        (({"sql": "subject = '/a/b'"},), (), None),
+        (({"suffix": {"subject": "b"}},), (), None),
+        (({"exact": {"xregcorrelationid": "x"}},), (), None),
+    ],
+)
+def test_keys(filters: tuple[Any, ...], types: tuple[str, ...], keys: set[Key] | None) -> None:
+    """D-28, D-29: the narrowest thing that every wanted event has"""
+    assert wanted(*filters, types=types).keys == keys
+
+
+PARTS = st.sampled_from(["/", "/a", "/a/b", "/a/b/c", "/b", "t1", "t2"])
+ATTRIBUTES = st.sampled_from(["subject", "type", "source"])
+COMPARISONS = st.builds(
+    lambda dialect, pairs: {dialect: pairs},
+    st.sampled_from(["exact", "prefix", "suffix"]),
+    st.dictionaries(ATTRIBUTES, PARTS, min_size=1),
+)
+FILTERS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.one_of(
+        st.builds(lambda members: {"all": members}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda members: {"any": members}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda member: {"not": member}, inner),
+    ),
+    max_leaves=5,
+)
+INTERESTS = st.builds(
+    lambda filters, types: wanted(*filters, types=tuple(types)),
+    st.lists(FILTERS, max_size=3),
+    st.lists(PARTS, max_size=2),
+)
+EVENTS = st.fixed_dictionaries({"subject": PARTS, "type": PARTS, "source": PARTS})
+
+
+@given(st.lists(INTERESTS, max_size=8), st.lists(EVENTS, min_size=1, max_size=5), st.data())
+def test_nobody_is_overlooked(interests: list[Interest], events: list[dict[str, str]], data: st.DataObject) -> None:
+    """Who wants an event is among those found for it, before and after others have gone."""
+    index: Index[int] = Index()
+    for number, each in enumerate(interests):
+        index.add(number, each.keys)
+    gone = data.draw(st.sets(st.sampled_from(range(len(interests)))) if interests else st.just(set()))
+    for number in gone:
+        index.remove(number, interests[number].keys)
+    for event in events:
+        found = list(index.candidates(event))
+        wants = {number for number, each in enumerate(interests) if number not in gone and each.wants(event)}
+        assert wants <= set(found)
+        assert len(found) == len(set(found))
+        assert not gone & set(found)
+
+
+def test_others_are_not_even_asked() -> None:
+    index: Index[int] = Index()
+    for number in range(1000):
+        index.add(number, wanted({"prefix": {"subject": f"/dirs/d{number:04}/"}}).keys)
+    assert list(index.candidates({"subject": "/dirs/d0042/files/x", "type": "t"})) == [42]

@@ -1,0 +1,90 @@
+"""One server of several delivers."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.events.delivery.lease import Lease
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+
+class Clock:
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    return Engine(store, settings=Settings(model="empty"))
+
+
+def take(engine: Engine, lease: Lease) -> bool:
+    with engine.writing() as session:
+        mine = lease.take(session)
+    if mine:
+        lease.confirm()
+    return mine
+
+
+def test_it_is_one_servers(engine: Engine) -> None:
+    """Whatever their clocks say."""
+    one, other = Lease(seconds=10, clock=Clock(5.0)), Lease(seconds=10, clock=Clock(9e9))
+    assert (take(engine, one), take(engine, other)) == (True, False)
+    assert (one.held, other.held) == (True, False)
+    assert (take(engine, one), one.held) == (True, True)
+
+
+def test_a_dead_holder_is_found_out_by_looking(engine: Engine) -> None:
+    clock = Clock(100.0)
+    one, other = Lease(seconds=10, clock=Clock(0.0)), Lease(seconds=10, clock=clock)
+    take(engine, one)
+    assert not take(engine, other)
+    clock.now += 9
+    assert not take(engine, other)
+    take(engine, one)
+    clock.now += 9
+    assert not take(engine, other)
+    clock.now += 11
+    assert take(engine, other)
+    assert not take(engine, one)
+    assert not one.held
+
+
+def test_it_ends_by_itself() -> None:
+    clock = Clock(0.0)
+    lease = Lease(seconds=9, clock=clock)
+    assert not lease.held
+
+
+def test_it_is_renewed_in_time(engine: Engine) -> None:
+    clock = Clock(0.0)
+    lease = Lease(seconds=9, clock=clock)
+    take(engine, lease)
+    assert not lease.due
+    clock.now = 4.0
+    assert (lease.held, lease.due) == (True, True)
+    clock.now = 9.5
+    assert not lease.held
+
+
+def test_what_is_not_committed_does_not_count(engine: Engine) -> None:
+    lease = Lease(seconds=10, clock=Clock(0.0))
+    with engine.writing() as session:
+        assert lease.take(session)
+        assert not lease.held
+
+
+def test_it_is_given_back(engine: Engine) -> None:
+    one, other = Lease(seconds=10, clock=Clock(0.0)), Lease(seconds=10, clock=Clock(0.0))
+    take(engine, one)
+    with engine.writing() as session:
+        other.release(session)
+    assert not take(engine, other)
+    with engine.writing() as session:
+        one.release(session)
+    assert (one.held, take(engine, other)) == (False, True)
