@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 SHOWN = "http://127.0.0.1:8080"
+SINK = "127.0.0.1:9000"
 ELISION = "…"
 
 
@@ -42,6 +43,7 @@ PAGES = {
     "drafting.md": (),
     "events.md": (),
     "schema-registry.md": (),
+    "subscriptions.md": ("--allow-sinks", "127.0.0.1:9000"),
 }
 """Pages, with the options of the server they speak of."""
 
@@ -53,12 +55,24 @@ def page(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def server(tmp_path: Path, page: str) -> Iterator[str]:
+def sink(tmp_path: Path, page: str) -> Iterator[str]:
+    """Where the sink of the page listens, if it has one."""
+    place = f"127.0.0.1:{_free_port()}"
+    if SINK not in PAGES[page]:
+        yield place
+        return
+    command = [sys.executable, str(ROOT / "examples" / "subscriptions" / "sink.py"), place.partition(":")[2]]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        yield place
+        process.terminate()
+
+
+@pytest.fixture
+def server(tmp_path: Path, page: str, sink: str) -> Iterator[str]:
     """The page's registry, new, in the working folder of the commands."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(BIN / "signalbook"), "serve", "--port", str(port), *PAGES[page]]
+    port = _free_port()
+    options = [option.replace(SINK, sink) for option in PAGES[page]]
+    command = [str(BIN / "signalbook"), "serve", "--port", str(port), *options]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         try:
@@ -69,6 +83,13 @@ def server(tmp_path: Path, page: str) -> Iterator[str]:
             process.terminate()
 
 
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def _answers(url: str) -> bool:
     try:
         return httpx.get(f"{url}/health/ready", timeout=10).is_success
@@ -77,16 +98,22 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_every_command_does_what_the_page_shows(server: str, tmp_path: Path, page: str) -> None:
+def test_every_command_does_what_the_page_shows(server: str, sink: str, tmp_path: Path, page: str) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "COLUMNS": "200"}
     walked = list(steps((ROOT / "docs" / page).read_text(encoding="utf-8")))
     assert len(walked) > 4
     for command, shown in walked:
-        line = command.replace(SHOWN, server)
+        line = command.replace(SHOWN, server).replace(SINK, sink)
         ran = subprocess.run(
             ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
         )
-        actual = (ran.stdout + ran.stderr).replace(server, SHOWN)
+        actual = (ran.stdout + ran.stderr).replace(server, SHOWN).replace(sink, SINK)
         assert ran.returncode == 0, (command, actual)
         assert matches(shown, actual), (command, shown, actual)
+
+
+def test_the_sink_is_that_of_the_page() -> None:
+    page = (ROOT / "docs" / "subscriptions.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert shown == (ROOT / "examples" / "subscriptions" / "sink.py").read_text(encoding="utf-8")

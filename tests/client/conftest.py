@@ -19,8 +19,9 @@ from signalbook.settings import Settings
 @pytest.fixture(scope="module")
 def registry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry with the shipped model, on a real socket."""
-    database: Path = tmp_path_factory.mktemp("registry") / "registry.db"
-    server = uvicorn.Server(uvicorn.Config(build(Settings(db=f"sqlite:///{database}")), port=0, log_level="warning"))
+    folder: Path = tmp_path_factory.mktemp("registry")
+    settings = Settings(db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
+    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning"))
     thread = Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from signalbook import __version__
-from signalbook.cli import check, conform, demo, export, get, misuse, pipeline, replicate, serve, upload
+from signalbook.cli import check, conform, demo, export, get, misuse, pipeline, replicate, serve, subscriptions, upload
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
 
@@ -54,6 +54,8 @@ app.command("import", help=upload.HELP)(upload.run)
 app.command("export", help=export.HELP)(export.run)
 app.command("get", help=get.HELP)(get.run)
 app.command("replicate", help=replicate.HELP)(replicate.run)
+app.command("subscribe", help=subscriptions.SUBSCRIBE)(subscriptions.subscribe)
+app.add_typer(subscriptions.app, name="subscriptions")
 app.command("check", help=check.HELP)(check.run)
 app.command("conform", help=conform.HELP)(conform.run)
 app.add_typer(pipeline.app, name="pipeline")

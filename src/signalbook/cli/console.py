@@ -36,6 +36,11 @@ def say(message: str, *, style: str = "") -> None:
     console().print(Text(message, style=style))
 
 
+def plain(text: str) -> str:
+    """On one line, and without what a terminal might take for a command."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal that ``what`` is under way; what is yielded takes other words for it."""

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from signalbook.cli.console import plain
 from signalbook.cli.opening import DbOption, ServerOption, open_registry
 from signalbook.cli.registry import Reading
 from signalbook.values import JSONObject, dump_json
@@ -54,12 +55,7 @@ def run(
             _print(dict(registry.items(target, reading)))
         else:
             for name, member in registry.items(target, reading):
-                typer.echo("\t".join((name, member.get("modifiedat", ""), _plain(member.get("name", "")))).rstrip())
-
-
-def _plain(text: str) -> str:
-    """On one line, and without what a terminal might take for a command."""
-    return "".join(character if character.isprintable() else " " for character in text)
+                typer.echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())
 
 
 def _print(value: JSONObject) -> None:

@@ -9,6 +9,7 @@ from signalbook.client import feed, requests
 from signalbook.client.answers import BadAnswer, Document, NotFound, document, json_object
 from signalbook.client.feed import Events
 from signalbook.client.requests import Query, ReadFlags, Target
+from signalbook.client.subscriptions import Subscriptions
 from signalbook.client.transport import Transport
 from signalbook.documents import Upload, aim, extend_model
 from signalbook.values import JSON, JSONObject, dump_json
@@ -207,6 +208,11 @@ class Client:
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
         return feed.wait(self._transport, after, seconds)
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Who is told of changes. Not every server has subscriptions: then ``NotFound``."""
+        return Subscriptions(self._transport)
 
     # What would become of a write
 

@@ -1,0 +1,229 @@
+"""``signalbook subscribe`` and ``signalbook subscriptions``: who is told of changes, and how that goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from signalbook import settings
+from signalbook.cli.console import plain
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+
+if TYPE_CHECKING:
+    from signalbook.client.subscriptions import Subscriptions
+
+SUBSCRIBE: Final = (
+    "Have a server tell SINK of changes as they are committed, and print the subscription's id.\n\n"
+    "SINK is the URI of a web hook or of a place at a broker. Its kind is told by the scheme, or by --protocol."
+)
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
+_BY_SCHEME: Final = {
+    **dict.fromkeys(("http", "https"), "HTTP"),
+    **dict.fromkeys(("kafka", "kafkas"), "KAFKA"),
+    **dict.fromkeys(("mqtt", "mqtts"), "MQTT5"),
+    **dict.fromkeys(("nats", "tls"), "NATS"),
+    **dict.fromkeys(("amqp", "amqps"), "AMQP"),
+    "file": "FILE",
+}
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="The registry at this URL; without it the one that the settings host and port name.",
+        show_default=False,
+    ),
+]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The subscription's id.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+app: Final = typer.Typer(help="Who is told of changes, and how that goes.", no_args_is_help=True)
+
+
+def subscribe(
+    sink: Annotated[str, typer.Argument(metavar="SINK", help="Where events go.", show_default=False)],
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.", show_default=False)
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", metavar="URL", help="The door whose events are wanted.", show_default=False),
+    ] = None,
+    type: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only events of this type; repeatable.", show_default=False),
+    ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option("--subject", metavar="PREFIX", help="Only subjects that begin so.", show_default=False),
+    ] = None,
+    filter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            "-f",
+            metavar="SQL|JSON",
+            help="Only what matches: CloudEvents SQL or a filter; repeatable, all have to.",
+            show_default=False,
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.", show_default=False
+        ),
+    ] = None,
+    credential: Annotated[
+        Path | None,
+        typer.Option(
+            "--credential", metavar="FILE", help="File with the credential for the sink, JSON.", show_default=False
+        ),
+    ] = None,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            "--after", metavar="POSITION", min=0, help="Begin behind this event, not now.", show_default=False
+        ),
+    ] = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Create a subscription."""
+    filters = [_filter(text) for text in filter or ()] + ([{"prefix": {"subject": subject}}] if subject else [])
+    wanted = {
+        "sink": sink,
+        "protocol": protocol or _protocol(sink),
+        "source": source,
+        "types": type,
+        "filters": filters,
+        "protocolsettings": dict(_setting(text) for text in setting or ()),
+        "sinkcredential": _document(credential) if credential else None,
+        "config": None if after is None else {"after": after},
+    }
+    with _open(server) as subscriptions:
+        made = subscriptions.add({name: value for name, value in wanted.items() if value})
+    if json:
+        _print(made)
+    else:
+        typer.echo(made["id"])
+
+
+@app.command("list")
+def list_(server: ServerOption = None, json: JsonOption = False) -> None:
+    """Show all subscriptions, a line each: id, state, events delivered, sink, last error."""
+    with _open(server) as subscriptions:
+        if json:
+            _print(list(subscriptions))
+            return
+        for one in subscriptions:
+            state = one.get("status", {})
+            told = (one["id"], state.get("state", ""), state.get("delivered", ""), one["sink"], state.get("lasterror"))
+            typer.echo("\t".join(plain(str(text or "")) for text in told).rstrip())
+
+
+@app.command("show")
+def show(id: IdArgument, server: ServerOption = None) -> None:
+    """Show a subscription and the status of its deliveries as JSON."""
+    with _open(server) as subscriptions:
+        _print(subscriptions.get(id))
+
+
+@app.command("create")
+def create(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A subscription in JSON; - is standard input.", show_default=False)
+    ],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Create the subscription that a document says, and print its id."""
+    document = _document(file)
+    with _open(server) as subscriptions:
+        made = subscriptions.add(document)
+    if json:
+        _print(made)
+    else:
+        typer.echo(made["id"])
+
+
+@app.command("resume")
+def resume(id: IdArgument, server: ServerOption = None) -> None:
+    """Deliver again what was given up, from where it stopped."""
+    with _open(server) as subscriptions:
+        subscriptions.replace(id, subscriptions.get(id))
+
+
+@app.command("delete")
+def delete(id: IdArgument, server: ServerOption = None) -> None:
+    """End a subscription."""
+    with _open(server) as subscriptions:
+        subscriptions.delete(id)
+
+
+@contextmanager
+def _open(server: str | None) -> Iterator[Subscriptions]:
+    """Those of a running server: who has only the database delivers nothing."""
+    from signalbook.cli.opening import open_client
+
+    with open_client(server or _here()) as client:
+        yield client.subscriptions
+
+
+def _here() -> str:
+    given = settings.load(environ=os.environ)
+    host = "127.0.0.1" if given.host in _EVERYWHERE else given.host
+    return f"http://[{host}]:{given.port}" if ":" in host else f"http://{host}:{given.port}"
+
+
+def _protocol(sink: str) -> str:
+    scheme = sink.partition(":")[0].lower()
+    if scheme not in _BY_SCHEME:
+        raise typer.BadParameter(
+            f"{sink!r}: what delivers to {scheme!r}? Name it with --protocol, or give a URI with one of the schemes"
+            f" {', '.join(_BY_SCHEME)}",
+            param_hint="SINK",
+        )
+    return _BY_SCHEME[scheme]
+
+
+def _filter(text: str) -> JSON:
+    if not text.startswith("{"):
+        return {"sql": text}
+    try:
+        return parse_json(text)
+    except JSONError as error:
+        raise typer.BadParameter(f"this is no JSON: {error}", param_hint="--filter") from None
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A value is JSON if it can be read so, else the text itself."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--setting")
+    try:
+        return name, parse_json(value)
+    except JSONError:
+        return name, value
+
+
+def _document(path: Path) -> JSONObject:
+    content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    try:
+        found = parse_json(content)
+    except JSONError as error:
+        raise SignalbookError(f"{path}: this is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SignalbookError(f"{path}: this is no JSON object")
+    return found
+
+
+def _print(value: JSON) -> None:
+    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

@@ -1,0 +1,111 @@
+"""``signalbook subscribe`` and ``signalbook subscriptions``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .conftest import Cli, Ran, Server
+
+Ask = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def sinks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for sinks that are files."""
+    return tmp_path_factory.mktemp("sinks")
+
+
+@pytest.fixture(scope="module")
+def server(serve: Callable[..., Server], sinks: Path) -> Server:
+    """A registry whose sinks are files."""
+    return serve("--db", "sqlite://", "--sink-folder", sinks)
+
+
+@pytest.fixture
+def ask(cli: Cli, server: Server) -> Ask:
+    """A command about that server."""
+    return lambda *arguments, **sent: cli(*arguments, "--server", server.url, **sent)
+
+
+def shown(ran: Ran) -> Any:
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def wait_for(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def lines(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+
+
+def test_what_is_subscribed_comes(ask: Ask, server: Server, sinks: Path) -> None:
+    """D-28, D-29: to a file, and all that is asked for holds"""
+    wanted = ("--subject", "/schemagroups/", "--type", "io.xregistry.group.created", "-f", "NOT (subject LIKE '%b')")
+    made = ask("subscribe", "file:some.jsonl", *wanted).out.strip()
+    for name in ("a", "b", "c"):
+        httpx.put(f"{server.url}/schemagroups/{name}", json={}).raise_for_status()
+    wait_for(lambda: len(lines(sinks / "some.jsonl")) == 2)
+    assert [event["subject"] for event in lines(sinks / "some.jsonl")] == ["/schemagroups/a", "/schemagroups/c"]
+    told = f"{made}\tactive\t2\tfile:some.jsonl\n"
+    wait_for(lambda: told in ask("subscriptions", "list").out)
+
+
+def test_a_replay(ask: Ask, server: Server, sinks: Path) -> None:
+    httpx.put(f"{server.url}/schemagroups/replayed", json={}).raise_for_status()
+    ask("subscribe", "file:all.jsonl", "--after", 0)
+    wait_for(lambda: "/schemagroups/replayed" in [event["subject"] for event in lines(sinks / "all.jsonl")])
+    assert lines(sinks / "all.jsonl")[0]["id"] == "1"
+
+
+def test_a_document(ask: Ask) -> None:
+    document = {"sink": "file:a.jsonl", "protocol": "FILE", "protocolsettings": {"maxbytes": 4096}}
+    made = shown(ask("subscriptions", "create", "-", "--json", stdin=json.dumps(document).encode()))
+    assert made["protocolsettings"] == {"maxbytes": 4096}
+    assert made["id"] in [one["id"] for one in shown(ask("subscriptions", "list", "--json"))]
+    assert shown(ask("subscriptions", "show", made["id"]))["sink"] == "file:a.jsonl"
+    assert ask("subscriptions", "resume", made["id"]).code == 0
+    assert ask("subscriptions", "delete", made["id"]).code == 0
+    assert ask("subscriptions", "delete", made["id"]).code == 1
+
+
+def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
+    """D-29, D-31: a secret is in a file, and not shown again"""
+    (tmp_path / "secret.json").write_text('{"credentialtype": "PLAIN", "identifier": "me", "secret": "correct horse"}')
+    options = ("--credential", "secret.json", "--filter", '{"exact": {"type": "a"}}', "--setting", "method=PUT")
+    ran = ask("subscribe", "https://93.184.215.14/", *options, "--setting", "rate=60", "--json")
+    made = shown(ran)
+    assert made["filters"] == [{"exact": {"type": "a"}}]
+    assert made["protocolsettings"] == {"method": "PUT", "rate": 60}
+    assert made["sinkcredential"] == {"credentialtype": "PLAIN", "identifier": "me"}
+    assert "horse" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("subscribe", "gopher://x"), 2, "--protocol"),
+        (("subscribe", "file:a", "--filter", "{"), 2, "no JSON"),
+        (("subscribe", "file:a", "--setting", "x"), 2, "NAME=VALUE"),
+        (("subscribe", "file:a", "--filter", "1 +"), 1, "/filters/0/sql"),
+        (("subscribe", "file:../a"), 1, "/sink"),
+        (("subscribe", "https://127.0.0.1/"), 1, "neither public"),
+        (("subscriptions", "create", "none.json"), 1, "none.json"),
+        (("subscriptions", "show", "x"), 1, "cannot be found"),
+    ],
+)
+def test_what_is_wrong_is_told(ask: Ask, arguments: tuple[str, ...], code: int, told: str) -> None:
+    ran = ask(*arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert told in ran.err
