@@ -115,13 +115,14 @@ def test_the_content_type_counts_for_identity(group: Client) -> None:
     assert group.get(DEFINITION).headers["Content-Type"] == "application/octet-stream"
 
 
-def test_identity_and_authority_of_a_definition_stay(group: Client) -> None:
+def test_the_identity_of_a_definition_stays(group: Client) -> None:
     """B-6, B-7: ids are types, and so no two definitions of a group are of one type."""
     post(group, messagedefinition_authority="urn:example:x")
     assert post(group, EVENT.replace(b'"type" : "a.b"', b'"type" : "c"')).status_code == 409
     other = EVENT.replace(b'""', b'"y"')
-    assert post(group, other, messagedefinition_authority="urn:example:y").status_code == 409
     assert post(group, other).headers["MessageDefinition-Authority"] == "urn:example:x"
+    last = post(group, EVENT.replace(b'""', b'"z"'), messagedefinition_authority="urn:example:y")
+    assert (last.status_code, last.headers["MessageDefinition-Authority"]) == (200, "urn:example:y")
     assert post(group, EVENT, f"{ROOT}/g/messagedefinitions/c").status_code == 400
 
 
@@ -201,6 +202,14 @@ def test_versions_are_found_by_their_uri(group: Client, authority: str, id: str,
 def test_uris_that_lead_nowhere(group: Client, query: str, status: int) -> None:
     """A-43b, B-22: the path is the one of 0.1, not that of the print."""
     assert group.get(f"{DOOR}/messagedefinition{query}").status_code == status
+
+
+def test_a_version_with_an_id_of_its_own_is_another(group: Client) -> None:
+    """A-45, D-7: or a copy of two equal versions would lose one URI."""
+    numbers = [
+        post(group, messagedefinition_id=name).headers["MessageDefinition-Version"] for name in ("u:1", "u:2", "u:1")
+    ]
+    assert numbers == ["1", "2", "1"]
 
 
 def test_a_uri_is_of_one_version(group: Client) -> None:

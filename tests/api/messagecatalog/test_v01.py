@@ -328,6 +328,14 @@ def test_a_change_is_seen_by_every_reader_at_once(group: Client) -> None:
     assert group.get("/messagegroups/g").json()["epoch"] > epoch
 
 
+@pytest.mark.parametrize(("header", "right"), [("If-None-Match", False), ("If-Match", True)])
+def test_conditions_of_writes(group: Client, header: str, right: bool) -> None:
+    tag = group.get(f"{ROOT}/g").headers["ETag"]
+    body = {"format": "CloudEvents", "description": "new"}
+    assert group.send("PUT", f"{ROOT}/g", json=body, headers={header: tag}).is_success is right
+    assert group.send("PUT", f"{ROOT}/h", json=body, headers={"If-Match": "*"}).status_code == 412
+
+
 def test_all_documents_of_a_group_come_or_none(group: Client) -> None:
     """One transaction: and its changes are events of every dialect (J-21)."""
     document = {"id": "a.b", "versions": [{"definition": EVENT}, {"definition": event("c")}]}

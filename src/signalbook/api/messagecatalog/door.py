@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.caching import as_asked, tagged
+from signalbook.api.caching import as_asked, conditional, require, tagged
 from signalbook.api.commits import Commits
 from signalbook.api.freshness import Freshness
 from signalbook.api.memory import Memory
@@ -24,6 +24,7 @@ from signalbook.api.problems import ReadOnly, problem
 from signalbook.api.workers import Workers
 from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 
@@ -111,7 +112,19 @@ class Door:
             if open_catalog(session.view, request).is_read_only():
                 allow = self._dialect.methods(request.path.place, read_only=True)
                 return problem(ReadOnly("this catalog is read-only"), f"{self._mount}{request.path.text}", allow)
+            self._require(session.view, request)
             return write(Writing(session, request), request)
+
+    def _require(self, view: View, request: Request) -> None:
+        """The conditions of a write hold for what GET of its URL shows. Raises ``PreconditionFailed``."""
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()]
+        if not conditional(headers):
+            return
+        try:
+            shown = tagged(self._dialect.reads[request.path.place](open_catalog(view, request), request)).etag
+        except RegistryError:
+            shown = ""
+        require(headers, shown, f"{self._mount}{request.path.text}")
 
     def _options(self, request: Request) -> Answer:
         """The methods of a path, and of the catalog its features beside (C-27); a preflight is answered alike."""

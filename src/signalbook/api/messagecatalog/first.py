@@ -10,7 +10,7 @@ from signalbook.api.messagecatalog.catalog import Catalog
 from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
 from signalbook.api.messagecatalog.paths import GROUPS, Place
 from signalbook.api.messagecatalog.requests import Request
-from signalbook.api.messagecatalog.writing import Writing, check_fixed, refuse
+from signalbook.api.messagecatalog.writing import Writing, check_type, refuse
 from signalbook.drafts.messagecatalog import definitions, groups, originals
 from signalbook.drafts.messagecatalog.definitions import Posted
 from signalbook.drafts.messagecatalog.ids import is_segment
@@ -118,7 +118,7 @@ def _posted(catalog: Catalog, request: Request) -> Posted:
     posted = definitions.first(own, form, document, content, attributes)
     before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
     if before is not None:
-        check_fixed(path.xid, form, posted, before)
+        check_type(path.xid, form, posted, before)
     refuse(path.text, definitions.first_faults(form, own, document, attributes))
     return posted
 

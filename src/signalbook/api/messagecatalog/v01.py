@@ -12,7 +12,7 @@ from signalbook.api.messagecatalog.first import check_group
 from signalbook.api.messagecatalog.listing import listed
 from signalbook.api.messagecatalog.paths import GROUPS, Place
 from signalbook.api.messagecatalog.requests import Request
-from signalbook.api.messagecatalog.writing import Writing, check_fixed, refuse
+from signalbook.api.messagecatalog.writing import Writing, check_authority, check_type, refuse
 from signalbook.api.problems import Conflict
 from signalbook.drafts.messagecatalog import definitions, documents, groups
 from signalbook.drafts.messagecatalog.definitions import Posted
@@ -116,7 +116,8 @@ def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted
         xid = group / "messages" / entity_id(each.id)
         before = catalog.find_latest(xid) if catalog.view.exists(xid) else None
         if before is not None:
-            check_fixed(xid, form, each, before)
+            check_type(xid, form, each, before)
+            check_authority(xid, each, before)
     there = {entity_id(each.id) for each in posted} | _related(catalog, group, posted)
     refuse(
         request.path.text,

@@ -13,7 +13,7 @@ from signalbook.api.problems import Conflict
 from signalbook.drafts.messagecatalog import common, definitions, groups, originals
 from signalbook.drafts.messagecatalog.definitions import Posted
 from signalbook.drafts.messagecatalog.formats import format_of
-from signalbook.drafts.paths import entity_id, message_path
+from signalbook.drafts.paths import draft_id, entity_id, message_path
 from signalbook.drafts.uris import compose
 from signalbook.engine import uris
 from signalbook.engine.commands import Command, Method
@@ -77,8 +77,6 @@ class Writing:
         same = self._identical(form, xid, posted) if exists else None
         if same is not None:
             return Written(xid=xid / "versions" / same, created=False)
-        if before is not None:
-            check_fixed(xid, form, posted, before)
         attributes = definitions.attributes(form, posted, owner, before)
         if attributes.get("globaluri"):
             self._check_unique(attributes)
@@ -96,15 +94,14 @@ class Writing:
 
     def _identical(self, format: str, xid: Xid, posted: Posted) -> str | None:
         """The number of the newest version that is what was posted (A-45), None if none is."""
-        catalog = self.catalog
-        known = islice(catalog.versions(xid), _COMPARED)
+        known = [version for version in islice(self.catalog.versions(xid), _COMPARED) if _has_uri(version, posted)]
         if posted.content is not None:
-            found = (v for v in known if originals.content(format, posted.id, int(v["versionid"]), v) == posted.content)
+            name = draft_id(xid.id)
+            found = (v for v in known if originals.content(format, name, int(v["versionid"]), v) == posted.content)
         else:
-            shared = common.describe(catalog.latest(xid)) if catalog.numbers(xid) else {}
-            if not _says(posted.document, shared):
-                return None
-            found = (v for v in known if originals.definition(format, v) == posted.definition)
+            shared = common.describe(self.catalog.find_latest(xid) or {})
+            said = [] if not _says(posted.document, shared) else known
+            found = (v for v in said if originals.definition(format, v) == posted.definition)
         version = next(found, None)
         return None if version is None else str(version["versionid"])
 
@@ -130,12 +127,16 @@ def refuse(subject: str, faults: Iterable[Finding]) -> None:
         raise RegistryError("bad_request", subject=subject, error_detail=f"{detail} with the document", faults=found)
 
 
-def check_fixed(xid: Xid, format: str, posted: Posted, before: JSONObject) -> None:
-    """What identifies the message stays (B-6), and so does its authority (C-3)."""
+def check_type(xid: Xid, format: str, posted: Posted, before: JSONObject) -> None:
+    """What identifies the message stays (B-6)."""
     old = definitions.criteria(format, originals.definition(format, before))
     new = definitions.criteria(format, posted.definition)
     if old is not None and new is not None and old != new:
         raise Conflict(str(xid), f"the definition is of type {old!r}, which no version of it changes")
+
+
+def check_authority(xid: Xid, posted: Posted, before: JSONObject) -> None:
+    """The authority of a definition stays (C-3)."""
     wanted, there = posted.document.get("authority"), before.get("authority")
     if wanted and there and wanted != there:
         raise Conflict(str(xid), f"the definition has the authority {there}, which no version of it changes")
@@ -143,4 +144,11 @@ def check_fixed(xid: Xid, format: str, posted: Posted, before: JSONObject) -> No
 
 def _says(document: JSONObject, shared: JSONObject) -> bool:
     """Whether what a document says of its definition is so already."""
-    return all(shared.get(name) == value for name, value in document.items() if name not in common.SERVER)
+    own = common.SERVER | {"versionuri"}
+    return all(shared.get(name) == value for name, value in document.items() if name not in own)
+
+
+def _has_uri(version: JSONObject, posted: Posted) -> bool:
+    """Whether a version may be what was posted: one with another URI is another version, whatever is in it."""
+    wanted = posted.document.get("versionuri")
+    return not wanted or wanted == version.get("globaluri")
