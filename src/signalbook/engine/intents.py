@@ -231,9 +231,14 @@ class _Reading:
             attributes=None if attributes is None else self.kept(xid, attributes, own),
             document=document,
             meta=None if meta is None else self.kept(xid, meta, own, *_DEFAULT),
-            versions=tuple(replace(version, body=self.kept(xid, version.body, *ids)) for version in versions),
+            versions=tuple(self.kept_version(xid, version, ids) for version in versions),
             explicit=explicit,
         )
+
+    def kept_version(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
+        """``version`` with what is ``kept`` of its body."""
+        body = self.kept(resource, version.body, *ids)
+        return version if body is version.body else replace(version, body=body)
 
     def kept(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
         """``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the target.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from signalbook.storage.base import Row
@@ -21,7 +21,7 @@ class Pending:
 
     rows: dict[Xid, Row] = field(default_factory=dict)
     documents: dict[str, bytes] = field(default_factory=dict)
-    members: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    members: dict[int, dict[str, int]] = field(default_factory=dict)
     changes: list[Parameters] = field(default_factory=list)
     reserved: int = 0
     named: set[str] = field(default_factory=set)
@@ -32,8 +32,14 @@ class Pending:
         self.rows.update(part.rows)
         self.documents.update(part.documents)
         for parent, gained in part.members.items():
-            self.members[parent].update(gained)
+            add(self.members.setdefault(parent, {}), gained)
         self.changes += part.changes
         self.reserved += part.reserved
         self.named |= part.named
         self.suspects |= part.suspects
+
+
+def add(counts: dict[str, int], gained: Mapping[str, int], sign: int = 1) -> None:
+    """Add to ``counts``, by type, what was ``gained``; with -1 as ``sign`` take it away."""
+    for plural, count in gained.items():
+        counts[plural] = counts.get(plural, 0) + sign * count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from signalbook.storage.base import DuplicateId, Row, StorageError
 from signalbook.storage.dialect import Connection, Dialect
-from signalbook.storage.pending import Pending
+from signalbook.storage.pending import Pending, add
 from signalbook.storage.rows import dump, dump_text, microseconds, position
 from signalbook.storage.statements import Statements
 from signalbook.storage.transaction import SqlReader
@@ -36,7 +35,7 @@ class SqlWriter(SqlReader):
     def __init__(self, connection: Connection, dialect: Dialect, statements: Statements) -> None:
         super().__init__(connection, dialect, statements)
         self._layers = [Pending()]
-        self._counted: dict[int, Counter[str]] = {}
+        self._counted: dict[int, dict[str, int]] = {}
         self._last_key: int | None = None
         self._refers: bool | None = None
 
@@ -94,9 +93,9 @@ class SqlWriter(SqlReader):
         found: dict[tuple[int, str], int] = {}
         self._count(parents)
         for parent in set(parents):
-            total = Counter(self._counted[parent])
+            total = dict(self._counted[parent])
             for layer in self._layers:
-                total.update(layer.members.get(parent, {}))
+                add(total, layer.members.get(parent, {}))
             found.update(((parent, plural), count) for plural, count in total.items() if count > 0)
         return found
 
@@ -105,8 +104,9 @@ class SqlWriter(SqlReader):
         if len(self._counted) > _REMEMBERED:
             self._counted.clear()
         unknown = [parent for parent in parents if parent not in self._counted]
-        self._counted.update((parent, Counter()) for parent in unknown)
-        for (parent, plural), count in super().counts(unknown).items():
+        self._counted.update((parent, {}) for parent in unknown)
+        stored = super().counts(unknown) if unknown else {}
+        for (parent, plural), count in stored.items():
             self._counted[parent][plural] = count
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
@@ -134,7 +134,7 @@ class SqlWriter(SqlReader):
             raise self._duplicate(rows)
         part = self._layers[-1]
         for row in rows:
-            part.members[row.parent][position(row.xid)[0]] += 1
+            add(part.members.setdefault(row.parent, {}), {position(row.xid)[0]: 1})
         part.named.update(row.document for row in rows if row.document)
         self._keep(rows)
 
@@ -179,14 +179,13 @@ class SqlWriter(SqlReader):
         """Count what is about to go: out of collections that stay, and with collections that go too."""
         part = self._layers[-1]
         for parent, plural, lost in self._all(self._sql.lost_members, among):
-            part.members[parent][plural] -= lost
+            add(part.members.setdefault(parent, {}), {plural: lost}, -1)
         self._run(self._sql.drop_members, among)
         parents = {parent for layer in self._layers for parent in layer.members}
         gone = self._all(self._sql.lost_parents, {**among, "parents": self._dialect.array(parents)}) if parents else ()
         for (parent,) in gone:
-            pending = [item for layer in self._layers for item in layer.members.get(parent, {}).items()]
-            for plural, gained in pending:
-                part.members[parent][plural] -= gained
+            for gained in [dict(layer.members.get(parent, {})) for layer in self._layers]:
+                add(part.members.setdefault(parent, {}), gained, -1)
 
     def put_documents(self, documents: Mapping[str, bytes]) -> None:
         """Keep documents by digest."""
