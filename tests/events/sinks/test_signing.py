@@ -5,6 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +32,18 @@ def test_a_receiver_can_check_it() -> None:
     signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + '{"a": "é"}'.encode()
     expected = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
     assert base64.b64decode(sent["webhook-signature"].removeprefix("v1,")) == expected
+
+
+def test_the_lines_in_the_documentation_check_it() -> None:
+    page = Path(__file__).parents[3] / "docs" / "deliveries.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    sent = headers(key(SECRET), "7", int(time.time()), b"{}")
+    found["check"](SECRET, sent, b"{}")
+    for request, body in ((sent, b"[]"), (headers(key(SECRET), "7", 1700000000, b"{}"), b"{}")):
+        with pytest.raises(ValueError, match=r"too old|not signed"):
+            found["check"](SECRET, request, body)
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_!!!!", "whsec_" + "A" * 8])
