@@ -36,20 +36,17 @@ def filled(store: Store) -> Store:
     return store
 
 
-@pytest.mark.parametrize(("uri", "key"), [("a", 10), ("b", 12), ("c", None)])
-def test_the_first_with_a_uri(filled: Store, uri: str, key: int | None) -> None:
+@pytest.mark.parametrize(("uri", "limit", "keys"), [("a", 9, [10, 13]), ("a", 1, [10]), ("b", 9, [12]), ("c", 9, [])])
+def test_who_has_a_uri(filled: Store, uri: str, limit: int, keys: list[int]) -> None:
     """A-54"""
     with filled.read() as reader:
-        row = reader.named(uri)
-        assert (row.key if row else None) == key
+        assert [row.key for row in reader.named(uri, limit)] == keys
 
 
 def test_a_uri_is_free_again(filled: Store) -> None:
     with filled.write() as writer:
         writer.delete([10])
-        row = writer.named("a")
-    assert row is not None
-    assert row.key == 13
+        assert [row.key for row in writer.named("a", 9)] == [13]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from signalbook.drafts.uris import authority_of, compose, digests, path_in
 from signalbook.engine.view import View
 from signalbook.xid import Kind, Xid, XidError
+
+_SAME: Final = 100
+"""Versions that are looked at if several say that a URI is theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +34,14 @@ class Places:
 
 
 def find(view: View, uri: str, places: Places) -> Xid | None:
-    """The Version with this ``uri``, None if there is none: one that says so before one whose URL it is (A-54)."""
+    """The Version with this ``uri``, None if there is none: one that says so before one whose URL it is (A-54).
+
+    Of several that say so it is the one stored first, of those that the draft can show if there are any.
+    """
     for digest in digests(places.groups, uri, places.bases):
-        row = view.reader.named(digest)
-        if row is not None:
-            return row.xid
+        named = [row.xid for row in view.reader.named(digest, _SAME)]
+        if named:
+            return next((xid for xid in named if places.path(xid) is not None), named[0])
     path = path_in(uri)
     ways = (_composed(view, uri, path, places), _at(path, uri, places), _own(path, uri, places))
     return next((xid for xid in ways if xid is not None and view.exists(xid)), None)

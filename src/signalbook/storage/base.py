@@ -155,8 +155,8 @@ class Reader(Protocol):
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
 
-    def named(self, uri: str) -> Row | None:
-        """The Version with this ``uri``; of several the one that was stored first."""
+    def named(self, uri: str, limit: int) -> list[Row]:
+        """Up to ``limit`` Versions with this ``uri``, those stored first."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""

@@ -116,9 +116,9 @@ class SqlReader:
         found = self._all(self._sql.line.ancestors, {"keys": self._dialect.array(keys)}) if keys else ()
         return {key for (key,) in found}
 
-    def named(self, uri: str) -> Row | None:
-        """The Version with this ``uri``."""
-        return next(iter(self._rows(self._sql.named, {"uri": uri, "limit": 1})), None)
+    def named(self, uri: str, limit: int) -> list[Row]:
+        """Versions with this ``uri``."""
+        return self._rows(self._sql.named, {"uri": uri, "limit": limit})
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions below ``parent`` with this document."""

@@ -68,7 +68,7 @@ def parse(text: str) -> Path:
 
 def _fits(parts: tuple[str, ...], shape: tuple[str, ...]) -> bool:
     return len(parts) == len(shape) and all(
-        part == word or (not word and part) for part, word in zip(parts, shape, strict=True)
+        part == word if word else part for part, word in zip(parts, shape, strict=True)
     )
 
 
