@@ -10,7 +10,7 @@ HTTP = "signalbook.messages.bindings.http:BINDING"
 
 
 def test_the_bindings_that_come_along() -> None:
-    assert {"", "HTTP"} <= set(protocols())
+    assert set(protocols()) == {"", "AMQP/1.0", "HTTP", "KAFKA", "MQTT/3.1.1", "MQTT/5.0", "NATS"}
     binding = find_binding("HTTP")
     assert binding is not None
     assert binding.protocol == "HTTP"

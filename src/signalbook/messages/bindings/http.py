@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
-from signalbook.messages.bindings.items import grouped, named_items
+from signalbook.messages.bindings.headers import attribute, escaped, header, invalid, items
+from signalbook.messages.bindings.items import grouped
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import (
     JSON_FORMAT,
@@ -22,10 +23,9 @@ from signalbook.messages.cloudevents import (
     Mode,
     attribute_text,
 )
-from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.messages.properties import Property, PropertyError
-from signalbook.messages.reasons import Reason
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -36,9 +36,6 @@ _MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 _CONTENT_TYPE: Final = "headers.content-type"
 _METHODS: Final = re.compile(r"[!#$%&'*+.^_`|~A-Z0-9-]+", re.ASCII)
 _STATUS: Final = re.compile(r"[1-5]\d\d", re.ASCII)
-# CloudEvents HTTP binding 3.1.3.2: what must be percent-encoded in a header value.
-_UNSAFE: Final = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
-_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def request(
@@ -89,7 +86,7 @@ class HttpBinding:
         found = dict(options)
         for section in ("headers", "query"):
             if section in found:
-                found[section] = _items(section, found[section])
+                found[section] = items(section, found[section])
         if isinstance(found.get("method"), str):
             found["method"] = found["method"].upper()
         if isinstance(found.get("status"), int):
@@ -101,8 +98,8 @@ class HttpBinding:
         declared = [_scalar(name, options[name]) for name in ("method", "status") if options.get(name) is not None]
         if options.get("path") is not None:
             declared.append(_path(options["path"]))
-        declared += [_header(item) for item in _items("headers", options.get("headers", []))]
-        return declared + [_parameter(item) for item in _items("query", options.get("query", []))]
+        declared += [header(item) for item in items("headers", options.get("headers", []))]
+        return declared + [_parameter(item) for item in items("query", options.get("query", []))]
 
     def lint(self, options: JSONObject) -> list[Finding]:
         """A method beside a status, a method or status that is none (F.7)."""
@@ -138,9 +135,9 @@ class HttpBinding:
         attributes: dict[str, Attribute] = {}
         for name, occurrences in values.items():
             if name.startswith(_PREFIX):
-                attributes[name[len(_PREFIX) :]] = _attribute(name[len("headers.") :], occurrences)
+                attributes[name[len(_PREFIX) :]] = attribute(name[len("headers.") :], occurrences)
         if "datacontenttype" in attributes:
-            raise _invalid("ce-datacontenttype", "the content type is a header of its own: drop ce-datacontenttype")
+            raise invalid("ce-datacontenttype", "the content type is a header of its own: drop ce-datacontenttype")
         if message.content_type:
             attributes["datacontenttype"] = message.content_type
         return attributes
@@ -150,7 +147,7 @@ class HttpBinding:
         if mode is Mode.STRUCTURED:
             return request("POST", "/", [("Content-Type", JSON_FORMAT)], find_format(JSON_FORMAT).encode(event))
         headers = [
-            (f"ce-{name}", _escaped(attribute_text(value)))
+            (f"ce-{name}", escaped(attribute_text(value)))
             for name, value in event.attributes.items()
             if name != "datacontenttype"
         ]
@@ -161,13 +158,6 @@ class HttpBinding:
     def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
         """HTTP knows its messages by no name."""
         return ""
-
-
-def _items(section: str, value: JSON) -> list[JSONObject]:
-    try:
-        return named_items(value)
-    except PropertyError as error:
-        raise PropertyError(f"protocoloptions.{section}: {error}") from None
 
 
 def _scalar(name: str, value: JSON) -> Property:
@@ -187,22 +177,6 @@ def _check_text(name: str, value: JSON) -> None:
         raise PropertyError(f"protocoloptions.{name}: must be a string")
 
 
-def _header(item: JSONObject) -> Property:
-    name = item["name"].lower()
-    value = item.get("value")
-    telling = name not in ("content-type", "content-length", "date") and value is not None
-    return Property(
-        name=f"headers.{name}",
-        path=f"protocoloptions.headers.{item['name']}",
-        type=item.get("type") or "string",
-        value=value,
-        required=item.get("required") is True,
-        multiple=True,
-        role="discriminator" if telling and not is_template(str(value)) else "plain",
-        comparison="content_type" if name == "content-type" else "value",
-    )
-
-
 def _parameter(item: JSONObject) -> Property:
     value = item.get("value")
     return Property(
@@ -214,28 +188,6 @@ def _parameter(item: JSONObject) -> Property:
         multiple=True,
         role="discriminator" if value is not None and not is_template(str(value)) else "plain",
     )
-
-
-def _attribute(header: str, occurrences: tuple[str, ...]) -> str:
-    if len(occurrences) > 1:
-        raise _invalid(header, f"the header {header} occurs {len(occurrences)} times: an event has each attribute once")
-    value = occurrences[0].strip()
-    if '"' in value:
-        value = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), value)
-    if "%" not in value:
-        return value
-    try:
-        return unquote(value, errors="strict")
-    except UnicodeDecodeError:
-        raise _invalid(header, f"the header {header} is percent-encoded, but not as UTF-8") from None
-
-
-def _escaped(text: str) -> str:
-    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8")), text)
-
-
-def _invalid(path: str, message: str) -> EventError:
-    return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule="cloudevents", message=message)])
 
 
 def _lint(name: str, rule: str, message: str) -> Finding:

@@ -1,0 +1,160 @@
+"""AMQP 1.0 messages (domain.md F.7, K-5, K-7; CloudEvents AMQP protocol binding).
+
+Sections of a message: ``header``, ``delivery-annotations``, ``message-annotations``, ``properties``,
+``application-properties`` and ``footer``, each a map; values are Python's own: text, whole and other numbers, booleans,
+bytes, UUIDs, datetimes. Its values by property name: ``<section>.<name>``; names have their case (K-20).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from signalbook.messages.bindings.headers import invalid
+from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode
+from signalbook.messages.eventformats import find_format
+from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
+from signalbook.messages.uritemplates import is_template
+from signalbook.values import Finding, JSONObject, format_timestamp
+
+_SECTIONS: Final = (
+    "properties", "application-properties", "message-annotations", "delivery-annotations", "footer",
+)  # fmt: skip
+_HEADER: Final = {
+    "durable": "boolean", "priority": "integer", "ttl": "ulong", "first-acquirer": "boolean", "delivery-count": "ulong",
+}  # fmt: skip
+# Types that properties have if their definition does not say; ``symbol`` would not take a media type (F.7).
+_TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
+_MEDIA: Final = ("content-type", "content-encoding")
+_TELLING: Final = ("to", "subject")
+_PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
+_MANDATORY: Final = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
+
+
+def message(
+    body: bytes | None,
+    sections: Mapping[str, Mapping[str, Any]],
+    *,
+    received_at: datetime | None = None,
+    reference: str = "",
+) -> Message:
+    """A message with its data sections as ``body``."""
+    properties = sections.get("properties", {})
+    content_type, content_encoding = (str(properties.get(name) or "") for name in _MEDIA)
+    return Message(
+        protocol="AMQP/1.0", content_type=content_type, content_encoding=content_encoding, body=body,
+        sections=sections, received_at=received_at, reference=reference,
+    )  # fmt: skip
+
+
+class AmqpBinding:
+    """AMQP 1.0."""
+
+    protocol: Final = "AMQP/1.0"
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """Everything has one form only."""
+        return dict(options), []
+
+    def properties(self, options: JSONObject) -> list[Property]:
+        """The property definitions of all sections; fields of the header are about delivery (K-27)."""
+        declared = [entry for section in _SECTIONS for entry in _section(section, options.get(section))]
+        header = options.get("header")
+        for name, kind in _HEADER.items():
+            if isinstance(header, dict) and header.get(name) is not None:
+                path = f"protocoloptions.header.{name}"
+                declared.append(
+                    Property(name=f"header.{name}", path=path, type=kind, value=header[name], role="delivery")
+                )
+        return declared
+
+    def lint(self, _options: JSONObject) -> list[Finding]:
+        """Nothing beyond what ``options`` knows."""
+        return []
+
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """Everything in all sections."""
+        return {
+            f"{section}.{name}": value
+            for section, fields in message.sections.items()
+            for name, value in fields.items()
+            if value is not None
+        }
+
+    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
+        """By content type; binary only if all required attributes are there as application properties (K-21)."""
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and any(all(name in values for name in names) for names in _MANDATORY):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """The application properties after ``cloudEvents_`` or ``cloudEvents:``; a message has one of the two."""
+        found = [
+            {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
+            for prefix in _PREFIXES
+        ]
+        if all(found):
+            raise invalid("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
+        attributes = {name: _attribute(name, value) for name, value in (found[0] or found[1]).items()}
+        if "datacontenttype" in attributes:
+            raise invalid("datacontenttype", "the content type is a property of its own: drop the other one")
+        if message.content_type:
+            attributes["datacontenttype"] = message.content_type
+        return attributes
+
+    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+        """A message to no address yet; attributes keep the types they have (K-23)."""
+        if mode is Mode.STRUCTURED:
+            return message(find_format(JSON_FORMAT).encode(event), {"properties": {"content-type": JSON_FORMAT}})
+        named = {f"cloudEvents_{name}": value for name, value in event.attributes.items() if name != "datacontenttype"}
+        properties = {"content-type": event.content_type} if event.content_type else {}
+        return message(event.payload(), {"properties": properties, "application-properties": named})
+
+    def identity(self, _message: Message, values: Mapping[str, Any]) -> str:
+        """The message id (K-35)."""
+        found = values.get("properties.message-id")
+        return "" if found is None else str(_attribute("message-id", found))
+
+
+BINDING: Final = AmqpBinding()
+
+
+def _section(section: str, entries: Any) -> Iterator[Property]:
+    if entries is None:
+        return
+    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+        raise PropertyError(f"protocoloptions.{section}: must be an object of objects")
+    for name, entry in entries.items():
+        value = entry.get("value")
+        constant = value is not None and not is_template(str(value))
+        telling = section == "application-properties" or (section == "properties" and name in _TELLING)
+        known = section == "properties" and name in _MEDIA
+        yield Property(
+            name=f"{section}.{name}",
+            path=f"protocoloptions.{section}.{name}",
+            type="string" if known else entry.get("type") or _TYPES.get(name, "string"),
+            value=value,
+            required=entry.get("required") is True,
+            role="discriminator" if telling and constant else "plain",
+            comparison="content_type" if known and name == "content-type" else "value",
+        )
+
+
+def _attribute(name: str, value: Any) -> Attribute:
+    """An attribute as the event has it: native types that JSON lacks as canonical strings (3.1.3.2)."""
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    if isinstance(value, datetime):
+        return format_timestamp(value)
+    if isinstance(value, (list, dict)):
+        raise invalid(name, f"{name} is no simple value")
+    return str(value)

@@ -1,0 +1,133 @@
+"""Kafka records (domain.md F.7, K-5, K-7; CloudEvents Kafka protocol binding).
+
+Sections of a message: ``topic``, ``partition``, ``offset``, ``key`` (bytes or ``None``), ``headers`` (pairs of name and
+bytes). Its values by property name: ``topic``, ``partition``, ``key`` (text, where it is some), ``key_base64`` (bytes),
+``headers.<name>``; names have their case (K-20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from signalbook.messages.bindings import plain
+from signalbook.messages.bindings.headers import header, invalid, items, single
+from signalbook.messages.bindings.items import grouped
+from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.eventformats import find_format
+from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
+from signalbook.values import Finding, JSONObject
+
+_PREFIX: Final = "headers.ce_"
+_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
+
+
+def record(
+    topic: str,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes]] = (),
+    *,
+    key: bytes | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+    received_at: datetime | None = None,
+    reference: str = "",
+) -> Message:
+    """A record as a message; one without a value is a tombstone, or an event without data."""
+    pairs = tuple(headers)
+    known = {name: plain.readable(raw) for name, raw in pairs if name in ("content-type", "content-encoding")}
+    sections = {"topic": topic, "partition": partition, "offset": offset, "key": key, "headers": pairs}
+    return Message(
+        protocol="KAFKA", content_type=str(known.get("content-type", "")),
+        content_encoding=str(known.get("content-encoding", "")), body=value, sections=sections,
+        received_at=received_at, reference=reference,
+    )  # fmt: skip
+
+
+class KafkaBinding:
+    """Kafka, all versions with headers."""
+
+    protocol: Final = "KAFKA"
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """Headers as a map of objects, as the model has them."""
+        found = dict(options)
+        headers = found.get("headers")
+        if isinstance(headers, dict):
+            found["headers"] = {
+                name: item if isinstance(item, dict) else {"value": item} for name, item in headers.items()
+            }
+        return found, []
+
+    def properties(self, options: JSONObject) -> list[Property]:
+        """Topic, key in one of its two forms, partition, headers."""
+        declared = plain.place(options, "topic") + plain.text(options, "key") + plain.number(options, "partition")
+        if options.get("key_base64") is not None:
+            path = "protocoloptions.key_base64"
+            if not isinstance(options["key_base64"], str):
+                raise PropertyError(f"{path}: must be a string")
+            declared.append(Property(name="key_base64", path=path, type="binary", value=options["key_base64"]))
+        return declared + [header(item, fold=False) for item in items("headers", options.get("headers", []))]
+
+    def lint(self, _options: JSONObject) -> list[Finding]:
+        """Nothing beyond what ``options`` knows."""
+        return []
+
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """Topic, partition, key and headers, bytes that are text as text."""
+        sections = message.sections
+        pairs = [(name, plain.readable(raw)) for name, raw in sections.get("headers", ())]
+        values: dict[str, Any] = grouped(pairs, "headers.", fold=False)
+        for name in ("topic", "partition"):
+            if sections.get(name) is not None:
+                values[name] = sections[name]
+        if (key := sections.get("key")) is not None:
+            values["key_base64"] = key
+            values["key"] = plain.readable(key)
+        return values
+
+    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
+        """By content type; binary only if all required attributes are there as headers (K-21)."""
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """The ``ce_`` headers, and the content type as ``datacontenttype``."""
+        attributes: dict[str, Attribute] = {}
+        for name, occurrences in values.items():
+            if name.startswith(_PREFIX):
+                value = single(name, occurrences)
+                if not isinstance(value, str):
+                    raise invalid(name, f"the header {name[len('headers.') :]} is not in UTF-8")
+                attributes[name[len(_PREFIX) :]] = value
+        if "datacontenttype" in attributes:
+            raise invalid("ce_datacontenttype", "the content type is a header of its own: drop ce_datacontenttype")
+        if message.content_type:
+            attributes["datacontenttype"] = message.content_type
+        return attributes
+
+    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+        """A record of no topic yet, and without a key: which it is, is for who sends it."""
+        if mode is Mode.STRUCTURED:
+            return record("", find_format(JSON_FORMAT).encode(event), [("content-type", JSON_FORMAT.encode())])
+        headers = [
+            (f"ce_{name}", attribute_text(value).encode())
+            for name, value in event.attributes.items()
+            if name != "datacontenttype"
+        ]
+        if event.content_type:
+            headers.append(("content-type", event.content_type.encode()))
+        return record("", event.payload(), headers)
+
+    def identity(self, message: Message, _values: Mapping[str, Any]) -> str:
+        """Topic, partition and offset (K-35)."""
+        parts = [message.sections.get(name) for name in ("topic", "partition", "offset")]
+        return "" if None in parts else "/".join(map(str, parts))
+
+
+BINDING: Final = KafkaBinding()

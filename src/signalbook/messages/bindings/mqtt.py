@@ -1,0 +1,153 @@
+"""MQTT messages, of versions 3.1.1 and 5.0 (domain.md F.7, K-5, K-7; CloudEvents MQTT protocol binding).
+
+Sections of a message: ``topic_name``, ``qos``, ``retain``, and of version 5.0 ``payload_format_indicator``,
+``message_expiry_interval``, ``response_topic``, ``correlation_data`` (bytes), ``content_type`` and ``user_properties``
+(pairs of name and value). Its values by property name: the same, and ``user_properties.<name>``; names have their
+case (K-20).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from signalbook.messages.bindings import plain
+from signalbook.messages.bindings.headers import header, items, single
+from signalbook.messages.bindings.items import grouped
+from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.eventformats import find_format
+from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
+from signalbook.values import Finding, JSONObject
+
+V3: Final = "MQTT/3.1.1"
+V5: Final = "MQTT/5.0"
+_PREFIX: Final = "user_properties."
+_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
+# Other user properties stand among the attributes, which have no prefix of their own.
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_ALIASES: Final = {"payload_format": "payload_format_indicator", "user-properties": "user_properties"}
+
+
+def publish(
+    protocol: str,
+    payload: bytes,
+    sections: Mapping[str, Any],
+    *,
+    received_at: datetime | None = None,
+    reference: str = "",
+) -> Message:
+    """A PUBLISH packet of version ``V3`` or ``V5`` as a message. With 3.1.1, an event is known by its looks alone."""
+    stated = str(sections.get("content_type") or "")
+    return Message(
+        protocol=protocol, content_type=stated if protocol == V5 else plain.implied_format(payload), body=payload,
+        sections=sections, received_at=received_at, reference=reference,
+    )  # fmt: skip
+
+
+class Mqtt3Binding:
+    """MQTT 3.1.1: a topic and a payload."""
+
+    protocol: str = V3
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """Everything is plain."""
+        return dict(options), []
+
+    def properties(self, options: JSONObject) -> list[Property]:
+        """Topic, and how it is delivered."""
+        return plain.place(options, "topic_name") + plain.number(options, "qos") + plain.flag(options, "retain")
+
+    def lint(self, _options: JSONObject) -> list[Finding]:
+        """Nothing beyond what ``options`` knows."""
+        return []
+
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """All sections that are there."""
+        return {name: value for name, value in message.sections.items() if value is not None}
+
+    def mode(self, message: Message, _values: Mapping[str, Any]) -> Mode:
+        """Structured, if it is an event."""
+        return structured_mode(message.content_type)
+
+    def attributes(self, _message: Message, _values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """None: there is no binary mode."""
+        return {}
+
+    def encode(self, event: CloudEvent, _mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+        """A message to no topic yet, structured whatever the mode: 3.1.1 knows no other."""
+        return publish(V3, find_format(JSON_FORMAT).encode(event), {})
+
+    def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
+        """Packet identifiers are used again and again."""
+        return ""
+
+
+class Mqtt5Binding(Mqtt3Binding):
+    """MQTT 5.0: and properties."""
+
+    protocol = V5
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """User properties as a list, names as the model has them."""
+        found = {_ALIASES.get(name, name): value for name, value in options.items()}
+        found |= {name: options[name] for name in _ALIASES.values() if name in options}
+        if "user_properties" in found:
+            found["user_properties"] = items("user_properties", found["user_properties"])
+        return found, []
+
+    def properties(self, options: JSONObject) -> list[Property]:
+        """Topic and delivery, what is said of the payload, where replies go, user properties."""
+        declared = super().properties(options) + plain.number(options, "message_expiry_interval")
+        declared += plain.number(options, "payload_format_indicator", role="plain")
+        declared += plain.text(options, "response_topic") + plain.text(options, "correlation_data")
+        if (content_type := options.get("content_type")) is not None:
+            if not isinstance(content_type, str):
+                raise PropertyError("protocoloptions.content_type: must be a string")
+            path = "protocoloptions.content_type"
+            declared.append(Property(name="content_type", path=path, value=content_type, comparison="content_type"))
+        named = items("user_properties", options.get("user_properties", []))
+        return declared + [header(item, section="user_properties", fold=False) for item in named]
+
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """All sections that are there, user properties by name, correlation data that is text as text."""
+        values = dict(super().values(message))
+        values |= grouped(values.pop("user_properties", ()), _PREFIX, fold=False)
+        if isinstance(values.get("correlation_data"), bytes):
+            values["correlation_data"] = plain.readable(values["correlation_data"])
+        return values
+
+    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
+        """By content type; binary only if all required attributes are there as user properties (K-21)."""
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """The user properties that have names of attributes; the content type is ``datacontenttype``."""
+        attributes: dict[str, Attribute] = {
+            name[len(_PREFIX) :]: single(name, occurrences)
+            for name, occurrences in values.items()
+            if name.startswith(_PREFIX) and _ATTRIBUTE.fullmatch(name[len(_PREFIX) :])
+        }
+        if message.content_type:
+            attributes["datacontenttype"] = message.content_type
+        return attributes
+
+    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+        """A message to no topic yet."""
+        if mode is Mode.STRUCTURED:
+            return publish(V5, find_format(JSON_FORMAT).encode(event), {"content_type": JSON_FORMAT})
+        named = [(name, attribute_text(value)) for name, value in event.attributes.items() if name != "datacontenttype"]
+        sections: dict[str, Any] = {"user_properties": tuple(named)}
+        if event.content_type:
+            sections["content_type"] = event.content_type
+        return publish(V5, event.payload() or b"", sections)
+
+
+MQTT3: Final = Mqtt3Binding()
+MQTT5: Final = Mqtt5Binding()

@@ -1,0 +1,112 @@
+"""NATS messages (domain.md F.7, K-5, K-7; CloudEvents NATS protocol binding).
+
+Sections of a message: ``subject``, ``reply-to``, ``headers`` (pairs of name and value). Its values by property name:
+``subject``, ``reply-to``, ``headers.<name in lower case>``. Placeholders in subjects stand for one word each (K-16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from signalbook.messages.bindings import plain
+from signalbook.messages.bindings.headers import attribute, escaped, header, items
+from signalbook.messages.bindings.items import grouped
+from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.eventformats import find_format
+from signalbook.messages.message import Message
+from signalbook.messages.properties import Property
+from signalbook.values import Finding, JSONObject
+
+_PREFIX: Final = "headers.ce-"
+_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
+_CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
+
+
+def message(
+    subject: str,
+    payload: bytes,
+    headers: Iterable[tuple[str, str]] = (),
+    *,
+    reply_to: str = "",
+    received_at: datetime | None = None,
+    reference: str = "",
+) -> Message:
+    """A message of NATS as one of ours. Without headers, as before NATS 2.2, an event is known by its looks."""
+    pairs = tuple(headers)
+    stated = {name.lower(): value for name, value in pairs}
+    content_type = next((stated[name] for name in _CONTENT_TYPES if name in stated), "")
+    sections: dict[str, Any] = {"subject": subject, "headers": pairs}
+    if reply_to:
+        sections["reply-to"] = reply_to
+    return Message(
+        protocol="NATS", content_type=content_type if pairs else plain.implied_format(payload),
+        content_encoding=stated.get("content-encoding", ""), body=payload, sections=sections,
+        received_at=received_at, reference=reference,
+    )  # fmt: skip
+
+
+class NatsBinding:
+    """NATS, with headers and without."""
+
+    protocol: Final = "NATS"
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """Headers as a list; ``reply``, as the model has it, is ``reply-to``."""
+        found = dict(options)
+        if "headers" in found:
+            found["headers"] = items("headers", found["headers"])
+        if "reply" in found and "reply-to" not in found:
+            found["reply-to"] = found.pop("reply")
+        return found, []
+
+    def properties(self, options: JSONObject) -> list[Property]:
+        """Subject, the subject for replies, headers."""
+        subjects = plain.place(options, "subject", separator=".") + plain.text(options, "reply-to", separator=".")
+        return subjects + [header(item) for item in items("headers", options.get("headers", []))]
+
+    def lint(self, _options: JSONObject) -> list[Finding]:
+        """Nothing beyond what ``options`` knows."""
+        return []
+
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """Subjects and headers."""
+        sections = message.sections
+        values: dict[str, Any] = grouped(sections.get("headers", ()), "headers.", fold=True)
+        return values | {name: sections[name] for name in ("subject", "reply-to") if name in sections}
+
+    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
+        """By content type; binary only if all required attributes are there as headers (K-21)."""
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """The ``ce-`` headers, unquoted and percent-decoded, ``ce-datacontenttype`` among them."""
+        attributes: dict[str, Attribute] = {}
+        for name, occurrences in values.items():
+            if name.startswith(_PREFIX):
+                attributes[name[len(_PREFIX) :]] = attribute(name[len("headers.") :], occurrences)
+        if message.content_type:
+            attributes.setdefault("datacontenttype", message.content_type)
+        return attributes
+
+    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+        """A message to no subject yet."""
+        if mode is Mode.STRUCTURED:
+            return message("", find_format(JSON_FORMAT).encode(event), [("Content-Type", JSON_FORMAT)])
+        attributes = dict(event.attributes)
+        if event.content_type:
+            attributes["datacontenttype"] = event.content_type
+        headers = [(f"ce-{name}", escaped(attribute_text(value))) for name, value in attributes.items()]
+        return message("", event.payload() or b"", headers)
+
+    def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
+        """NATS knows its messages by no name."""
+        return ""
+
+
+BINDING: Final = NatsBinding()
