@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -58,25 +58,22 @@ def _step(match: re.Match[str]) -> Step:
 
 def find(value: JSON, steps: Sequence[Step]) -> Iterator[JSON]:
     """Every value at ``steps`` inside ``value``; nulls are no values."""
-    if not steps:
-        if value is not None:
-            yield value
-        return
-    for inner in _inside(value, steps[0]):
-        yield from find(inner, steps[1:])
+    found: Iterable[JSON] = (value,)
+    for step in steps:
+        found = [inner for each in found for inner in _inside(each, step)]
+    return (each for each in found if each is not None)
 
 
-def _inside(value: JSON, step: Step) -> Iterator[JSON]:
+def _inside(value: JSON, step: Step) -> Iterable[JSON]:
     if isinstance(value, dict):
         if step is Wild.KEY:
-            yield from value.values()
-        elif isinstance(step, str) and step in value:
-            yield value[step]
-    elif isinstance(value, list):
+            return value.values()
+        return (value[step],) if isinstance(step, str) and step in value else ()
+    if isinstance(value, list):
         if step is Wild.ITEM:
-            yield from value
-        elif isinstance(step, int) and step < len(value):
-            yield value[step]
+            return value
+        return (value[step],) if isinstance(step, int) and step < len(value) else ()
+    return ()
 
 
 def write(steps: Sequence[Step]) -> str:

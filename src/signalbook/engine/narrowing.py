@@ -44,7 +44,8 @@ class Narrowing:
         for _, group in groupby(ways, key=lambda way: way.steps[0]):
             rest = iter(group)
             way = next(rest)
-            way.first.kept = self._gather(chain([way], rest), 1, inline)
+            ends = len(way.steps) == 1  # the shorter ways come first
+            way.first.kept = WHOLE if ends else self._gather(chain([way], rest), 1, inline)
             yield way.first
 
     def _alive(self, base: Node) -> list[int]:

@@ -114,18 +114,19 @@ class Walk:
             for level in range(same, len(hits)):
                 places.append(Place(self, level, hits[level], places[-1] if places else None))
             if places[-1].passed:
-                yield Way(steps=tuple(place.step for place in places), passed=places[-1].passed, first=places[0])
+                yield Way(steps=tuple([place.step for place in places]), passed=places[-1].passed, first=places[0])
 
     def passing(self, level: int, place: Place, among: frozenset[int]) -> frozenset[int]:
         """Those alternatives whose expressions about the entities at ``level`` this one passes."""
         tests = self._tests[level]
         if not among or not self._asked[level]:
             return among
-        return frozenset(
+        passed = [
             number
             for number in among
             if all(each.accepts(place.values(each.steps, timestamp=each.timestamp)) for each in tests[number])
-        )
+        ]
+        return among if len(passed) == len(among) else frozenset(passed)
 
     def _part(self, level: int, steps: Steps) -> Part | None:
         """Which row stores the attribute that ``steps`` begin with; None if it has to be made."""

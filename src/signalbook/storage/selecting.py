@@ -199,13 +199,14 @@ class SqlHit:
 def ways(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
     """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
     starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
-    way: list[SqlHit | None] = [None] * len(selection.types)
+    way: list[SqlHit] = []
     for record in records:
-        for step, known in enumerate(way):
-            start = starts[step]
-            if known is None or known.key != record[start + 1]:
+        for step, start in enumerate(starts[:-1]):
+            if step == len(way):
+                way.append(SqlHit(record[start : starts[step + 1]]))
+            elif way[step].key != record[start + 1]:
                 way[step] = SqlHit(record[start : starts[step + 1]])
-        yield tuple(hit for hit in way if hit is not None)
+        yield tuple(way)
 
 
 def _width(selection: Selection, step: int) -> int:
