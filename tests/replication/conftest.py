@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,30 @@ def cable() -> Iterator[Callable[[Server], Cable]]:
     yield lay
     for one in laid:
         one.close()
+
+
+@pytest.fixture
+def answers() -> Iterator[Callable[[bytes], str]]:
+    """A server that answers everything with the same."""
+    started: list[ThreadingHTTPServer] = []
+
+    def start(body: bytes) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        started.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in started:
+        server.shutdown()
+        server.server_close()

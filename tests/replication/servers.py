@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -32,6 +33,7 @@ from signalbook.replication.state import Keeping
 
 PATIENCE: Final = 120.0
 FORMAT: Final = "JsonSchema/draft-07"
+HTTP: Final = httpx.Client(timeout=PATIENCE, verify=False, headers={"Connection": "close"})
 _STAMPS: Final = frozenset({"epoch", "modifiedat", "createdat"})
 _URIS: Final = frozenset({"authority", "globaluri"})
 
@@ -73,7 +75,7 @@ class Server:
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
             with suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/health/ready", timeout=30).is_success:
+                if HTTP.get(f"{self.url}/health/ready").is_success:
                     return True
             time.sleep(0.05)
         return False
@@ -96,7 +98,7 @@ class Server:
     # Its registry
 
     def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        answer = httpx.request(method, self.url + path, timeout=60, **sent)
+        answer = HTTP.request(method, self.url + path, **sent)
         assert answer.is_success, answer.text
         return answer
 
@@ -104,7 +106,7 @@ class Server:
         self.send("PATCH", "/?ignore=epoch", json=body)
 
     def status(self, path: str) -> int:
-        return httpx.get(self.url + path, timeout=60).status_code
+        return HTTP.get(self.url + path).status_code
 
     def content(self) -> dict[str, Any]:
         """All Groups with all beneath them, but for what copies are different in."""
@@ -230,7 +232,8 @@ class Following:
     def _run(self) -> None:
         with Client(self._urls[0]) as ours, Client(self._urls[1]) as theirs:
             sides = RemoteRegistry(ours), RemoteRegistry(theirs)
-            keep_up(Replication(*sides, self._link, self._state, self.report), self._stop, self._failed)
+            begin = partial(Copy, *sides, self._link, self.report)
+            keep_up(Replication(sides[0], begin, self._link, self._state), self._stop, self._failed)
 
     def _failed(self, error: SignalbookError | None) -> None:
         self.errors += [] if error is None else [str(error)]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from signalbook.replication.notices import Notice, Seen
 from signalbook.replication.sources import FollowedSource
 from signalbook.settings import SettingError
 
-from .servers import Server, version, wait_until
+from .servers import HTTP, Server, version, wait_until
 
 Serve = Callable[..., Server]
 
@@ -101,31 +100,31 @@ def listener(tmp_path_factory: pytest.TempPathFactory, followed: str) -> Any:
 
 def test_the_handshake_of_web_hooks(listener: str) -> None:
     """D-36: whoever asks may send."""
-    answer = httpx.options(listener, headers={"WebHook-Request-Origin": "one.example"})
+    answer = HTTP.options(listener, headers={"WebHook-Request-Origin": "one.example"})
     assert answer.status_code == 200
     assert answer.headers["WebHook-Allowed-Origin"] == "one.example"
     assert answer.headers["WebHook-Allowed-Rate"] == "*"
     assert answer.headers["Allow"] == "POST, OPTIONS"
-    assert "WebHook-Allowed-Origin" not in httpx.options(listener).headers
+    assert "WebHook-Allowed-Origin" not in HTTP.options(listener).headers
 
 
 def test_events_in_every_mode(listener: str, followed: str) -> None:
     """D-36: structured, binary and batch, once or again."""
     binary = {f"ce-{name}": value for name, value in event(followed, "b").items()}
     for _ in range(2):
-        assert httpx.post(listener, json=event(followed), headers=STRUCTURED).status_code == 204
-        assert httpx.post(listener, json=[event(followed, "2"), event(followed, "3")], headers=BATCH).status_code == 204
-        assert httpx.post(listener, headers=binary).status_code == 204
-    assert httpx.post(listener, json=[], headers=BATCH).status_code == 204
+        assert HTTP.post(listener, json=event(followed), headers=STRUCTURED).status_code == 204
+        assert HTTP.post(listener, json=[event(followed, "2"), event(followed, "3")], headers=BATCH).status_code == 204
+        assert HTTP.post(listener, headers=binary).status_code == 204
+    assert HTTP.post(listener, json=[], headers=BATCH).status_code == 204
 
 
 @pytest.mark.parametrize("source", ["http://elsewhere.example/", "http://127.0.0.1:99/", "urn:x"])
 def test_events_from_elsewhere(listener: str, followed: str, source: str) -> None:
     """D-36: an event never makes the server ask anyone it was not set up to."""
-    answer = httpx.post(listener, json=event(source), headers=STRUCTURED)
+    answer = HTTP.post(listener, json=event(source), headers=STRUCTURED)
     assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
     assert source in answer.json()["detail"]
-    assert httpx.post(listener, json=[event(followed), event(source)], headers=BATCH).status_code == 403
+    assert HTTP.post(listener, json=[event(followed), event(source)], headers=BATCH).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -147,11 +146,11 @@ def test_events_from_elsewhere(listener: str, followed: str, source: str) -> Non
     ],
 )
 def test_what_is_no_event(listener: str, status: int, headers: dict[str, str], body: bytes) -> None:
-    assert httpx.post(listener, content=body, headers=headers).status_code == status
+    assert HTTP.post(listener, content=body, headers=headers).status_code == status
 
 
 def test_other_methods(listener: str) -> None:
-    answer = httpx.get(listener)
+    answer = HTTP.get(listener)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST, OPTIONS")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from signalbook.client import Client
 from signalbook.replication.copying import Copy
-from signalbook.replication.opening import LinkError, link, open_remote
+from signalbook.replication.opening import LinkError, copying, link, open_source, open_target
 from signalbook.replication.registry import Closed
 from signalbook.replication.remote import RemoteRegistry
 from signalbook.replication.report import Report
@@ -24,10 +24,10 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
     one, *_ = trio
     one.patch(SCHEMA)
     hub = serve("--copies", "refuse")
-    with open_remote(one.url, timeout=60) as source, open_remote(hub.url, timeout=60, source=one.url) as target:
+    with open_source(one.url, timeout=60) as source, open_target(hub.url, timeout=60, source=one.url) as target:
         way = link(source, target, Scope(), reached=one.url)
         with pytest.raises(Closed, match="403"):
-            Copy(source, target, way, Report()).everything()
+            copying(source, target, way, Report())().everything()
     assert hub.content()["schemagroups"] == {}
     hub.patch(SCHEMA)
 

@@ -148,7 +148,7 @@ def test_hints_in_any_order_and_again_lead_to_the_same(trio: list[Server], tmp_p
     (tmp_path / "late.json").write_text(note.replace(f'"position":{position(note)}', '"position":1'))
     before = two.send("GET", "/schemagroups?inline=*").text
     with Following(one, two, File(tmp_path / "late.json")) as following:
-        wait_until(lambda: position((tmp_path / "late.json").read_text()) == position(note))
+        wait_until(lambda: position((tmp_path / "late.json").read_text()) >= position(note))
     assert following.report.moved == 0
     assert two.send("GET", "/schemagroups?inline=*").text == before
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,7 +21,10 @@ from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
-    from signalbook.replication.registry import Registry
+    from signalbook.replication.local import LocalRegistry
+    from signalbook.replication.opening import Dialect as Spoken
+    from signalbook.replication.opening import Target
+    from signalbook.replication.registry import Source
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import Report
 
@@ -31,6 +35,15 @@ HELP: Final = (
     "is deleted at the target only if it came from there, and what the target has of its own stays as it is."
 )
 _TOLD: Final = 20
+
+
+class Dialect(StrEnum):
+    """What registries speak, as ``replication.opening`` has it: the command line is shown without loading that."""
+
+    XREGISTRY = "xregistry"
+    SCHEMAREGISTRY = "schemaregistry"
+    MESSAGECATALOG = "messagecatalog"
+    MESSAGECATALOG_0_1 = "messagecatalog-0.1"
 
 
 def run(
@@ -63,10 +76,16 @@ def run(
     model: Annotated[
         bool, typer.Option("--model", help="Extend the target's model by the types it does not have.")
     ] = False,
+    from_dialect: Annotated[
+        Dialect | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
+    ] = None,
+    to_dialect: Annotated[
+        Dialect | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
     """Open both, link them, copy."""
-    from signalbook.replication.opening import link
+    from signalbook.replication.opening import copying, link
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import Report
     from signalbook.replication.scope import Scope
@@ -75,12 +94,12 @@ def run(
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
     wanted = Scope.parse(scope, rename or ())
-    with _opened(source) as ours, _opened(target, source=source) as theirs:
+    with _source(source, from_dialect) as ours, _target(target, to_dialect, source) as theirs:
         way = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
         if model:
             _extend_model(ours, theirs)
         report = Report()
-        work = Replication(ours, theirs, way, File(state) if state else Memory(), report)
+        work = Replication(ours, copying(ours, theirs, way, report), way, File(state) if state else Memory())
         with _shown(report):
             _work(work, follow=follow, every=every)
     _tell(report, as_json=as_json)
@@ -102,27 +121,61 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
 
 
 @contextmanager
-def _opened(where: str, *, source: str = "") -> Iterator[Registry]:
-    given = settings.load({} if _is_remote(where) else {"db": where}, environ=os.environ)
-    if _is_remote(where):
-        from signalbook.replication.opening import open_remote
+def _source(where: str, dialect: Dialect | None) -> Iterator[Source]:
+    from signalbook.replication.opening import open_source
 
-        with open_remote(where, timeout=2 * given.request_timeout, source=source) as registry:
+    if _is_remote(where):
+        with open_source(where, timeout=_timeout(), dialect=_spoken(dialect)) as registry:
             yield registry
         return
+    with _local(where, create=False) as registry:
+        yield registry
+
+
+@contextmanager
+def _target(where: str, dialect: Dialect | None, source: str) -> Iterator[Target]:
+    from signalbook.replication.opening import open_target
+
+    if _is_remote(where):
+        with open_target(where, timeout=_timeout(), dialect=_spoken(dialect), source=source) as registry:
+            yield registry
+        return
+    with _local(where, create=True) as registry:
+        yield registry
+
+
+@contextmanager
+def _local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
     from signalbook.replication.local import LocalRegistry
 
-    with open_engine(given, create=bool(source)) as engine:
+    given = settings.load({"db": where}, environ=os.environ)
+    with open_engine(given, create=create) as engine:
         yield LocalRegistry(engine, given.base_url)
+
+
+def _spoken(dialect: Dialect | None) -> Spoken | None:
+    from signalbook.replication.opening import Dialect as Spoken
+
+    return None if dialect is None else Spoken(dialect.value)
+
+
+def _timeout() -> float:
+    """Twice as long as a server waits for its database."""
+    return 2 * settings.load({}, environ=os.environ).request_timeout
 
 
 def _is_remote(where: str) -> bool:
     return where.startswith(("http://", "https://"))
 
 
-def _extend_model(source: Registry, target: Registry) -> None:
+def _extend_model(source: Source, target: Target) -> None:
+    from signalbook.replication.local import LocalRegistry
     from signalbook.replication.models import extended
+    from signalbook.replication.opening import LinkError
+    from signalbook.replication.remote import RemoteRegistry
 
+    if not isinstance(target, RemoteRegistry | LocalRegistry):
+        raise LinkError("a target that speaks a draft has no model to extend")
     wanted = extended(target.modelsource(), source.modelsource())
     if wanted is not None:
         target.replace_model(wanted)

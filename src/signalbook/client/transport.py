@@ -35,7 +35,9 @@ class Transport:
         self._max_bytes = max_bytes
         self._attempts = attempts
         self._kept = Kept()
-        self._http = httpx.Client(timeout=timeout, headers={"User-Agent": f"signalbook/{__version__}", **headers})
+        names = {"User-Agent": f"signalbook/{__version__}", **headers}
+        # Reading all certificates there are takes longer than most errands; without TLS none is needed.
+        self._http = httpx.Client(timeout=timeout, headers=names, verify=parts.scheme == "https")
 
     def close(self) -> None:
         """Close the connections."""

@@ -10,7 +10,7 @@ from signalbook.replication.entities import Resource, Types, difference, group, 
 from signalbook.replication.hints import Hints
 from signalbook.replication.link import Link
 from signalbook.replication.merging import Merge, Pair
-from signalbook.replication.registry import Registry
+from signalbook.replication.registry import Registry, Source
 from signalbook.replication.report import Outcome, Report
 from signalbook.replication.writing import Part, Writer
 from signalbook.values import JSONObject
@@ -29,7 +29,7 @@ class Copy:
     when they cannot be reached.
     """
 
-    def __init__(self, source: Registry, target: Registry, link: Link, report: Report) -> None:
+    def __init__(self, source: Source, target: Registry, link: Link, report: Report) -> None:
         self._source = source
         self._target = target
         self._link = link
@@ -259,7 +259,7 @@ class Copy:
             for name in sorted(only, key=str.lower)
         )
 
-    def _version(self, registry: Registry, xid: Xid) -> JSONObject | None:
+    def _version(self, registry: Source, xid: Xid) -> JSONObject | None:
         shown = registry.find(xid, deep=False)
         return None if shown is None else version(shown, self._types.singular(xid.resource))
 

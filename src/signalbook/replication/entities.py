@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from signalbook.replication.origin import unstamped
-from signalbook.values import JSONObject
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
 _OWN: Final = frozenset({"self", "shortself", "xid", "epoch"})
@@ -24,9 +24,9 @@ _OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A Resource: its ``meta`` and its Versions by id, None if there are too many to be held at once."""
+    """A Resource: its ``meta``, None if it is not told, and its Versions by id, None if these are too many to hold."""
 
-    meta: JSONObject
+    meta: JSONObject | None
     versions: Mapping[str, JSONObject] | None = field(default_factory=dict)
 
 
@@ -67,7 +67,8 @@ def resource(shown: JSONObject, xid: Xid, types: Types) -> Resource:
     """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
     singular = types.singular(xid)
     versions = shown.get("versions")
-    meta = _meta(shown.get("meta") or {}, singular)
+    told = shown.get("meta", {})
+    meta = None if told is None else _meta(told, singular)
     if versions is None and not shown.get("versionscount"):
         versions = {}
     if versions is None:
@@ -94,10 +95,18 @@ def same(one: JSONObject, other: JSONObject) -> bool:
     return _said(one) == _said(other)
 
 
-def difference(wanted: JSONObject, there: JSONObject, singular: str = "") -> JSONObject:
-    """What to PATCH so that ``there`` says what ``wanted`` says; a document of ``singular`` is replaced as a whole."""
+def says(there: JSONObject, wanted: JSONObject) -> bool:
+    """Whether ``there`` says what ``wanted`` does, be it with more; when it was made does not count either."""
+    return _covers(_said(there), {name: value for name, value in _said(wanted).items() if name != "createdat"})
+
+
+def difference(wanted: JSONObject, there: JSONObject, singular: str = "", *, partial: bool = False) -> JSONObject:
+    """What to PATCH so that ``there`` says what ``wanted`` says, and nothing else unless that is ``partial``.
+
+    A document of ``singular`` is replaced as a whole.
+    """
     news: JSONObject = {name: value for name, value in wanted.items() if there.get(name) != value}
-    gone = [name for name in there if name not in wanted and name != "modifiedat"]
+    gone = [name for name in there if name not in wanted and name != "modifiedat" and not partial]
     document = {singular, f"{singular}base64", f"{singular}url"} if singular else set()
     if document & news.keys():
         gone = [name for name in gone if name not in document]
@@ -106,3 +115,10 @@ def difference(wanted: JSONObject, there: JSONObject, singular: str = "") -> JSO
 
 def _said(entity: JSONObject) -> JSONObject:
     return {name: value for name, value in unstamped(entity).items() if name != "modifiedat"}
+
+
+def _covers(there: JSON, wanted: JSON) -> bool:
+    """Whether every member of ``wanted``, and of what is in it, is in ``there`` too."""
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        return all(name in there and _covers(there[name], value) for name, value in wanted.items())
+    return bool(there == wanted)

@@ -12,7 +12,7 @@ from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import SECONDS, Lease
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.opening import link, open_remote
+from signalbook.replication.opening import copying, link, open_source
 from signalbook.replication.registry import NoHistory
 from signalbook.replication.replicating import Replication, keep_up, repeat
 from signalbook.replication.report import Report
@@ -129,9 +129,9 @@ class FollowedLink:
     def _follow(self) -> None:
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
-        with open_remote(self.source.url, timeout=2 * self._settings.request_timeout) as source:
+        with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
             way = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
-            work = Replication(source, target, way, self._state, self._report)
+            work = Replication(source, copying(source, target, way, self._report), way, self._state)
             try:
                 keep_up(work, self.stop, self._failed)
             except NoHistory as error:

@@ -24,7 +24,8 @@ class Link:
     """From ``source`` to ``target``, URLs of registries' roots without a slash at the end; the target's may be unknown.
 
     ``bases`` are the URLs of the APIs that URIs of the source's Versions are made for, by type of Resource, where they
-    are not the root's. ``authorities`` are those whose definitions may come this way, all if it is empty.
+    are not the root's. ``authorities`` are those whose definitions may come this way, all if it is empty. It is
+    ``partial`` if the source does not tell all there may be of a Version.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Link:
     scope: Scope = field(default_factory=Scope)
     bases: Mapping[str, str] = field(default_factory=dict)
     authorities: tuple[str, ...] = ()
+    partial: bool = False
 
     def returns(self, entity: JSONObject) -> str:
         """Why ``entity`` is not for this target: it comes from there, or has passed it (D-8); ``""`` if it is."""
@@ -48,7 +50,7 @@ class Link:
         """Why ``entity`` may not go this way for the authority it claims, its own or the source's; ``""`` if it may."""
         if not self.authorities or xid.resource_type not in _PATHS:
             return ""
-        claimed = [str(entity.get("authority") or self._base(xid))]
+        claimed = [str(entity.get("authority") or self.base(xid.resource_type))]
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
         for uri in claimed:
             if not any(within(uri, allowed) for allowed in self.authorities):
@@ -64,13 +66,14 @@ class Link:
         assert isinstance(copied, dict)
         if named and xid.resource_type in _PATHS:
             path = _PATHS[xid.resource_type](xid) or str(xid)
-            authority, base = str(version.get("authority") or ""), self._base(xid)
+            authority, base = str(version.get("authority") or ""), self.base(xid.resource_type)
             uri = compose(authority, str(version.get("globaluri") or path), base)
             copied = {**copied, "authority": authority or base, "globaluri": uri}
         return origin.stamped(copied, self.source)
 
-    def _base(self, xid: Xid) -> str:
-        return self.bases.get(xid.resource_type, self.source)
+    def base(self, kind: str) -> str:
+        """The URL of the API that URIs of the source's Versions of a type are made for."""
+        return self.bases.get(kind, self.source)
 
 
 def within(uri: str, authority: str) -> bool:

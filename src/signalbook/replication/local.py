@@ -30,6 +30,8 @@ _META: Final = inline.Inline(names={"meta": inline.NOTHING})
 class LocalRegistry:
     """A registry in an open database, as ``registry.Registry`` says. ``url`` is where clients find it."""
 
+    partial: Final = False
+
     def __init__(self, engine: Engine, url: str = "") -> None:
         self._engine = engine
         self._url = url.rstrip("/")

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from signalbook.replication import origin
-from signalbook.replication.entities import Resource, difference, same
+from signalbook.replication.entities import Resource, difference, same, says
 from signalbook.replication.link import Link
 from signalbook.replication.report import Outcome, Report
 from signalbook.replication.writing import Part
@@ -59,14 +59,13 @@ class Merge:
 
     def reference(self) -> Iterator[Part]:
         """What to write of a Resource without Versions: a reference to another."""
-        wanted = self.link.scope.translated(self.source.meta)
-        assert isinstance(wanted, dict)
-        if self.target is not None and same(self.target.meta, wanted):
+        wanted, known = self._wanted_meta(), self._known_meta()
+        if self.target is not None and same(known, wanted):
             self.report.count(Outcome.UNCHANGED, Kind.RESOURCE)
         elif self.target is not None and self.held:
             self._refuse()
         else:
-            body = wanted if self.target is None else difference(wanted, self.target.meta)
+            body = difference(wanted, known)
             outcome = Outcome.CREATED if self.target is None else Outcome.UPDATED
             yield Part(xid=self.there, source=self.xid, body={"meta": body}, outcomes=((outcome, Kind.RESOURCE, 1),))
 
@@ -104,14 +103,17 @@ class Merge:
         copied = self.link.copy(ours, self.xid / "versions" / name, named=self.named)
         if theirs is None:
             return (None, None) if self._is_held() else (Outcome.CREATED, copied)
-        by_hand = not origin.path(theirs) and same(ours, theirs)
-        if by_hand or (same(copied, theirs) and not self._takes_over(theirs)):
+        by_hand = not origin.path(theirs) and self._same(ours, theirs)
+        if by_hand or (self._same(copied, theirs) and not self._takes_over(theirs)):
             self.report.count(Outcome.UNCHANGED, Kind.VERSION)
             return None, None
         if not origin.owned(theirs, self.link.source):
             self._refuse(of=origin.path(theirs))
             return None, None
-        return Outcome.UPDATED, difference(copied, theirs, self.singular)
+        return Outcome.UPDATED, difference(copied, theirs, self.singular, partial=self.link.partial)
+
+    def _same(self, wanted: JSONObject, theirs: JSONObject) -> bool:
+        return says(theirs, wanted) if self.link.partial else same(wanted, theirs)
 
     def _takes_over(self, theirs: JSONObject) -> bool:
         """Whether a copy that came another way is now to come from where it began."""
@@ -127,11 +129,17 @@ class Merge:
 
     def _meta(self, admitted: bool) -> JSONObject:
         """What to write of the meta, ``admitted`` that a Version of the source may be there."""
-        wanted = self.link.scope.translated(self.source.meta)
-        assert isinstance(wanted, dict)
-        if not admitted or self.held or not self._whole:
+        if not admitted or self.held or not self._whole or self.source.meta is None:
             return {}
-        return wanted if self.target is None else difference(wanted, self.target.meta)
+        return difference(self._wanted_meta(), self._known_meta())
+
+    def _wanted_meta(self) -> JSONObject:
+        wanted = self.link.scope.translated(self.source.meta or {})
+        assert isinstance(wanted, dict)
+        return wanted
+
+    def _known_meta(self) -> JSONObject:
+        return (self.target.meta if self.target is not None else None) or {}
 
     def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[Outcome]) -> Part:
         told = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]

@@ -1,41 +1,96 @@
-"""Registries by where they are, and the link between two of them."""
+"""Registries by where they are and what they speak, and the link between two of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
+from signalbook.replication.copying import Copy
+from signalbook.replication.drafts.base import Draft, Requests, offers
+from signalbook.replication.drafts.messagecatalog import Catalog, FirstCatalog
+from signalbook.replication.drafts.pushing import Push
+from signalbook.replication.drafts.schemaregistry import SchemaRegistry
+from signalbook.replication.drafts.source import DraftSource
 from signalbook.replication.link import Link, within
-from signalbook.replication.registry import Registry
+from signalbook.replication.local import LocalRegistry
+from signalbook.replication.registry import Source
 from signalbook.replication.remote import MAX_BYTES, RemoteRegistry
+from signalbook.replication.replicating import Copying
+from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
 
 HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
 
 
+Target = RemoteRegistry | LocalRegistry | Draft
+"""What can be copied to."""
+
+
 class LinkError(SignalbookError):
     """Two registries that cannot be linked."""
 
 
+class Dialect(StrEnum):
+    """What registries speak."""
+
+    XREGISTRY = "xregistry"
+    SCHEMAREGISTRY = "schemaregistry"
+    MESSAGECATALOG = "messagecatalog"
+    MESSAGECATALOG_0_1 = "messagecatalog-0.1"
+
+
+_DRAFTS: Final[Mapping[Dialect, Callable[[Requests], Draft]]] = {
+    Dialect.SCHEMAREGISTRY: SchemaRegistry,
+    Dialect.MESSAGECATALOG: FirstCatalog,
+    Dialect.MESSAGECATALOG_0_1: Catalog,
+}
+
+
 @contextmanager
-def open_remote(url: str, *, timeout: float, source: str = "") -> Iterator[RemoteRegistry]:
-    """The registry at ``url``; if it is a target, ``source`` is where its copies come from. Raises ``ClientError``."""
+def open_target(
+    url: str, *, timeout: float, dialect: Dialect | None = None, source: str = ""
+) -> Iterator[RemoteRegistry | Draft]:
+    """What is at ``url``, in the ``dialect`` it turns out to speak if none is told; copies come from ``source``.
+
+    Raises ``ClientError``, and ``LinkError`` if it is no registry.
+    """
     headers = {HEADER: source} if source else {}
-    with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers) as client:
-        yield RemoteRegistry(client)
+    spoken = dialect or _spoken(url, timeout)
+    if spoken is Dialect.XREGISTRY:
+        with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers) as client:
+            yield RemoteRegistry(client)
+        return
+    with closing(Requests(url, timeout=timeout, headers=headers)) as requests:
+        yield _DRAFTS[spoken](requests)
 
 
-def identity(registry: Registry, reached: str, authorities: Sequence[str]) -> str:
+@contextmanager
+def open_source(url: str, *, timeout: float, dialect: Dialect | None = None) -> Iterator[Source]:
+    """The same as a source."""
+    with open_target(url, timeout=timeout, dialect=dialect) as found:
+        yield found if isinstance(found, RemoteRegistry) else DraftSource(found)
+
+
+def copying(source: Source, target: Target, link: Link, report: Report) -> Callable[[], Copying]:
+    """What begins a round of copying over ``link``."""
+    if isinstance(target, RemoteRegistry | LocalRegistry):
+        return partial(Copy, source, target, link, report)
+    return partial(Push, source, target, link, report)
+
+
+def identity(source: Source, reached: str, authorities: Sequence[str]) -> str:
     """By which URL a source is known: the one it gives itself if it is to be believed, else that it was reached at.
 
     Copies belong to the source they came from; one that claimed to be another could delete what is that one's. It is
     believed if it says nothing else than its URL, or if the operator lets it speak for that authority.
     """
-    claimed = registry.url
+    claimed = source.url
     if not claimed:
         raise LinkError("a source needs a URL that its copies can name: set base_url")
     if not reached or any(within(claimed, authority) for authority in authorities):
@@ -43,9 +98,7 @@ def identity(registry: Registry, reached: str, authorities: Sequence[str]) -> st
     return reached.rstrip("/")
 
 
-def link(
-    source: Registry, target: Registry, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()
-) -> Link:
+def link(source: Source, target: Target, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()) -> Link:
     """The link between two registries; ``reached`` is the URL of the source, ``""`` if this process runs it.
 
     Raises ``LinkError`` if they are one and the same.
@@ -53,5 +106,23 @@ def link(
     known = identity(source, reached, authorities)
     if target.url and known == target.url:
         raise LinkError(f"{known} is source and target: nothing is to be copied")
-    bases = {kind: known + base.removeprefix(source.url) for kind, base in source.bases().items()}
-    return Link(source=known, target=target.url, scope=scope, bases=bases, authorities=tuple(authorities))
+    return Link(
+        source=known,
+        target=target.url,
+        scope=scope,
+        bases={kind: known + base.removeprefix(source.url) for kind, base in source.bases().items()},
+        authorities=tuple(authorities),
+        partial=source.partial,
+    )
+
+
+def _spoken(url: str, timeout: float) -> Dialect:
+    """The dialect of what is at ``url``: each has something that no other has."""
+    with closing(Requests(url, timeout=timeout, headers={})) as requests:
+        if isinstance(offers(requests, "model"), dict):
+            return Dialect.XREGISTRY
+        if isinstance(offers(requests, "schemagroups"), list):
+            return Dialect.SCHEMAREGISTRY
+        if isinstance(offers(requests, "messagecatalog"), list):
+            return Dialect.MESSAGECATALOG_0_1 if requests.features() else Dialect.MESSAGECATALOG
+    raise LinkError(f"{url} is no registry that is known here: it speaks neither xRegistry nor one of the drafts")

@@ -40,12 +40,15 @@ class Changes:
     more: bool
 
 
-class Registry(Protocol):
-    """A registry. Everything it shows is in document view, documents as base64.
+class Source(Protocol):
+    """A registry to copy from. Everything it shows is in document view, documents as base64.
 
-    Where it cannot be reached, every method raises ``client.Unreachable`` or ``StorageError``, and every write
-    ``Closed`` if it takes none.
+    Where it cannot be reached, every method raises ``client.Unreachable`` or ``StorageError``.
     """
+
+    @property
+    def partial(self) -> bool:
+        """Whether there may be more of a Version than it has words for: what it does not tell stays as it is."""
 
     @property
     def url(self) -> str:
@@ -60,9 +63,6 @@ class Registry(Protocol):
     def modelsource(self) -> JSONObject:
         """The model as it was supplied."""
 
-    def replace_model(self, source: JSONObject) -> None:
-        """Put this model in force. Raises ``Refusal``."""
-
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
         """An entity, with all beneath it if ``deep``, else of a Resource its meta alone; None if it is not there.
 
@@ -72,12 +72,6 @@ class Registry(Protocol):
     def members(self, collection: Xid, *, deep: bool) -> Iterator[tuple[str, JSONObject]]:
         """The members of a collection by id, as ``find`` shows them. Raises ``TooLarge`` at any point."""
 
-    def patch(self, target: Xid, body: JSONObject) -> None:
-        """Create or change what ``body`` names, all of it or nothing. Raises ``Refusal``."""
-
-    def delete(self, collection: Xid, ids: Sequence[str]) -> None:
-        """Delete these members, as far as they are there. Raises ``Refusal``."""
-
     def position(self) -> int:
         """The position behind all that was committed. Raises ``NoHistory``."""
 
@@ -86,3 +80,16 @@ class Registry(Protocol):
 
     def wait(self, after: int, seconds: float) -> None:
         """Return once there may be a change behind ``after``, or when the time is over."""
+
+
+class Registry(Source, Protocol):
+    """A registry to copy to, or from. Writes raise ``Closed`` if it takes none."""
+
+    def replace_model(self, source: JSONObject) -> None:
+        """Put this model in force. Raises ``Refusal``."""
+
+    def patch(self, target: Xid, body: JSONObject) -> None:
+        """Create or change what ``body`` names, all of it or nothing. Raises ``Refusal``."""
+
+    def delete(self, collection: Xid, ids: Sequence[str]) -> None:
+        """Delete these members, as far as they are there. Raises ``Refusal``."""

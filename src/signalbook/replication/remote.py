@@ -25,6 +25,8 @@ _CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METH
 class RemoteRegistry:
     """A registry behind its API, as ``registry.Registry`` says."""
 
+    partial: Final = False
+
     def __init__(self, client: Client) -> None:
         self._client = client
         self._url: str | None = None

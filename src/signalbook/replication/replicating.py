@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from signalbook.errors import SignalbookError
-from signalbook.replication.copying import Copy
-from signalbook.replication.hints import of_events
+from signalbook.replication.hints import Hints, of_events
 from signalbook.replication.link import Link
-from signalbook.replication.registry import NoHistory, Pruned, Registry
-from signalbook.replication.report import Report
+from signalbook.replication.registry import NoHistory, Pruned, Source
 from signalbook.replication.state import Keeping, name_of
 from signalbook.values import format_timestamp, now
 
@@ -24,23 +22,33 @@ _LISTEN: Final = 2.0
 """Seconds after which a listener looks whether it is to stop."""
 
 
+class Copying(Protocol):
+    """Copies over a link."""
+
+    def everything(self) -> None:
+        """Make the target hold what the source holds. Raises what registries raise."""
+
+    def changed(self, hints: Hints) -> None:
+        """Do the same for what ``hints`` tell of. Raises as ``everything``."""
+
+
 class Replication:
     """One link at work; ``state`` keeps the position up to which all changes of the source are at the target.
 
-    A change counts as done only when it is there. Whatever happens in between is done again, which changes nothing.
+    ``copying`` begins a round from the source to wherever the link leads. A change counts as done only when it is
+    there. Whatever happens in between is done again, which changes nothing.
     """
 
-    def __init__(self, source: Registry, target: Registry, link: Link, state: Keeping, report: Report) -> None:
-        self.report = report
+    def __init__(self, source: Source, copying: Callable[[], Copying], link: Link, state: Keeping) -> None:
         self._source = source
-        self._target = target
+        self._copying = copying
         self._link = link
         self._state = state
         self._name = name_of(link)
 
     def everything(self) -> None:
         """Compare all, and copy what is different. Raises what registries raise."""
-        Copy(self._source, self._target, self._link, self.report).everything()
+        self._copying().everything()
 
     def advance(self) -> bool:
         """Copy all there is, or a part of what changed since then; whether there is more. Raises as ``everything``."""
@@ -58,7 +66,7 @@ class Replication:
             self._reached(None)
             return True
         if hints := of_events(changes.events):
-            Copy(self._source, self._target, self._link, self.report).changed(hints)
+            self._copying().changed(hints)
         if changes.position != position:
             self._reached(changes.position)
         return changes.more

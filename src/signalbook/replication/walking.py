@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from signalbook.client import BadAnswer
 from signalbook.replication.entities import Resource, Types, resource, version
-from signalbook.replication.registry import Registry, TooLarge
+from signalbook.replication.registry import Source, TooLarge
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
 T = TypeVar("T")
 
 
-def resources(registry: Registry, collection: Xid, types: Types) -> Iterator[tuple[str, Resource]]:
+def resources(registry: Source, collection: Xid, types: Types) -> Iterator[tuple[str, Resource]]:
     """The Resources of a collection by id, with their Versions where these can be held at once."""
     last = ""
     try:
@@ -27,7 +27,7 @@ def resources(registry: Registry, collection: Xid, types: Types) -> Iterator[tup
                 yield name, found(registry, collection / name, types) or resource(shown, collection / name, types)
 
 
-def found(registry: Registry, xid: Xid, types: Types) -> Resource | None:
+def found(registry: Source, xid: Xid, types: Types) -> Resource | None:
     """One Resource, None if it is not there."""
     try:
         shown = registry.find(xid, deep=True)
@@ -36,7 +36,7 @@ def found(registry: Registry, xid: Xid, types: Types) -> Resource | None:
     return None if shown is None else resource(shown, xid, types)
 
 
-def versions(registry: Registry, xid: Xid, known: Resource | None, types: Types) -> Iterator[tuple[str, JSONObject]]:
+def versions(registry: Source, xid: Xid, known: Resource | None, types: Types) -> Iterator[tuple[str, JSONObject]]:
     """The Versions of a Resource by id."""
     if known is None:
         return
