@@ -42,6 +42,7 @@ PAGES = {
     "checking.md": (),
     "drafting.md": (),
     "events.md": (),
+    "message-catalog.md": (),
     "schema-registry.md": (),
     "subscriptions.md": ("--allow-sinks", "127.0.0.1:9000"),
 }
