@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.lease import NOTE, Lease
@@ -19,7 +19,15 @@ _KEEP_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.25
 _SUBSCRIPTIONS: Final = "subscriptions"
 
-States = Mapping[str, State | None]
+
+class Known(NamedTuple):
+    """The state of a subscription at its ``revision``: whoever updates it says where it goes on from there."""
+
+    revision: int
+    state: State
+
+
+States = Mapping[str, Known | None]
 
 
 class Book(Protocol):
@@ -139,9 +147,10 @@ class Keeper:
             self._ledger.wake()
 
     def _write(self, session: Session, states: States) -> None:
-        for key, state in states.items():
-            if session.kept(f"{_SUBSCRIPTIONS}/{key}") is None:  # deleted, perhaps meanwhile
+        for key, known in states.items():
+            note = session.kept(f"{_SUBSCRIPTIONS}/{key}")
+            if note is None:  # deleted, perhaps meanwhile
                 for folder in (FOLDER, CONSENTS):
                     session.keep(f"{folder}/{key}", None)
-            elif state is not None:
-                session.keep(f"{FOLDER}/{key}", state.to_json())
+            elif known is not None and known.revision == note["revision"]:
+                session.keep(f"{FOLDER}/{key}", known.state.to_json())

@@ -16,7 +16,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.history import Forgotten
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.interest import NOTHING, interest
-from signalbook.events.delivery.keeper import Book, Keeper, States
+from signalbook.events.delivery.keeper import Book, Keeper, Known, States
 from signalbook.events.delivery.lease import SECONDS, Lease
 from signalbook.events.delivery.progress import Retries, revived
 from signalbook.events.delivery.recipient import Phase, Recipient
@@ -132,7 +132,7 @@ class Relay:
                 members[key].kept = state.position
             gone = dict.fromkeys(self._dirty - members.keys())
             self._dirty.clear()
-        return {**wanted, **gone}
+        return {**{key: Known(members[key].subscription.revision, state) for key, state in wanted.items()}, **gone}
 
     def unkept(self, states: States) -> None:
         """``Ledger``: they are to be kept next time."""

@@ -1,0 +1,48 @@
+"""What is written down of deliveries, and what is not."""
+
+from __future__ import annotations
+
+import time
+
+from signalbook.engine.engine import Engine
+from signalbook.events.delivery.keeper import Keeper, Known, States
+from signalbook.events.delivery.lease import Lease
+from signalbook.events.delivery.state import State
+from signalbook.events.subscriptions.keyring import Keyring
+from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+WANTED = Subscription(id="", protocol="FILE", sink="file:a")
+
+
+class Told:
+    """A ledger that says the same each time."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+
+    def states(self, *, all: bool = False) -> States:
+        return self._states
+
+    def unkept(self, states: States) -> None: ...
+
+    def wake(self) -> None: ...
+
+
+def test_an_update_is_not_written_over(store: Store) -> None:
+    """Who updates a subscription says where it goes on; what was known before it counts no more."""
+    engine = Engine(store, settings=Settings(model="empty"))
+    book = Subscriptions(engine, Keyring(None), most=9)
+    with engine.writing() as session:
+        old, new = (book.create(session, WANTED).subscription for _ in range(2))
+    states = {old.id: Known(old.revision - 1, State(position=7)), new.id: Known(new.revision, State(position=8))}
+    keeper = Keeper(engine, book, Lease(), Told({**states, "gone": Known(1, State(position=9)), "going": None}))
+    keeper.start()
+    deadline = time.monotonic() + 60
+    while (kept := engine.kept_in("deliveries"))[new.id]["position"] != 8:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    keeper.stop()
+    assert {key: state["position"] for key, state in kept.items()} == {old.id: 0, new.id: 8}
