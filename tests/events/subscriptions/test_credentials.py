@@ -1,0 +1,71 @@
+"""Credentials: which members there are, and which of them are secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.events.subscriptions import credentials
+from signalbook.events.subscriptions.subscription import Credential, Subscription
+
+TOKEN = {"accesstoken": "hush", "accesstokenexpiresutc": "2030-01-01T00:00:00Z", "accesstokentype": "bearer"}
+
+
+@pytest.mark.parametrize(
+    ("document", "secrets"),
+    [
+        ({"credentialtype": "PLAIN", "identifier": "me", "secret": "hush"}, {"secret"}),
+        ({"credentialtype": "ACCESSTOKEN", **TOKEN}, {"accesstoken"}),
+        ({"credentialtype": "ACCESSTOKEN", "accesstoken": "hush"}, {"accesstoken"}),
+        (
+            {
+                "credentialtype": "REFRESHTOKEN",
+                **TOKEN,
+                "refreshtoken": "hush",
+                "refreshtokenendpoint": "https://t.example/",
+            },
+            {"accesstoken", "refreshtoken"},
+        ),
+        ({"credentialtype": "SIGNATURE", "signingsecret": "hush"}, {"signingsecret"}),
+        (
+            {"credentialtype": "PLAIN", "identifier": "me", "secret": "a", "signingsecret": "b"},
+            {"secret", "signingsecret"},
+        ),
+    ],
+)
+def test_types(document: dict[str, str], secrets: set[str]) -> None:
+    """D-31"""
+    found, faults = credentials.read(document)
+    assert faults == []
+    assert found is not None
+    assert set(found.secrets) == secrets
+    assert {"credentialtype": found.credentialtype, **found.members, **found.secrets} == document
+    assert not set(found.members) & credentials.SECRETS
+
+
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        (1, [""]),
+        ({}, ["/credentialtype"]),
+        ({"credentialtype": ["PLAIN"]}, ["/credentialtype"]),
+        ({"credentialtype": "plain", "identifier": "me"}, ["/credentialtype"]),
+        ({"credentialtype": "PLAIN", "secret": 1}, ["/secret", "/identifier"]),
+        ({"credentialtype": "PLAIN", "identifier": "", "accesstoken": "hush"}, ["/identifier", "/accesstoken"]),
+        ({"credentialtype": "ACCESSTOKEN", "accesstokenexpiresutc": "hush"}, ["/accesstokenexpiresutc"]),
+        ({"credentialtype": "REFRESHTOKEN", "refreshtoken": "hush" * 3000}, ["/refreshtoken", "/refreshtokenendpoint"]),
+    ],
+)
+def test_faults(document: Any, paths: list[str]) -> None:
+    """D-31: with their places, and without what was sent"""
+    _, faults = credentials.read(document)
+    assert [fault.path.removeprefix("/sinkcredential") for fault in faults] == paths
+    assert "hush" not in str(faults)
+
+
+def test_missing_secrets_are_asked_for() -> None:
+    given = Credential(credentialtype="PLAIN", members={"identifier": "me"})
+    one = Subscription(id="", protocol="HTTP", sink="https://s.example/", credential=given)
+    assert [fault.path for fault in credentials.missing(one)] == ["/sinkcredential/secret"]
+    assert list(credentials.missing(Subscription(id="", protocol="HTTP", sink="x"))) == []

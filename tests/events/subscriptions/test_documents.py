@@ -1,0 +1,161 @@
+"""Subscriptions as documents: read, with every fault, and shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.events import filters
+from signalbook.events.delivery.state import State
+from signalbook.events.subscriptions import documents
+from signalbook.events.subscriptions.documents import InvalidSubscription
+from signalbook.events.subscriptions.store import Entry
+from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.values import Finding, dump_json
+
+ROOT = "http://r.example"
+SINK: dict[str, Any] = {"sink": "https://sink.example/", "protocol": "HTTP"}
+DOOR = f"{ROOT}/compat/schemaregistry/v0.2"
+
+
+def fine(_: Subscription) -> None:
+    """A protocol that takes everything."""
+
+
+def read(document: Any) -> Subscription:
+    return documents.read(document, root=ROOT, check=fine)
+
+
+def faults(document: Any) -> list[str]:
+    with pytest.raises(InvalidSubscription) as caught:
+        read(document)
+    return [fault.path for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("sent", "member", "value"),
+    [
+        ({}, "root", ROOT),
+        ({"protocol": "HTTPS"}, "protocol", "HTTP"),
+        ({"filter": {"prefix": {"subject": "/a"}}}, "filters", ({"prefix": {"subject": "/a"}},)),
+        ({"filters": []}, "filters", ()),
+        ({"types": []}, "types", ()),
+        ({"source": DOOR}, "source", DOOR),
+        ({"source": "/compat/messagecatalog/v0.1"}, "source", "/compat/messagecatalog/v0.1"),
+        ({"config": {"after": "7"}}, "config", {"after": 7}),
+        ({"config": {}}, "config", {}),
+        ({"id": "mine", "status": 3}, "id", ""),
+        (
+            {"protocol": "AMQP", "protocolsettings": {"linkName": "l", "linkProperties": {}, "address": "a"}},
+            "protocolsettings",
+            {"linkname": "l", "linkproperties": {}, "address": "a"},
+        ),
+        ({"protocol": "KAFKA", "protocolsettings": {"ackmode": 1}}, "protocolsettings", {"acks": 1}),
+    ],
+)
+def test_what_is_read(sent: dict[str, Any], member: str, value: Any) -> None:
+    """D-25, D-26, D-28, D-29, D-30: either form, and the names of the OpenAPI document"""
+    assert getattr(read({**SINK, **sent}), member) == value
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 1, [SINK]])
+def test_what_is_no_object(document: Any) -> None:
+    assert faults(document) == [""]
+
+
+def test_a_faulty_protocol_is_told_beside_the_rest() -> None:
+    def check(_: Subscription) -> None:
+        raise SubscriptionError("/sink: it is no sink: really")
+
+    with pytest.raises(InvalidSubscription, match=r"/types: .*; /sink: it is no sink: really"):
+        documents.read({**SINK, "types": 1}, root=ROOT, check=check)
+
+
+def test_a_protocol_is_not_asked_about_what_is_missing() -> None:
+    def check(_: Subscription) -> None:
+        raise AssertionError
+
+    with pytest.raises(InvalidSubscription):
+        documents.read({"sink": 1, "protocol": "HTTP"}, root=ROOT, check=check)
+
+
+def test_each_filter_has_its_place() -> None:
+    """D-29"""
+    wrong = [{"exact": {"a": "b"}}, {"all": [{"exact": {"a": "b"}}, {"any": []}]}, {"prefix": {"": "x"}}, {}]
+    assert faults({**SINK, "filters": wrong}) == ["/filters/1/all/1/any", "/filters/2/prefix/", "/filters/3"]
+    assert faults({**SINK, "filter": {"suffix": {"a": ""}}}) == ["/filter/suffix/a"]
+
+
+def test_a_prefix_is_a_prefix() -> None:
+    """D-27: it also lets a longer name pass"""
+    wanted = filters.parse(list(read({**SINK, "filter": {"prefix": {"subject": "/schemagroups/5"}}}).filters))
+    assert [wanted({"subject": f"/schemagroups/{name}"}) for name in ("5", "55", "5/schemas/1", "6")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sink", "shown"),
+    [
+        ((), "https://s.example/", {"protocol": "HTTPS"}),
+        (({"sql": "TRUE"},), "http://s.example/", {"protocol": "HTTP", "filter": {"sql": "TRUE"}}),
+        (
+            ({"sql": "TRUE"}, {"sql": "FALSE"}),
+            "https://s.example/",
+            {"protocol": "HTTPS", "filter": {"all": [{"sql": "TRUE"}, {"sql": "FALSE"}]}},
+        ),
+    ],
+)
+def test_the_older_form(wanted: tuple[Any, ...], sink: str, shown: dict[str, Any]) -> None:
+    """D-26: what is shown in it says the same when it is sent"""
+    subscription = Subscription(id="i", protocol="HTTP", sink=sink, filters=wanted)
+    older = documents.describe(subscription, old=True)
+    assert older == {"id": "i", "sink": sink, **shown}
+    again = documents.describe(read(older), old=True)
+    assert {**again, "id": "i"} == older
+
+
+def test_secrets_are_not_shown() -> None:
+    """D-31"""
+    credential = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
+    entry = Entry(subscription=Subscription(id="i", credential=credential, **SINK), state=State(position=1))
+    for old in (False, True):
+        assert b"horse" not in dump_json(documents.show(entry, old=old))
+    assert "horse" not in repr(entry)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+MEMBERS = ("id", "source", "types", "filters", "filter", "config", "sink", "sinkcredential", "protocol", "status")
+NAMES = st.sampled_from((*MEMBERS, "protocolsettings", "other"))
+PARTS = JSON | st.dictionaries(
+    st.sampled_from(("credentialtype", "secret", "after", "exact", "all", "not", "sql", "identifier")), JSON, max_size=4
+)
+
+
+@given(st.dictionaries(NAMES, PARTS | st.lists(PARTS, max_size=3), max_size=6), st.booleans())
+def test_nothing_but_faults_comes_of_anything(document: dict[str, Any], complete: bool) -> None:
+    """D-28: and what is taken is shown as it was sent, as far as it says something"""
+    found = outcome({**SINK, **document} if complete else document)
+    if isinstance(found, Subscription):
+        assert outcome(documents.describe(found)) == found
+    else:
+        assert found
+        assert all(re.match(r"(/|\Z)", fault.path) and fault.message for fault in found)
+
+
+def outcome(document: dict[str, Any]) -> Subscription | tuple[Finding, ...]:
+    try:
+        return read(document)
+    except InvalidSubscription as error:
+        return error.faults
