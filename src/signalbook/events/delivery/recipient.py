@@ -38,7 +38,7 @@ class Recipient:
     """One subscription's queue and state. Whoever uses it holds the relay's lock, but for ``sink``.
 
     ``scanned`` is the outbox position up to which events were looked at for it; while it keeps up with the others,
-    theirs counts instead (``Roster``). ``cuts`` counts how often something was taken out of the queue unsent;
+    theirs counts instead (``Roster``). ``cuts`` counts how often something that was read did not stay in the queue;
     ``outdated`` says that the subscription has changed meanwhile; ``due`` is when a waiting one is to be tried again;
     ``kept`` is the position that was written down last.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,6 +21,7 @@ _MOST: Final = 1000
 
 Outbox = Callable[[int, int], Sequence[Record]]
 Members = dict[Recipient, int]
+Still = Callable[[Recipient], bool]
 
 
 class Roster:
@@ -28,7 +29,7 @@ class Roster:
 
     Those who keep up share one ``cursor``, and one read. Who falls behind, its queue being full or its sink dead, is
     ``behind`` with a position of its own, and read for again when it has room: several of them at once where they are
-    near each other.
+    near each other. ``stirred`` says that one of them may have room since they were looked at.
     """
 
     def __init__(self) -> None:
@@ -36,6 +37,7 @@ class Roster:
         self.members: dict[str, Recipient] = {}
         self.cursor = 0
         self.more = False
+        self.stirred = False
         self._indexes: dict[str, tuple[Dialect, Index[Recipient]]] = {}
         self._current: dict[Recipient, None] = {}
         self._behind: dict[Recipient, None] = {}
@@ -50,6 +52,7 @@ class Roster:
         index.add(recipient, recipient.interest.keys)
         with self.lock:
             self._behind[recipient] = None
+            self.stirred = True
 
     def remove(self, recipient: Recipient) -> None:
         """Serve it no more."""
@@ -74,6 +77,7 @@ class Roster:
         if recipient in self._current:
             del self._current[recipient]
             self._behind[recipient] = None
+            self.stirred = True
 
     def state(self, recipient: Recipient) -> State:
         """The state to keep. With the lock."""
@@ -88,9 +92,12 @@ class Roster:
 
         ``outbox`` as ``Engine.outbox``, whose ``Forgotten`` asks for ``skip``. Call it again as long as ``more``.
         """
-        before = (self.cursor, self._behind_at())
-        given = [*self._read_current(outbox), *self._read_behind(outbox)]
-        self.more = before != (self.cursor, self._behind_at())
+        before = self.cursor
+        given = self._read_current(outbox)
+        behind = self._with_room() if self.stirred else {}
+        if behind:
+            given += self._read_behind(outbox, behind)
+        self.more = bool(behind) or self.cursor != before
         return given
 
     def skip(self, position: int, why: str) -> list[Recipient]:
@@ -105,24 +112,16 @@ class Roster:
                 missing += self._current
         return missing
 
-    def _behind_at(self) -> tuple[int, int]:
-        with self.lock:
-            return len(self._behind), sum(member.scanned for member in self._behind)
-
     def _read_current(self, outbox: Outbox) -> list[Recipient]:
-        with self.lock:
-            members = {member: member.cuts for member in self._current}
-        records = outbox(self.cursor, WINDOW) if members else ()
+        records = outbox(self.cursor, WINDOW) if self._current else ()
         if not records:
             return []
-        given = self._give(records, members)
+        # Who is cut meanwhile is not among them any more.
+        given = self._give(records, self._current, lambda member: member in self._current)
         self.cursor = records[-1].position
         return given
 
-    def _read_behind(self, outbox: Outbox) -> list[Recipient]:
-        members = self._with_room()
-        if not members:
-            return []
+    def _read_behind(self, outbox: Outbox, members: Members) -> list[Recipient]:
         start = min(member.scanned for member in members)
         records = outbox(start, WINDOW)
         ended = len(records) < WINDOW
@@ -133,14 +132,16 @@ class Roster:
         if ended and self._current:
             end = max(end, self.cursor)
         near = {member: cuts for member, cuts in members.items() if member.scanned <= end}
-        given = self._give(records, near)
+        given = self._give(records, near, lambda member: member.cuts == near[member])
         self._move(near, end, ended)
         return given
 
     def _with_room(self) -> dict[Recipient, int]:
         limit = self._limit()
         with self.lock:
-            return {member: member.cuts for member in self._behind if member.room(limit)}
+            found = {member: member.cuts for member in self._behind if member.room(limit)}
+            self.stirred = bool(found)
+        return found
 
     def _move(self, members: Members, end: int, ended: bool) -> None:
         """Those who were not filled up have everything up to ``end``; at the end of all they keep up from now on."""
@@ -154,32 +155,33 @@ class Roster:
                         del self._behind[member]
                         self._current[member] = None
 
-    def _give(self, records: Sequence[Record], members: Members) -> list[Recipient]:
-        """Sort ``records`` into the queues of ``members``; who is full goes behind, and out of ``members``.
+    def _give(self, records: Sequence[Record], members: Container[Recipient], still: Still) -> list[Recipient]:
+        """Sort ``records`` into the queues of ``members``; who is full goes behind.
 
-        A queue that was cut meanwhile gets nothing: a part of what it had is to be read again first.
+        A queue that was cut meanwhile, so that it is not ``still`` what it was, gets nothing: a part of what it had is
+        to be read again first.
         """
-        cuts, limit = dict(members), self._limit()
+        limit = self._limit()
         found: dict[Recipient, list[tuple[int, JSONObject]]] = {}
         full: dict[Recipient, int] = {}
         for record in records:
-            takers = list(self._takers(record, members))
+            takers = [taken for taken in self._takers(record, members) if taken[0] not in full]
             for member, event in takers:
                 found.setdefault(member, []).append((record.position, event))
             for member, _ in takers:
                 if len(member.pending) + len(found[member]) >= limit:
                     full[member] = record.position
-                    members.pop(member, None)
         with self.lock:
             for member, events in found.items():
-                if member.cuts == cuts[member] and member.phase is not Phase.OVER:
+                if still(member) and member.phase is not Phase.OVER:
                     member.pending.extend(events)
                     if member in full:
                         self.fall_behind(member)
+                        member.cuts += 1
                         member.scanned = full[member]
         return list(found)
 
-    def _takers(self, record: Record, members: Members) -> Iterator[tuple[Recipient, JSONObject]]:
+    def _takers(self, record: Record, members: Container[Recipient]) -> Iterator[tuple[Recipient, JSONObject]]:
         for dialect, index in self._indexes.values():
             for event in dialect.events(record):
                 for member in index.candidates(event):

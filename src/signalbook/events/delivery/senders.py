@@ -55,6 +55,7 @@ class Senders:
         self._opened: OrderedDict[Recipient, None] = OrderedDict()
         self._idle = threading.Condition(roster.lock)
         self._sending = 0
+        self._finished = False
 
     def offer(self, recipient: Recipient) -> None:
         """Deliver to it if there is something, and nobody is at it."""
@@ -68,6 +69,7 @@ class Senders:
                 _, _, recipient = heapq.heappop(self._waiting)
                 if recipient.phase is Phase.WAITING and recipient.due <= time.monotonic():
                     recipient.phase = Phase.IDLE
+                    self._roster.stirred = True
                     self._offer(recipient)
             return max(0.0, self._waiting[0][0] - time.monotonic()) if self._waiting else None
 
@@ -76,6 +78,7 @@ class Senders:
         with self._roster.lock:
             if recipient.phase is Phase.WAITING:
                 recipient.phase = Phase.IDLE
+                self._roster.stirred = True
                 self._offer(recipient)
 
     def dismiss(self, recipient: Recipient) -> None:
@@ -86,7 +89,8 @@ class Senders:
         _close(sink)
 
     def finish(self, seconds: float) -> None:
-        """End the threads; attempts under way have ``seconds`` to come to their end."""
+        """End the threads; attempts under way have ``seconds`` to come to their end, and no other begins."""
+        self._finished = True
         for lane in self._lanes.values():
             lane.close()
         with self._idle:
@@ -105,7 +109,7 @@ class Senders:
         with self._roster.lock:
             if recipient.phase is not Phase.READY:
                 return
-            if recipient.outdated or not self._may():
+            if recipient.outdated or self._finished or not self._may():
                 recipient.phase = Phase.IDLE
                 return
             events = recipient.begin()
@@ -136,6 +140,7 @@ class Senders:
             if recipient.phase is Phase.WAITING:
                 recipient.due = time.monotonic() + wait
                 heapq.heappush(self._waiting, (recipient.due, next(self._numbers), recipient))
+            self._roster.stirred = True
             self._offer(recipient)
             self._sending -= 1
             self._idle.notify_all()
