@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import yaml
 
+from signalbook.events import filters
 from signalbook.events.subscriptions.documents import OLD_TYPE
 from signalbook.storage.base import Store
 
@@ -345,6 +348,18 @@ def test_every_dialect_is_taken(client: Client, filter: dict[str, Any]) -> None:
 def test_what_is_no_document(client: Client, body: bytes) -> None:
     answer = client.send("POST", "/subscriptions", content=body)
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/json; charset=utf-8")
+
+
+def test_the_specifications_own_vectors(client: Client, shared_data: Path) -> None:
+    """D-29: each filter is taken, and what is stored lets the same events pass"""
+    file = shared_data / "cesql-tck" / "subscriptions_api_recreations.yaml"
+    vectors = yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]
+    assert len(vectors) > 10
+    for vector in vectors:
+        made = create(client, filters=[{"sql": vector["expression"]}])
+        stored = client.get(f"/subscriptions/{made['id']}").json()["filters"]
+        event = {"specversion": "1.0", "id": "1", "source": "/here", "type": "a.b", **vector.get("eventOverrides", {})}
+        assert filters.parse(stored)(event) is (vector["result"] is True and "error" not in vector), vector["name"]
 
 
 def test_large_bodies_are_not_read(client: Client) -> None:

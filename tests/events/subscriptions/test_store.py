@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from signalbook.events.subscriptions.keyring import Keyring, Keys
 from signalbook.events.subscriptions.store import Entry, Full, Subscriptions
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.settings import Settings
+from signalbook.storage import open_store
 from signalbook.storage.base import Store
 from signalbook.xid import ROOT
 
@@ -229,3 +231,19 @@ def test_rotation(engine: Engine, book: Subscriptions, ring: Ring) -> None:
             assert book.renew(session) == expected
     ring.now = Keys([b"n" * 32])
     assert book.all()[made.id].credential == PLAIN
+
+
+def test_no_file_has_a_secret(tmp_path: Path) -> None:
+    """D-31: of the database's files, those that are made in passing too, and that of the key"""
+    settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}", model="empty")
+    store = open_store(settings.db)
+    engine = Engine(store, settings=settings)
+    book = Subscriptions.of(engine, settings)
+    made = create(engine, book).subscription
+    update(engine, book, made.id, lambda known: replace(known, types=()))
+    for _ in range(2):
+        files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        assert {"r.db", "r.db.key"} <= set(files)
+        assert any(made.id.encode() in content for content in files.values())
+        assert [name for name, content in files.items() if b"horse" in content] == []
+        store.close()
