@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -14,8 +15,10 @@ from typing import Final
 
 import pytest
 
-# Below what systems give to outgoing connections, so that none of these takes a port while its server is down.
-_PORTS: Final = range(20000, 32000)
+# Below what systems give to outgoing connections, and apart for each process of a test run, so that nobody takes a port
+# while its server is down.
+_FIRST: Final = 20_000 + 1500 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8)
+_PORTS: Final = range(_FIRST, _FIRST + 1500)
 _KEEPER: Final = Path(__file__).with_name("keeper.py")
 _PATIENCE: Final = 300.0
 
