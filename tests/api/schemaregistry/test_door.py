@@ -19,47 +19,47 @@ from signalbook.storage.base import Store
 S = "/schemagroups/g/schemas/s"
 
 
-@pytest.mark.parametrize(
-    ("path", "methods"),
-    [
-        ("/schema", "GET, HEAD, OPTIONS"),
-        ("/schemagroups", "GET, HEAD, OPTIONS"),
-        ("/schemagroups/g", "GET, HEAD, PUT, DELETE, OPTIONS"),
-        ("/schemagroups/g/schemas", "GET, HEAD, DELETE, OPTIONS"),
-        (S, "GET, HEAD, POST, DELETE, OPTIONS"),
-        (f"{S}/versions", "GET, HEAD, OPTIONS"),
-        (f"{S}/versions/1", "GET, HEAD, DELETE, OPTIONS"),
-    ],
-)
-def test_methods(filled: Schemas, path: str, methods: str) -> None:
+PATHS = [
+    ("/schema", "GET, HEAD, OPTIONS"),
+    ("/schemagroups", "GET, HEAD, OPTIONS"),
+    ("/schemagroups/g", "GET, HEAD, PUT, DELETE, OPTIONS"),
+    ("/schemagroups/g/schemas", "GET, HEAD, DELETE, OPTIONS"),
+    (S, "GET, HEAD, POST, DELETE, OPTIONS"),
+    (f"{S}/versions", "GET, HEAD, OPTIONS"),
+    (f"{S}/versions/1", "GET, HEAD, DELETE, OPTIONS"),
+]
+
+
+def test_methods(filled: Schemas) -> None:
     """A-22: versions are read and deleted, never changed."""
-    for slash in ("", "/"):
-        answer = filled.send("OPTIONS", path + slash)
-        assert (answer.status_code, answer.headers["Allow"]) == (200, methods)
-        assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    for method in {"PUT", "POST", "PATCH", "DELETE", "TRACE", "FOO"} - set(methods.split(", ")):
-        answer = filled.send(method, path)
-        assert (answer.status_code, answer.headers["Allow"]) == (405, methods)
-        assert answer.headers["Content-Type"] == "application/problem+json"
+    for path, methods in PATHS:
+        for slash in ("", "/"):
+            answer = filled.send("OPTIONS", path + slash)
+            assert (answer.status_code, answer.headers["Allow"]) == (200, methods)
+            assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        for method in {"PUT", "POST", "PATCH", "DELETE", "TRACE", "FOO"} - set(methods.split(", ")):
+            answer = filled.send(method, path)
+            assert (answer.status_code, answer.headers["Allow"]) == (405, methods)
+            assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "/",
-        "/schemas",
-        "/schemagroups/g/x",
-        f"{S}/meta",
-        f"{S}/versions/1/x",
-        "/schemagroups//schemas",
-        "/%0A",
-        "//",
-    ],
-)
-def test_paths_of_nothing(filled: Schemas, path: str) -> None:
-    for method in ("GET", "PUT", "OPTIONS", "PATCH"):
-        assert filled.send(method, path).status_code == 404, method
+NOTHING = [
+    "",
+    "/",
+    "/schemas",
+    "/schemagroups/g/x",
+    f"{S}/meta",
+    f"{S}/versions/1/x",
+    "/schemagroups//schemas",
+    "/%0A",
+    "//",
+]
+
+
+def test_paths_of_nothing(filled: Schemas) -> None:
+    for path in NOTHING:
+        for method in ("GET", "PUT", "OPTIONS", "PATCH"):
+            assert filled.send(method, path).status_code == 404, method
 
 
 def test_what_may_be_kept(filled: Schemas) -> None:

@@ -79,33 +79,33 @@ def test_no_such_strictness(store: Store, serve: Serve) -> None:
         serve(store, model="default", strict_openapi="perhaps")
 
 
-@pytest.mark.parametrize(
-    ("id", "body"),
-    [
-        ("g", b""),
-        ("g", b"[]"),
-        ("g", b"null"),
-        ("g", b"{"),
-        ("g", b'{"id": "other"}'),
-        ("g", b'{"id": 1}'),
-        ("g", b'{"format": ""}'),
-        ("g", b'{"format": 1}'),
-        ("g", b'{"description": []}'),
-        ("g", b'{"groupProperties": {"a": 1}}'),
-        ("g", b'{"groupProperties": "a"}'),
-        ("g", b'{"id": "g", "id": "g"}'),
-        ("g", b'{"description": "' + b"x" * 5000 + b'"}'),
-        ("g", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"),
-        ("a:b", b"{}"),
-        ("x" * 200, b"{}"),
-        ("%zz", b"{}"),
-    ],
-)
-def test_what_is_no_group(schemas: Schemas, id: str, body: bytes) -> None:
+NO_GROUPS = [
+    ("g", b""),
+    ("g", b"[]"),
+    ("g", b"null"),
+    ("g", b"{"),
+    ("g", b'{"id": "other"}'),
+    ("g", b'{"id": 1}'),
+    ("g", b'{"format": ""}'),
+    ("g", b'{"format": 1}'),
+    ("g", b'{"description": []}'),
+    ("g", b'{"groupProperties": {"a": 1}}'),
+    ("g", b'{"groupProperties": "a"}'),
+    ("g", b'{"id": "g", "id": "g"}'),
+    ("g", b'{"description": "' + b"x" * 5000 + b'"}'),
+    ("g", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+    ("a:b", b"{}"),
+    ("x" * 200, b"{}"),
+    ("%zz", b"{}"),
+]
+
+
+def test_what_is_no_group(schemas: Schemas) -> None:
     """A-2, A-3, A-53"""
-    answer = schemas.send("PUT", f"/schemagroups/{id}", content=body)
-    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json"), answer.text
-    assert schemas.get("/schemagroups").json() == []
+    for name, body in NO_GROUPS:
+        answer = schemas.send("PUT", f"/schemagroups/{name}", content=body)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json"), answer.text
+        assert schemas.get("/schemagroups").json() == []
 
 
 def test_ids_of_other_letters(schemas: Schemas) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.api.schemaregistry.conftest import BASE, INT, LONG, TEXT, Schemas
 
 S = "/schemagroups/g/schemas/s"
@@ -52,15 +51,24 @@ def test_head(filled: Schemas) -> None:
     assert answer.content == LONG
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [("", 400), ("?uri=", 400), ("?uri=a&uri=b", 400), ("?uri=%ff", 400), ("?uri=urn:none", 404), ("?uri=%00", 404),
-     ("?uri=" + "/" * 5000, 404), ("?uri=http://r.example/schemagroups/g", 404), ("?" + "&" * 5, 400)],
-)  # fmt: skip
-def test_uris_of_nothing(filled: Schemas, query: str, status: int) -> None:
+NO_URIS = [
+    ("", 400),
+    ("?uri=", 400),
+    ("?uri=a&uri=b", 400),
+    ("?uri=%ff", 400),
+    ("?" + "&" * 5, 400),
+    ("?uri=urn:none", 404),
+    ("?uri=%00", 404),
+    ("?uri=" + "/" * 5000, 404),
+    ("?uri=http://r.example/schemagroups/g", 404),
+]
+
+
+def test_uris_of_nothing(filled: Schemas) -> None:
     """A-43b"""
-    answer = filled.get(f"/schema{query}")
-    assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
+    for query, status in NO_URIS:
+        answer = filled.get(f"/schema{query}")
+        assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
 
 
 def test_a_version_that_is_not_counted(filled: Schemas) -> None:
