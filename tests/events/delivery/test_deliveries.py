@@ -1,0 +1,69 @@
+"""Deliveries as the settings have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.events.delivery.deliveries import Deliveries, policy
+from signalbook.events.head import Head
+from signalbook.events.subscriptions.keyring import Keyring
+from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import Store
+
+from .conftest import Place
+
+
+def deliveries(store: Store, **settings: Any) -> Deliveries:
+    chosen = Settings(model="empty", **settings)
+    engine = Engine(store, settings=chosen)
+    return Deliveries(engine, Subscriptions(engine, Keyring(None), most=9), Head(engine.position), chosen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"deliveries": "yes"}, "deliveries is one of on, off, not 'yes'"),
+        ({"sink_consent": "no"}, "sink_consent is one of required, assumed, not 'no'"),
+        ({"allow_sinks": ("http://x",)}, "allow_sinks"),
+    ],
+)
+def test_settings_that_make_no_sense(store: Store, settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(SettingError, match=told):
+        deliveries(store, **settings)
+
+
+def test_the_policy_is_the_operators() -> None:
+    """D-34: the origin is the name of the registry"""
+    chosen = policy(Settings(base_url="https://r.example:8443/x", sink_timeout=3.0, sink_folder="/var/sinks"))
+    assert (chosen.origin, chosen.timeout, chosen.folder, chosen.ask) == ("r.example", 3.0, "/var/sinks", True)
+    assert policy(Settings(sink_consent="assumed")).ask is False
+    assert policy(Settings()).origin == "localhost"
+
+
+def test_a_server_that_leaves_them_to_others(store: Store) -> None:
+    off = deliveries(store, deliveries="off")
+    off.start()
+    assert off.status() == {"delivers": False}
+    off.changed("x")
+    off.stop()
+
+
+def test_the_file_of_a_subscription(place: Place, tmp_path: Path) -> None:
+    """The whole way with another kind of sink"""
+    settings = Settings(model="empty", sink_folder=str(tmp_path))
+    made = Deliveries(place.engine, place.book, Head(place.engine.position), settings)
+    asked = Subscription(id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},))
+    with place.engine.writing() as session:
+        wanted = place.book.create(session, asked).subscription.id
+    made.start()
+    place.stack.callback(made.stop)
+    place.write("d1", "d2")
+    place.until(lambda: place.state(wanted).delivered == 2)
+    lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
+    assert [b'"subject":"/dirs/d%d"' % number in line for number, line in enumerate(lines, 1)] == [True, True]
