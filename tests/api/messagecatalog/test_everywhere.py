@@ -106,3 +106,38 @@ def test_every_door_shows_what_was_written_through_any(book: Client, written: tu
         assert v01["definition"] == definition
     if door == "first":
         assert first.json() == flatten(form, definition)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a.b", "{x}", "{", "urn:x", "5.0", "\x00"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["value", "required", "schema", "schematype", "dataschema", "type"]), inner)
+    ),
+    max_leaves=4,
+)
+_SECTIONS = st.dictionaries(
+    st.sampled_from(["attributes", "header", "properties", "applicationdata", "publish", "userproperty", "pub"])
+    | st.sampled_from(["payload", "protocol", "envelope", "envelopemetadata", "dataschema", "id", "format", "tags"]),
+    st.dictionaries(st.sampled_from(["type", "to", "qos", "mqttversion", "subject", "dataschema", "A"]), _JSON) | _JSON,
+    max_size=3,
+)
+FORMATS = ("CloudEvents", "AMQP", "MQTT", "NATS", "HTTP", "KAFKA", "xRegistry", "ours")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(FORMATS), _SECTIONS, st.dictionaries(st.sampled_from(["tags", "versions", "x"]), _JSON))
+def test_whatever_is_sent_is_taken_or_refused(book: Client, form: str, definition: Any, beside: Any) -> None:
+    """No 5xx: and what was taken is shown by all doors."""
+    for door in DOORS.values():
+        group = f"f{next(_numbers)}"
+        assert book.put(f"{door}/{group}", {"format": form}).is_success
+        place = f"{door}/{group}/messagedefinitions"
+        if door == DOORS["v01"]:
+            answer = book.send("POST", place, json={"id": "a.b", "definition": definition, **beside})
+        else:
+            answer = book.send("POST", f"{place}/a.b", content=json.dumps({**definition, **beside}))
+        assert answer.status_code in (200, 400, 409), (answer.status_code, answer.text)
+        if answer.is_success:
+            assert book.get(f"/messagegroups/{group}/messages/a.b").is_success
+            assert all(book.get(f"{each}/{group}/messagedefinitions/a.b").is_success for each in DOORS.values())

@@ -92,7 +92,7 @@ def test_documents_come_back_as_they_were_sent(group: Client) -> None:
 
 
 def test_versions_are_counted(group: Client) -> None:
-    """B-5, B-9, A-19, A-45, A-51, B-24: identical content is the version that is there."""
+    """B-5, B-9, B-19, A-19, A-45, A-51, B-24: identical content is the version that is there."""
     post(group)
     second = EVENT.replace(b'"subject": ""', b'"subject": "x"')
     assert post(group, second).headers["MessageDefinition-Version"] == "2"
@@ -224,6 +224,9 @@ def test_ids_with_what_xregistry_does_not_take(group: Client) -> None:
     body = EVENT.replace(b"a.b", b"a!(b)")
     assert post(group, body, f"{ROOT}/g/messagedefinitions/a!(b)").status_code == 200
     assert group.get(f"{ROOT}/g/messagedefinitions/a%21%28b%29").content == body
+    spaced = post(group, EVENT.replace(b"a.b", b"a%20b"), f"{ROOT}/g/messagedefinitions/a%20b")
+    assert group.get(spaced.headers["Location"]).headers["MessageDefinition-Id"] == spaced.json()["id"]
+    assert group.send("DELETE", f"{ROOT}/g/messagedefinitions/a%20b").status_code == 204
     assert group.get(f"{ROOT}/g/messagedefinitions").json() == ["a!(b)"]
     assert list(group.get("/messagegroups/g/messages").json()) == ["a~21~28b~29"]
     assert group.put(f"{ROOT}/G", {"format": "AMQP"}).status_code == 409

@@ -65,7 +65,7 @@ def test_id_and_format_of_a_group_are_fixed(book: Client) -> None:
 
 
 def test_versions(group: Client) -> None:
-    """C-4, C-7, C-10, C-33 to C-35, A-19, A-45."""
+    """C-4, C-6, C-7, C-10, C-33 to C-35, A-19, A-45."""
     first = post(group, description="d", version=17)
     assert told(first) == {"id": "a.b", "format": "CloudEvents", "description": "d", "version": 1, "definition": EVENT}
     assert first.headers["Location"] == f"http://r.example{DEFINITIONS}/a.b/versions/1"

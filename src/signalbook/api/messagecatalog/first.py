@@ -23,6 +23,8 @@ from signalbook.xid import Xid
 PREFIX: Final = "MessageDefinition-"
 _ATTRIBUTES: Final = {"id": "versionuri", "format": "format", "description": "description", "authority": "authority"}
 """Attributes in query and headers (A-47), by the names they have in 0.1 or here."""
+_URIS: Final = ("id", "authority")
+"""Those that are URIs: in headers nothing else is percent-encoded in them."""
 _NO_TYPE: Final = "application/octet-stream"
 
 
@@ -84,16 +86,17 @@ def _document(catalog: Catalog, request: Request, version: JSONObject) -> Answer
 
 
 def _headers(request: Request, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
+    """URIs as they are, texts percent-encoded."""
+    location = request.url(xid)
     told = {
         "Id": _id(xid, version),
-        "Id-Location": request.url(xid),
+        "Id-Location": location,
         "Version": version["versionid"],
-        "Format": format,
-        "Description": version.get("description"),
+        "Format": encode(format),
+        "Description": encode(str(version.get("description") or "")),
         "Authority": version.get("authority"),
     }
-    named = tuple((f"{PREFIX}{name}", encode(str(value))) for name, value in told.items() if value)
-    return (("Location", encode(request.url(xid))), *named)
+    return (("Location", location), *((f"{PREFIX}{name}", value) for name, value in told.items() if value))
 
 
 def _post(writing: Writing, request: Request) -> Answer:
@@ -130,7 +133,7 @@ def _attributes(request: Request) -> JSONObject:
         told = [*request.values(name)]
         header = request.headers.get(f"{PREFIX}{name}".lower())
         if header is not None:
-            told.append(_decoded(header, name, request))
+            told.append(header if name in _URIS else _decoded(header, name, request))
         if len(set(told)) > 1:
             detail = f"{name} is told more than once, and differently"
             raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
