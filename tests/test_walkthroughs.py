@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 SHOWN = "http://127.0.0.1:8080"
+SECOND = "http://127.0.0.1:8081"
 SINK = "127.0.0.1:9000"
 ELISION = "…"
 
@@ -43,6 +44,7 @@ PAGES = {
     "drafting.md": (),
     "events.md": (),
     "message-catalog.md": (),
+    "replication.md": ("--allow-sinks", "127.0.0.1:9000"),
     "schema-registry.md": (),
     "subscriptions.md": ("--allow-sinks", "127.0.0.1:9000"),
 }
@@ -84,6 +86,23 @@ def server(tmp_path: Path, page: str, sink: str) -> Iterator[str]:
             process.terminate()
 
 
+@pytest.fixture
+def second(tmp_path: Path, page: str, server: str) -> Iterator[str]:
+    """The other registry of a page about two, which follows the first."""
+    url = f"http://127.0.0.1:{_free_port()}"
+    if page != "replication.md":
+        yield url
+        return
+    options = ("--port", url.rpartition(":")[2], "--db", "sqlite:///second.db", "--follow", server)
+    with subprocess.Popen(
+        [str(BIN / "signalbook"), "serve", *options], cwd=tmp_path, stdout=subprocess.DEVNULL
+    ) as process:
+        while not _answers(url):
+            assert process.poll() is None, "the server ended"
+        yield url
+        process.terminate()
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -99,17 +118,17 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_every_command_does_what_the_page_shows(server: str, sink: str, tmp_path: Path, page: str) -> None:
+def test_every_command_does_what_the_page_shows(server: str, second: str, sink: str, tmp_path: Path, page: str) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "COLUMNS": "200"}
     walked = list(steps((ROOT / "docs" / page).read_text(encoding="utf-8")))
     assert len(walked) > 4
     for command, shown in walked:
-        line = command.replace(SHOWN, server).replace(SINK, sink)
+        line = command.replace(SHOWN, server).replace(SECOND, second).replace(SINK, sink)
         ran = subprocess.run(
             ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
         )
-        actual = (ran.stdout + ran.stderr).replace(server, SHOWN).replace(sink, SINK)
+        actual = (ran.stdout + ran.stderr).replace(server, SHOWN).replace(second, SECOND).replace(sink, SINK)
         assert ran.returncode == 0, (command, actual)
         assert matches(shown, actual), (command, shown, actual)
 
