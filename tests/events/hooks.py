@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -122,14 +123,26 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(hook: Hook, tls: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Hook]:
-    """Serve ``hook`` at its ``url``, until the end of the block."""
+def reserved(hook: Hook) -> Iterator[socket.socket]:
+    """An address of ``hook`` where nobody answers: connections are refused until it is served there."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        _name(hook, bound, "http")
+        yield bound
+
+
+@contextmanager
+def serving(hook: Hook, tls: ssl.SSLContext | None = None, at: socket.socket | None = None) -> Iterator[Hook]:
+    """Serve ``hook`` at its ``url``, until the end of the block; ``at`` is an address that was ``reserved``."""
     handler = type("Handler", (_Handler,), {"hook": hook})
-    with _Server(("127.0.0.1", port), handler) as server:
+    with _Server(("127.0.0.1", 0), handler, bind_and_activate=at is None) as server:
+        if at is not None:
+            server.socket.close()
+            server.socket = at
+            server.server_activate()
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        hook.place = f"localhost:{server.server_address[1]}"
-        hook.url = f"{'https' if tls else 'http'}://{hook.place}/hook"
+        _name(hook, server.socket, "https" if tls else "http")
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
@@ -137,3 +150,8 @@ def serving(hook: Hook, tls: ssl.SSLContext | None = None, port: int = 0) -> Ite
         finally:
             server.shutdown()
             thread.join()
+
+
+def _name(hook: Hook, bound: socket.socket, scheme: str) -> None:
+    hook.place = f"localhost:{bound.getsockname()[1]}"
+    hook.url = f"{scheme}://{hook.place}/hook"

@@ -13,7 +13,7 @@ from signalbook.events.delivery.state import ACTIVE, GONE, RETRYING, SUSPENDED
 from signalbook.events.sinks.base import Consent
 from signalbook.xid import Xid
 
-from ..hooks import Hook, Says, serving
+from ..hooks import Hook, Says, reserved, serving
 from .conftest import Place
 
 
@@ -73,8 +73,8 @@ def test_history_from_a_position_on(place: Place) -> None:
 def test_a_dead_sink_beside_a_live_one(place: Place) -> None:
     """D-33: nobody waits for another; what the dead one missed comes when it is back, in order"""
     live, dead = place.hook(), Hook()
-    with serving(dead):
-        place.allowed.append(dead.place)
+    address = place.stack.enter_context(reserved(dead))
+    place.allowed.append(dead.place)
     place.subscribe(live)
     late = place.subscribe(dead)
     place.relay()
@@ -82,7 +82,7 @@ def test_a_dead_sink_beside_a_live_one(place: Place) -> None:
     live.until(lambda: len(live.subjects) >= 60)
     place.until(lambda: place.state(late).state == RETRYING)
     assert "connection failed" in place.state(late).lasterror
-    with serving(dead, port=int(dead.place.rpartition(":")[2])):
+    with serving(dead, at=address):
         dead.until(lambda: len(dead.subjects) >= 60)
         assert dead.subjects == live.subjects == subjects(60)
         place.until(lambda: place.state(late).delivered == 60)

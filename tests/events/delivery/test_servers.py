@@ -134,8 +134,10 @@ def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
     written = [f"a{number}" for number in range(10)]
     assert all(servers[number % 2].write(name) for number, name in enumerate(written))
     hook.until(lambda: len(hook.subjects) >= 10, DEADLINE)
-    assert hook.subjects == [f"/schemagroups/{name}" for name in written]
-    assert not other.delivers
+    assert first_times(hook) == [f"/schemagroups/{name}" for name in written]
+    if holder.delivers:  # one that got no time for longer than its lease lasts has lost it
+        assert not other.delivers
+        assert len(hook.subjects) == 10
     holder.kill()
     written += [f"b{number}" for number in range(5) if other.write(f"b{number}")]
     hook.until(lambda: len(first_times(hook)) >= 15, DEADLINE)

@@ -25,7 +25,7 @@ from signalbook.events.subscriptions.subscription import Credential, Subscriptio
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject, format_timestamp
 
-from ..hooks import DEADLINE, Hook, Says, serving
+from ..hooks import DEADLINE, Hook, Says, reserved, serving
 
 ORIGIN = "registry.example.com"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -333,9 +333,7 @@ def test_a_connection_that_was_closed_between_two_events(serve: Serve) -> None:
 
 def test_nobody_there() -> None:
     hook = Hook()
-    with serving(hook):
-        pass
-    with pytest.raises(DeliveryError, match="connection failed"):
+    with reserved(hook), pytest.raises(DeliveryError, match="connection failed"):
         deliver(subscription(hook), policy(hook), events(1))
 
 
