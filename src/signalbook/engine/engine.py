@@ -261,6 +261,10 @@ class Session:
         """The position of the last change before this session's own, 0 if there is none."""
         return self._writer.position()
 
+    def forgotten(self) -> int:
+        """The position up to which changes are kept no longer, 0 if all of them are."""
+        return self._writer.forgotten()
+
     @property
     def changes(self) -> list[Change]:
         """What was changed so far, at most once for each subject (R297)."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from signalbook import values
 from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery import state as deliveries
@@ -111,8 +112,20 @@ def test_it_begins_now_or_where_it_is_told(engine: Engine, book: Subscriptions) 
     assert now > 0
     assert create(engine, book).state == State(position=now)
     assert create(engine, book, replace(WANTED, config={"after": 0})).state == State(position=0)
-    with pytest.raises(SubscriptionError, match=rf"/config/after: the last event has the position {now}"):
+    with pytest.raises(SubscriptionError, match=rf"/config/after: .* behind the position 0, up to {now}"):
         create(engine, book, replace(WANTED, config={"after": now + 1}))
+
+
+def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: Subscriptions) -> None:
+    for name in "ab":
+        with engine.writing() as session:
+            session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": name}, base_url="http://r.example"))
+    assert engine.forget(before=values.now(), upto=engine.position()) == 1
+    with pytest.raises(
+        SubscriptionError, match="/config/after: the events that are kept are behind the position 1, up"
+    ):
+        create(engine, book, replace(WANTED, config={"after": 0}))
+    assert create(engine, book, replace(WANTED, config={"after": 1})).state.position == 1
 
 
 def test_there_are_no_more_than_allowed(engine: Engine, book: Subscriptions) -> None:

@@ -173,8 +173,13 @@ def start(subscription: Subscription) -> int | None:
 
 def _chosen_start(session: Session, subscription: Subscription) -> int | None:
     after = start(subscription)
-    if after is not None and after > (last := session.position()):
-        raise SubscriptionError(f"/config/after: the last event has the position {last}")
+    if after is None:
+        return None
+    first, last = session.forgotten(), session.position()
+    if not first <= after <= last:
+        raise SubscriptionError(
+            f"/config/after: the events that are kept are behind the position {first}, up to {last}"
+        )
     return after
 
 
