@@ -8,16 +8,16 @@ import pytest
 from tests.brokers.program import Broker
 
 
-def listens(name: str, port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.2" if name == "far" else "127.0.0.1", port)) == 0
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.parametrize("name", ["mosquitto", "nats", "kafka", "artemis"])
+@pytest.mark.parametrize("name", ["mosquitto", "nats"])  # the others, which take longer, in the tests of their sinks
 def test_a_broker_stops_and_starts_again(name: str, request: pytest.FixtureRequest) -> None:
     broker: Broker = request.getfixturevalue(name)
-    assert all(listens(*port) for port in broker.ports.items())
+    assert all(listens(port) for port in broker.ports.values())
     broker.stop()
-    assert not any(listens(*port) for port in broker.ports.items())
+    assert not any(listens(port) for port in broker.ports.values())
     broker.start()
-    assert all(listens(*port) for port in broker.ports.items())
+    assert all(listens(port) for port in broker.ports.values())
