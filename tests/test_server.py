@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
 import socket
 import subprocess
@@ -18,6 +19,8 @@ import pytest
 from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
+from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import ServerError, build, run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
@@ -102,6 +105,24 @@ def test_history_ends_where_the_setting_says(store_url: str) -> None:
         asyncio.run(until_forgotten())
 
 
+def test_a_new_key_takes_over_at_the_start(tmp_path: Path) -> None:
+    """What the old one had sealed is sealed anew, so that it can go."""
+    settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}")
+    secret = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
+    with closing(open_store(settings.db)) as store:
+        engine = Engine(store, settings=settings)
+        with engine.writing() as session:
+            wanted = Subscription(id="", protocol="HTTP", sink="https://sink.example/", credential=secret)
+            Subscriptions.of(engine, settings).create(session, wanted)
+    file, new = tmp_path / "r.db.key", base64.b64encode(b"n" * 32).decode("ascii")
+    file.write_text(f"{new}\n{file.read_text()}")
+    with serving(settings.db):
+        file.write_text(new)
+    with closing(open_store(settings.db)) as store:
+        (found,) = Subscriptions.of(Engine(store, settings=settings), settings).all().values()
+    assert (found.credential, found.fault) == (secret, "")
+
+
 def test_http_as_it_is_on_the_wire(tmp_path: Path) -> None:
     """Documents, HEAD, percent-encoded paths, and a body too large to wait for."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, _), httpx.Client(base_url=url) as client:
@@ -149,6 +170,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         (StorageError, {"db": "sqlite:////nonexistent/folder/r.db"}),
         (StorageError, {"db": "mysql://x"}),
         (SettingError, {"db": "sqlite://", "model": "/nonexistent/model.json"}),
+        (SettingError, {"db": "sqlite://", "key_file": "/nonexistent/keys"}),
         (SettingError, {"workers": 0}),
         (SettingError, {"threads": 0}),
         (SettingError, {"event_retention": -1}),
