@@ -415,6 +415,13 @@ def test_there_may_be_so_many(store: Store, serve: Serve) -> None:
     create(client)
 
 
+def test_the_bound_holds_when_many_come_at_once(store: Store, serve: Serve) -> None:
+    client = serve(store, max_subscriptions=3)
+    answers = client.together(*[("POST", "/subscriptions", WANTED)] * 8)
+    assert sorted(answer.status_code for answer in answers) == [201] * 3 + [400] * 5
+    assert len(client.get("/subscriptions").json()) == 3
+
+
 @pytest.mark.parametrize("name", ["secret", "accesstoken", "refreshtoken", "signingsecret"])
 def test_no_secret_is_told(client: Client, caplog: pytest.LogCaptureFixture, name: str) -> None:
     """D-31: not in answers, not in the log, wherever it stands"""
