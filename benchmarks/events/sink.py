@@ -41,17 +41,17 @@ class Sink(asyncio.Protocol):
         if head.startswith(b"options"):
             return AGREED
         if head.startswith(b"get"):
-            told = json.dumps(latencies(self.got)).encode()
+            told = json.dumps(arrivals(self.got)).encode()
             self.got.clear()
             return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(told), told)
         self.got.append((time.time(), body))
         return TAKEN
 
 
-def latencies(got: list[tuple[float, bytes]]) -> list[float]:
-    """Seconds from the begin of the transaction, which is an event's time, to its arrival."""
-    times = [(when, json.loads(body)["time"]) for when, body in got]
-    return [when - datetime.fromisoformat(told).timestamp() for when, told in times]
+def arrivals(got: list[tuple[float, bytes]]) -> list[tuple[float, float, str]]:
+    """When each event came, its own time, which is the begin of the transaction, both in seconds, and its subject."""
+    events = [(when, json.loads(body)) for when, body in got]
+    return [(when, datetime.fromisoformat(event["time"]).timestamp(), event["subject"]) for when, event in events]
 
 
 async def serve(port: int) -> None:
