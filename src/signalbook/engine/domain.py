@@ -26,7 +26,9 @@ from signalbook.xid import Kind, Xid, XidError
 
 MODES: Final = ("off", "warn", "reject")
 MAX_FINDINGS: Final = 100
-_SPECIFIED: Final = "https://xregistry.io/xreg/domains/{}/specs/model.json"
+_SPECIFIED: Final = {
+    domain: f"https://xregistry.io/xreg/domains/{domain}/specs/model.json" for domain in ("message", "endpoint")
+}
 _MAX_IDS: Final = 10_000
 _BATCH: Final = 500
 _SELECTORS: Final = ("envelope", "protocol")
@@ -54,7 +56,7 @@ def refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
 
 def _is(document: JSONObject, *domains: str) -> bool:
     """Whether a type says that it is the one of these specifications."""
-    return document.get("modelcompatiblewith") in [_SPECIFIED.format(domain) for domain in domains]
+    return document.get("modelcompatiblewith") in [_SPECIFIED[domain] for domain in domains]
 
 
 class _Judge:

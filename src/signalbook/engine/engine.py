@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -223,7 +223,7 @@ class Session:
         self._configuration = configuration
         self._changes: list[Change] = []
         self.now: datetime = values.now()
-        self.correlationid = uuid.uuid4().hex
+        self.correlationid = secrets.token_hex(16)
 
     @property
     def configuration(self) -> Configuration:
@@ -294,7 +294,8 @@ class Session:
             result = writing.delete()
         else:
             result = writing.add(intents.read(command, self._configuration.model))
-            result = replace(result, findings=self._judge(writing.tree, command))
+            findings = self._judge(writing.tree, command)
+            result = replace(result, findings=findings) if findings else result
         return self._store(result, writing.tree, context.documents, told)
 
     def _judge(self, tree: Tree, command: Command) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import jsonschema_rs
@@ -28,7 +28,7 @@ _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Document:
     """A schema document with everything it refers to, ready to compile validators for any part of it.
 
@@ -38,10 +38,15 @@ class Document:
     dialect: Dialect
     root: JSON
     base: str
-    fingerprint: str
     registry: jsonschema_rs.Registry
     documents: Mapping[str, JSON]
     cache: dict[object, Any] = field(default_factory=dict)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over version and documents."""
+        parts = (uri.encode() + b"\n" + canonical_json(document) for uri, document in self.documents.items())
+        return digest(b"\n".join((self.dialect.format.encode(), *parts)))
 
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
         """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
@@ -117,15 +122,7 @@ def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document
         registry = jsonschema_rs.Registry(list(documents.items()), draft=dialect.draft)
     except UNUSABLE as error:
         raise SchemaError([_unusable(error)]) from None
-    parts = [dialect.format.encode(), *(uri.encode() + b"\n" + canonical_json(doc) for uri, doc in documents.items())]
-    return Document(
-        dialect=dialect,
-        root=root,
-        base=base,
-        fingerprint=digest(b"\n".join(parts)),
-        registry=registry,
-        documents=documents,
-    )
+    return Document(dialect=dialect, root=root, base=base, registry=registry, documents=documents)
 
 
 def base_uri(root: JSON) -> str:
