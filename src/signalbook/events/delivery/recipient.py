@@ -86,6 +86,8 @@ class Recipient:
     def settle(self, sent: int, error: DeliveryError | None, took: float, now: datetime, retries: Retries) -> float:
         """Note what became of an attempt with ``sent`` events that took so many seconds. Returns seconds to wait."""
         taken = sent if error is None else min(error.delivered, sent)
+        if error is not None and error.rejected and taken == sent:
+            error = None  # there is none left that it could be about
         self._done(taken)
         self.state = progress.delivered(self.state, taken, now)
         self._measure(error, took)
