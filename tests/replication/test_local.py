@@ -1,28 +1,120 @@
-"""A registry in an open database, as replication sees it."""
+"""Registries in databases of this process, on each kind: as sources and as targets."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.replication import local, walking
+from signalbook.replication.copying import Copy
+from signalbook.replication.entities import Types
+from signalbook.replication.hints import of_events
+from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.registry import Pruned
+from signalbook.replication.models import extended
+from signalbook.replication.registry import Refusal
+from signalbook.replication.report import Report
 from signalbook.settings import Settings
+from signalbook.storage import open_store
 from signalbook.storage.base import Store
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
+
+from .servers import plain, version
+
+ONE, TWO = "http://one.example", "http://two.example"
+GROUPS = ROOT / "schemagroups"
 
 
-def test_a_history_that_does_not_reach_back(store: Store) -> None:
-    engine = Engine(store, settings=Settings(model="empty"))
-    for name in "abc":
-        with engine.writing() as session:
-            session.execute(Command(method=Method.PATCH, target=ROOT, body={"name": name}))
-    registry = LocalRegistry(engine, "https://r.example")
-    assert len(registry.changes(0).events) == 3
-    engine.forget(before=datetime.max.replace(tzinfo=UTC), upto=engine.position())
-    with pytest.raises(Pruned, match="kept no longer"):
-        registry.changes(0)
-    assert len(registry.changes(engine.position() - 1).events) == 1
+@pytest.fixture
+def source() -> Iterator[LocalRegistry]:
+    """A registry with two groups, one with many schemas."""
+    with closing(open_store("sqlite://")) as store:
+        registry = LocalRegistry(Engine(store, settings=Settings()), f"{ONE}/")
+        many = {f"s{n}": {"versions": {"1": version(), "2": version(ancestorid="1")}} for n in range(450)}
+        registry.patch(GROUPS, {"many": {"schemas": many}, "few": {"schemas": {"t": {"versions": {"1": version()}}}}})
+        yield registry
+
+
+@pytest.fixture
+def target(store: Store) -> LocalRegistry:
+    return LocalRegistry(Engine(store, settings=Settings()), TWO)
+
+
+def content(registry: LocalRegistry) -> Any:
+    return {name: plain(registry.find(GROUPS / name, deep=True)) for name, _ in registry.members(GROUPS, deep=False)}
+
+
+def copied(source: LocalRegistry, target: LocalRegistry, events: list[dict[str, Any]] | None = None) -> Report:
+    report = Report()
+    copy = Copy(source, target, Link(source=ONE, target=TWO, bases=source.bases()), report)
+    if events is None:
+        copy.everything()
+    else:
+        copy.changed(of_events(events))
+    return report
+
+
+def test_a_database_is_copied_and_followed(source: LocalRegistry, target: LocalRegistry) -> None:
+    """D-15: page by page, and then by what changed."""
+    report = copied(source, target)
+    assert (report.refused, content(target)) == ([], content(source))
+    begin = source.position()
+    source.patch(
+        GROUPS / "many", {"name": "Many", "schemas": {f"s{n}": {"versions": {"3": version()}} for n in range(90)}}
+    )
+    source.delete(GROUPS / "many" / "schemas", [f"s{n}" for n in range(300, 450)])
+    source.delete(GROUPS, ["few"])
+    changes = source.changes(begin)
+    assert not changes.more
+    assert copied(source, target, list(changes.events)).refused == []
+    assert content(target) == content(source)
+    target.wait(target.position(), 0.01)
+
+
+def test_resources_too_large_to_be_held(
+    source: LocalRegistry, target: LocalRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their versions are walked a page at a time, on both sides; only those that changed when these are known."""
+    monkeypatch.setattr(local, "MAX_BYTES", 20_000)
+    schema = GROUPS / "few" / "schemas" / "t"
+    chain = {str(n): version(ancestorid=str(n - 1), createdat=f"2026-01-01T00:00:{n % 60:02}Z") for n in range(2, 130)}
+    source.patch(schema, {"versions": chain})
+    types = Types(source.model())
+    found = dict(walking.resources(source, schema.parent, types))
+    assert found["t"].versions is None
+    assert copied(source, target).refused == []
+    begin = source.position()
+    source.delete(schema / "versions", ["7"])
+    source.patch(schema, {"versions": {"x": version(), "8": {"description": "eight"}}})
+    assert copied(source, target, list(source.changes(begin).events)).refused == []
+    monkeypatch.undo()
+    assert content(target) == content(source)
+
+
+def test_a_model_is_extended_by_what_it_lacks(target: LocalRegistry) -> None:
+    """Types of groups and of resources; none that is there is touched."""
+    kind = {"singular": "note", "hasdocument": False}
+    other = {"groups": {"books": {"singular": "book", "resources": {"notes": kind}}}}
+    wanted = extended(target.modelsource(), other)
+    assert wanted is not None
+    target.replace_model(wanted)
+    assert {"books", "schemagroups"} <= target.model()["groups"].keys()
+    assert extended(target.modelsource(), other) is None
+    more = {"groups": {"books": {"singular": "book", "resources": {"pages": {**kind, "singular": "page"}}}}}
+    both = extended(target.modelsource(), more)
+    assert both is not None
+    assert both["groups"]["books"]["resources"].keys() == {"notes", "pages"}
+    with pytest.raises(Refusal):
+        target.replace_model({"groups": {"x": 5}})
+
+
+def test_what_is_not_there(target: LocalRegistry) -> None:
+    xid = Xid.parse("/schemagroups/g/schemas/s")
+    assert target.find(xid, deep=True) is None
+    assert list(target.members(xid / "versions", deep=False)) == []
+    with pytest.raises(Refusal):
+        target.patch(xid, {"unknown": {"versions": {}}})

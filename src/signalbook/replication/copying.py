@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Final
 
 from signalbook.replication import origin, walking
@@ -268,10 +268,8 @@ class Copy:
         if known.versions is not None and not known.versions:
             found = self._target.find(Xid(there.parts[:2]), deep=False)
             return found is not None and origin.owned(found, self._link.source)
-        some: Iterable[JSONObject] = (known.versions or {}).values()
-        if known.versions is None:
-            some = (shown for _, shown in self._target.members(there / "versions", deep=False))
-        return any(origin.owned(one, self._link.source) for one in some)
+        versions = walking.versions(self._target, there, known, self._there)
+        return any(origin.owned(one, self._link.source) for _, one in versions)
 
     def _forget(self, xid: Xid, there: Xid, known: Resource) -> None:
         """Delete what came from the source, which has it no longer (D-9)."""

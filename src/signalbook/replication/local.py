@@ -16,12 +16,11 @@ from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.events.cloudevents import cloudevent
 from signalbook.replication.link import DOORS
-from signalbook.replication.registry import Changes, Pruned, Refusal, TooLarge
+from signalbook.replication.registry import PAGE, Changes, Pruned, Refusal, TooLarge
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
-MAX_BYTES: Final = 64 * 1024 * 1024
-_PAGE: Final = 200
+MAX_BYTES: Final = 128 * 1024 * 1024
 _EVENTS: Final = 10_000
 _LOOK_EVERY: Final = 0.1
 _META: Final = inline.Inline(names={"meta": inline.NOTHING})
@@ -67,7 +66,7 @@ class LocalRegistry:
             except RegistryError as error:
                 raise _too_large(error) from None
 
-    def members(self, collection: Xid, *, deep: bool) -> Iterator[tuple[str, JSONObject]]:
+    def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
         """As the protocol says; a page at a time, each as it is when it is fetched."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         options = _options(kind, deep=deep)
@@ -76,7 +75,7 @@ class LocalRegistry:
             with self._engine.reading() as view:
                 if not view.exists(collection):
                     return
-                shown, after = _page(view, collection, options, after)
+                shown, after = _page(view, collection, options, Page(limit=page, after=after))
             yield from shown.items()
             if after is None:
                 return
@@ -119,17 +118,15 @@ class LocalRegistry:
 
 
 def _options(kind: Kind, *, deep: bool) -> ViewOptions:
-    shown = inline.ALL if deep else _META if kind is Kind.RESOURCE else inline.NOTHING
-    return ViewOptions(
-        doc=True, binary=True, inline=inline.NOTHING if kind is Kind.VERSION else shown, max_bytes=MAX_BYTES
-    )
+    """A Version always comes with its document."""
+    whole = deep or kind is Kind.VERSION
+    shown = inline.ALL if whole else _META if kind is Kind.RESOURCE else inline.NOTHING
+    return ViewOptions(doc=True, binary=True, inline=shown, max_bytes=MAX_BYTES)
 
 
-def _page(
-    view: View, collection: Xid, options: ViewOptions, after: Position | None
-) -> tuple[JSONObject, Position | None]:
+def _page(view: View, collection: Xid, options: ViewOptions, page: Page) -> tuple[JSONObject, Position | None]:
     try:
-        listed = view.listed(collection, options, Page(limit=_PAGE, after=after))
+        listed = view.listed(collection, options, page)
         return view.members(collection, listed, options), listed.following
     except RegistryError as error:
         raise _too_large(error) from None

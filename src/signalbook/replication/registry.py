@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
+
+PAGE: Final = 200
+"""Members of a collection that are asked for at a time."""
 
 
 class TooLarge(SignalbookError):
@@ -66,11 +69,13 @@ class Source(Protocol):
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
         """An entity, with all beneath it if ``deep``, else of a Resource its meta alone; None if it is not there.
 
+        A Version has its document.
+
         Raises ``TooLarge``.
         """
 
-    def members(self, collection: Xid, *, deep: bool) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection by id, as ``find`` shows them. Raises ``TooLarge`` at any point."""
+    def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
+        """The members of a collection by id, as ``find`` shows them, a page at a time. Raises ``TooLarge`` anywhere."""
 
     def position(self) -> int:
         """The position behind all that was committed. Raises ``NoHistory``."""

@@ -8,13 +8,12 @@ from typing import Final
 
 from signalbook.client import BadAnswer, Client, ClientError, NotFound, ReadFlags, Refused, Unreachable
 from signalbook.replication.link import DOORS
-from signalbook.replication.registry import Changes, Closed, NoHistory, Pruned, Refusal, TooLarge
+from signalbook.replication.registry import PAGE, Changes, Closed, NoHistory, Pruned, Refusal, TooLarge
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
-MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 128 * 1024 * 1024
 """The largest answer that is held at once."""
-_PAGE: Final = 200
 _EVENTS: Final = 10_000
 _BUSY: Final = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY)
 
@@ -67,11 +66,11 @@ class RemoteRegistry:
         except ClientError as error:
             raise _too_large(error) from None
 
-    def members(self, collection: Xid, *, deep: bool) -> Iterator[tuple[str, JSONObject]]:
+    def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
         """As the protocol says; a page at a time."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         try:
-            yield from self._client.items(collection, limit=_PAGE, **_flags(kind, deep=deep))
+            yield from self._client.items(collection, limit=page, **_flags(kind, deep=deep))
         except NotFound:
             return
         except ClientError as error:
@@ -118,8 +117,9 @@ class RemoteRegistry:
 
 
 def _flags(kind: Kind, *, deep: bool) -> ReadFlags:
+    """A Version always comes with its document."""
     flags: ReadFlags = {"doc": True, "binary": True}
-    if deep and kind is not Kind.VERSION:
+    if deep or kind is Kind.VERSION:
         flags["inline"] = ["*"]
     elif kind is Kind.RESOURCE:
         flags["inline"] = ["meta"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from signalbook.client import BadAnswer
 from signalbook.replication.entities import Resource, Types, resource, version
-from signalbook.replication.registry import Source, TooLarge
+from signalbook.replication.registry import PAGE, Source, TooLarge
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
+_SMALLER: Final = 10
 T = TypeVar("T")
 
 
@@ -22,7 +23,7 @@ def resources(registry: Source, collection: Xid, types: Types) -> Iterator[tuple
             yield name, resource(shown, collection / name, types)
             last = name.lower()
     except TooLarge:
-        for name, shown in registry.members(collection, deep=False):
+        for name, shown in _shallow(registry, collection):
             if name.lower() > last:
                 yield name, found(registry, collection / name, types) or resource(shown, collection / name, types)
 
@@ -44,7 +45,7 @@ def versions(registry: Source, xid: Xid, known: Resource | None, types: Types) -
         yield from sorted(known.versions.items(), key=lambda item: item[0].lower())
         return
     singular = types.singular(xid)
-    for name, shown in registry.members(xid / "versions", deep=False):
+    for name, shown in _shallow(registry, xid / "versions"):
         yield name, version(shown, singular)
 
 
@@ -66,6 +67,22 @@ def joined(ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]) -> It
         elif one is not None and other is not None:
             yield one[0], one[1], other[1]
             one, other = next(left, None), next(right, None)
+
+
+def _shallow(registry: Source, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
+    """The members of a collection alone, on pages as large as they can be."""
+    last, page = "", PAGE
+    while True:
+        try:
+            for name, shown in registry.members(collection, deep=False, page=page):
+                if name.lower() > last:
+                    yield name, shown
+                    last = name.lower()
+            return
+        except TooLarge:
+            if page == 1:
+                raise
+            page = max(1, page // _SMALLER)
 
 
 def _compare(one: tuple[str, T] | None, other: tuple[str, T] | None) -> int:

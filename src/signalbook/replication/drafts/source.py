@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.drafts.paths import draft_id, entity_id
 from signalbook.replication.drafts.base import Draft
-from signalbook.replication.registry import Changes, NoHistory
+from signalbook.replication.registry import PAGE, Changes, NoHistory
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
@@ -49,7 +49,13 @@ class DraftSource:
             return versions.get(xid.version_id)
         return {"meta": None, "versions": versions} if versions else None
 
-    def members(self, collection: Xid, *, deep: bool) -> Iterator[tuple[str, JSONObject]]:
+    def members(
+        self,
+        collection: Xid,
+        *,
+        deep: bool,
+        page: int = PAGE,  # noqa: ARG002 - there are no pages
+    ) -> Iterator[tuple[str, JSONObject]]:
         """As the protocol says."""
         listed = self._draft.groups if collection.kind is Kind.GROUPS else self._members(collection)
         for name in sorted(map(entity_id, listed()), key=str.lower):

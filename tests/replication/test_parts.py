@@ -1,0 +1,110 @@
+"""What needs no registry: scopes, labels, reports, states, and walking side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.client import BadAnswer
+from signalbook.replication import origin
+from signalbook.replication.entities import difference, same, says
+from signalbook.replication.link import within
+from signalbook.replication.report import Outcome, Report
+from signalbook.replication.scope import Scope
+from signalbook.replication.state import File, StateError
+from signalbook.replication.walking import joined
+from signalbook.values import JSONObject
+from signalbook.xid import Kind, Xid
+
+NAMES = st.sets(st.from_regex(r"[a-z][a-z0-9]{0,3}", fullmatch=True))
+
+
+@given(NAMES, NAMES)
+def test_side_by_side(ours: set[str], theirs: set[str]) -> None:
+    """Everything of both once, together what is of both."""
+    pairs = list(joined([(name, name) for name in sorted(ours)], [(name, name) for name in sorted(theirs)]))
+    assert [name for name, *_ in pairs] == sorted(ours | theirs)
+    assert {name for name, one, _ in pairs if one is not None} == ours
+    assert {name for name, _, other in pairs if other is not None} == theirs
+
+
+def test_what_does_not_come_by_id_is_not_compared() -> None:
+    """What seemed to be missing would be deleted."""
+    with pytest.raises(BadAnswer, match="does not come by id"):
+        list(joined([("b", 1), ("a", 1)], [("a", 1)]))
+
+
+def test_a_scope_with_other_names() -> None:
+    """D-2, D-14: to and fro; what has the new name already is not there."""
+    scope = Scope.parse("/schemagroups", ["schemagroups/a=b"])
+    a, b, c = (Xid.parse(f"/schemagroups/{name}/schemas/s") for name in "abc")
+    assert (scope.there(a), scope.there(b), scope.there(c)) == (b, None, c)
+    assert (scope.here(a), scope.here(b), scope.here(c)) == (None, a, c)
+    assert scope.holds(a)
+    assert not scope.holds(Xid.parse("/messagegroups/a"))
+    value = ["/schemagroups/a", {"x": "/schemagroups/a/schemas/s", "y": "see /schemagroups/a", "z": "/no xid"}]
+    assert scope.translated(value) == [
+        "/schemagroups/b",
+        {"x": "/schemagroups/b/schemas/s", "y": "see /schemagroups/a", "z": "/no xid"},
+    ]
+
+
+def test_the_way_a_copy_came() -> None:
+    """D-8, D-11: the nearest first; other labels stay, and a stranger's nonsense is none."""
+    hub = origin.stamped(origin.stamped({"labels": {"a": "b"}}, "http://one"), "http://hub")
+    assert hub == {"labels": {"a": "b", "replicatedfrom": "http://hub http://one"}}
+    assert origin.unstamped(hub) == {"labels": {"a": "b"}}
+    assert [origin.owned(hub, url) for url in ("http://one", "http://hub", "http://two")] == [True, True, False]
+    assert [origin.path(nonsense) for nonsense in ({}, {"labels": None}, {"labels": {"replicatedfrom": 5}})] == [()] * 3
+
+
+@pytest.mark.parametrize(
+    ("uri", "authority", "expected"),
+    [
+        ("http://a.example", "http://a.example/", True),
+        ("http://a.example/x", "http://a.example", True),
+        ("http://a.example.evil/x", "http://a.example", False),
+        ("urn:a:b", "urn:a", True),
+        ("urn:ab", "urn:a", False),
+    ],
+)
+def test_what_is_under_an_authority(uri: str, authority: str, expected: bool) -> None:
+    """D-13, A-28."""
+    assert within(uri, authority) is expected
+
+
+def test_what_is_different() -> None:
+    """Times of change and labels of copies do not count; documents are replaced as a whole."""
+    there: JSONObject = {"name": "n", "modifiedat": "1", "labels": {"replicatedfrom": "x"}, "schemaurl": "u", "old": 1}
+    assert same({"name": "n", "modifiedat": "2", "schemaurl": "u", "old": 1}, there)
+    wanted: JSONObject = {"name": "m", "schemabase64": "b"}
+    assert difference(wanted, there, "schema") == {**wanted, "labels": None, "old": None}
+    assert difference(wanted, there, "schema", partial=True) == wanted
+    assert says(there, {"name": "n", "createdat": "3"})
+    assert not says({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}})
+
+
+def test_a_report_names_only_so_many() -> None:
+    report = Report()
+    assert str(report) == "nothing to copy"
+    report.count(Outcome.CREATED, Kind.VERSION, 2)
+    report.count(Outcome.UNCHANGED, Kind.GROUP)
+    for number in range(1500):
+        report.refuse(Xid.parse(f"/schemagroups/g{number}"), "no")
+    assert str(report) == "created 2 versions; unchanged 1 group; refused 1500"
+    assert (len(report.to_json()["refused"]), report.to_json()["refusedcount"], report.moved) == (1000, 1500, 2)
+
+
+def test_a_state_in_a_file(tmp_path: Path) -> None:
+    state = File(tmp_path / "state")
+    assert state.load() is None
+    state.save({"position": 5})
+    assert state.load() == {"position": 5}
+    (tmp_path / "state").write_bytes(b"{")
+    with pytest.raises(StateError, match="is no state"):
+        state.load()
+    with pytest.raises(StateError, match="cannot be written"):
+        File(tmp_path / "nowhere" / "state").save({})
