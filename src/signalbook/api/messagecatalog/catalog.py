@@ -59,18 +59,27 @@ class Catalog:
 
     def version(self, xid: Xid) -> JSONObject:
         """A version of a message, completed by the message it derives from (J-18)."""
-        found = self.view.entity(xid, self.options)
-        if any(found.get(name) for name in BASE_NAMES):
-            return {**materialise(found, self._base).definition, "messageid": found["messageid"]}
-        return found
+        return self._completed(self.view.entity(xid, self.options))
 
     def numbers(self, xid: Xid) -> list[int]:
         """The numbers of a message's versions, rising."""
         return numbers.listed(self.view, xid)
 
-    def versions(self, xid: Xid) -> Iterator[JSONObject]:
+    def versions(self, xid: Xid) -> list[JSONObject]:
         """The versions of a message that have numbers, the newest first."""
-        return (self.version(xid / "versions" / str(number)) for number in reversed(self.numbers(xid)))
+        shown = self.view.collection(xid / "versions", self.options)
+        numbered = {version_number(versionid): version for versionid, version in shown.items()}
+        return [self._completed(numbered[number]) for number in sorted(filter(None, numbered), reverse=True)]
+
+    def newest(self, xid: Xid, most: int) -> Iterator[JSONObject]:
+        """What is stored of a message's versions with the ``most`` highest numbers, the newest first."""
+        row = self.view.reader.get(xid)
+        if row is None:
+            return
+        for first in range(row.versioncounter, max(row.versioncounter - most, 0), -BATCH):
+            wanted = [str(number) for number in range(first, max(first - BATCH, 0), -1)]
+            rows = {each.xid.id: each for each in self.view.reader.children([row.key], "versions", ids=wanted)}
+            yield from ({**rows[each].attributes, "versionid": each} for each in wanted if each in rows)
 
     def page(self, collection: Xid, page: Page) -> tuple[list[Xid], Listed[Node]]:
         """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""
@@ -90,6 +99,11 @@ class Catalog:
     def is_read_only(self) -> bool:
         """Whether clients may not write (C-37)."""
         return not self.view.capabilities["available"].get("entities", {}).get("mutable", False)
+
+    def _completed(self, version: JSONObject) -> JSONObject:
+        if any(version.get(name) for name in BASE_NAMES):
+            return {**materialise(version, self._base).definition, "messageid": version["messageid"]}
+        return version
 
     def _is_seen(self, node: Node) -> bool:
         """A definition is seen if it has a version with a number (J-10)."""

@@ -53,7 +53,7 @@ def _group(catalog: Catalog, request: Request) -> Answer:
 
 def _whole(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
-    versions = list(catalog.versions(xid))
+    versions = catalog.versions(xid)
     return definitions.embed([definitions.render(form, versions[0], version) for version in reversed(versions)])
 
 
@@ -143,7 +143,7 @@ def _related(catalog: Catalog, group: Xid, posted: Sequence[Posted]) -> set[str]
 
 def _versions(catalog: Catalog, request: Request) -> Answer:
     xid = request.path.xid.owner
-    form, versions = catalog.format(request.path.group), list(catalog.versions(xid))
+    form, versions = catalog.format(request.path.group), catalog.versions(xid)
     return json_answer([definitions.render(form, versions[0], version) for version in reversed(versions)])
 
 

@@ -93,15 +93,19 @@ class Writing:
         return self._session.execute(command).target
 
     def _identical(self, format: str, xid: Xid, posted: Posted) -> str | None:
-        """The number of the newest version that is what was posted (A-45), None if none is."""
-        known = [version for version in islice(self.catalog.versions(xid), _COMPARED) if _has_uri(version, posted)]
+        """The number of the newest version that is what was posted (A-45), None if none is.
+
+        One that derives from another message is never what a draft was given.
+        """
+        known = (version for version in self.catalog.newest(xid, _COMPARED) if _has_uri(version, posted))
         if posted.content is not None:
             name = draft_id(xid.id)
             found = (v for v in known if originals.content(format, name, int(v["versionid"]), v) == posted.content)
         else:
             shared = common.describe(self.catalog.find_latest(xid) or {})
-            said = [] if not _says(posted.document, shared) else known
-            found = (v for v in said if originals.definition(format, v) == posted.definition)
+            if not _says(posted.document, shared):
+                return None
+            found = (v for v in known if originals.definition(format, v) == posted.definition)
         version = next(found, None)
         return None if version is None else str(version["versionid"])
 
