@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.drafts.messagecatalog import common, definitions, groups
+from signalbook.drafts.messagecatalog import definitions
 from signalbook.drafts.messagecatalog.definitions import Posted
 from signalbook.drafts.messagecatalog.originals import Content
 
@@ -50,23 +50,6 @@ def test_a_new_version_changes_what_it_says_and_keeps_the_rest() -> None:
     message = definitions.attributes("CloudEvents", posted(description="new", tags=None), GROUP, before)
     assert (message["description"], message["name"], message["labels"]) == ("new", "N", {"team": "x"})
     assert "globaluri" not in message
-
-
-@pytest.mark.parametrize(
-    ("tags", "labels"),
-    [
-        ("a,b", {"a": "", "b": ""}),
-        ("b, a", {"a": "", "b": "", "tags": "b, a"}),
-        ("Not a key", {"tags": "Not a key"}),
-        ("", {"tags": ""}),
-        ("team", {"tags": "team"}),
-    ],
-)
-def test_tags_are_labels_without_value(tags: str, labels: Any) -> None:
-    """J-16: as they were written, where the labels do not tell that."""
-    found = common.labelled({"team": "x", "old": ""}, tags)
-    assert found == {"team": "x", **labels}
-    assert common.tagged(found) == tags
 
 
 @pytest.mark.parametrize(
@@ -129,49 +112,3 @@ def test_what_identifies_a_message() -> None:
     """B-6: of CloudEvents the type; the drafts name nothing for others."""
     assert definitions.criteria("CloudEvents", DEFINITION) == "a.b"
     assert definitions.criteria("AMQP", {"properties": {}}) is None
-
-
-@pytest.mark.parametrize(
-    ("document", "wrong"),
-    [
-        pytest.param({"id": "events@example.com", "format": "MQTT"}, [], id="C-2 A-2"),
-        pytest.param({"id": "", "format": "MQTT"}, ["id"], id="A-2 not empty"),
-        pytest.param({"id": "a:b", "format": "MQTT"}, ["id"], id="A-2 no colon"),
-        pytest.param({"id": "my group", "format": "MQTT"}, ["id"], id="L-4"),
-        pytest.param({}, ["format"], id="B-1"),
-        pytest.param({"format": "x", "specversion": "1.0"}, ["specversion"], id="C-2"),
-        pytest.param(
-            {"format": "x", "description": 1, "groupProperties": {"a": 1}}, ["description", "groupProperties"], id="A-7"
-        ),
-    ],
-)
-def test_faults_of_groups(document: Any, wrong: list[str]) -> None:
-    assert [fault.path for fault in groups.faults(document)] == wrong
-
-
-def test_groups_round_trip() -> None:
-    """C-2, J-11, J-16; B-1 has fewer members."""
-    document = {
-        "id": "g!",
-        "specversion": "0.1",
-        "format": "CloudEvents",
-        "description": "d",
-        "documentation": "# T",
-        "tags": "x,y",
-        "groupProperties": {"team": "us"},
-        "owner": "we",
-    }
-    stored = {"messagegroupid": "g~21", **STAMPS, **groups.attributes(document, {})}
-    times = {"createdtimeutc": STAMPS["createdat"], "updatedtimeutc": STAMPS["modifiedat"]}
-    assert groups.render(stored) == document | times
-    first = {name: document[name] for name in ("id", "format", "description")}
-    assert groups.first_render(stored) == first | times
-    assert groups.first_attributes(document) == {**GROUP, "protocol": None, "format": None, "description": "d"}
-
-
-def test_documentation_that_xregistry_has_as_a_url_stays_one() -> None:
-    """J-16."""
-    stored = {"messagegroupid": "g", **STAMPS, "documentation": "https://x.example/doc"}
-    shown = groups.render(stored)
-    assert shown["documentation"] == "https://x.example/doc"
-    assert groups.attributes(shown, stored)["documentationtext"] is None

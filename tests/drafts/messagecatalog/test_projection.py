@@ -8,46 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.drafts.messagecatalog.formats import format_of, group_attributes
+from signalbook.drafts.messagecatalog.formats import group_attributes
 from signalbook.drafts.messagecatalog.projection import project
 from signalbook.drafts.messagecatalog.rendering import render
 from signalbook.drafts.messagecatalog.validation import faults
 
 CLOUDEVENTS = {"envelope": "CloudEvents/1.0"}
-
-
-@pytest.mark.parametrize(
-    ("format", "stated"),
-    [
-        ("CloudEvents", {"envelope": "CloudEvents/1.0"}),
-        ("AMQP", {"protocol": "AMQP/1.0"}),
-        ("NATS", {"protocol": "NATS"}),
-        ("MQTT", {"format": "MQTT"}),
-        ("HTTP", {"protocol": "HTTP"}),
-        ("KAFKA", {"protocol": "KAFKA"}),
-        ("our own", {"format": "our own"}),
-    ],
-)
-def test_formats_of_groups(format: str, stated: Any) -> None:
-    """B-2, J-11, J-18: a group of MQTT states no protocol, since its definitions may be for either version."""
-    attributes = {name: value for name, value in group_attributes(format).items() if value is not None}
-    assert attributes == stated
-    assert format_of(stated) == format
-
-
-@pytest.mark.parametrize(
-    ("group", "format"),
-    [
-        ({}, "xRegistry"),
-        ({"envelope": "cloudevents/1.0", "format": "MQTT"}, "CloudEvents"),
-        ({"protocol": "MQTT/3.1.1"}, "MQTT"),
-        ({"protocol": "http/1.1"}, "HTTP"),
-        ({"envelope": "Ours/2"}, "Ours/2"),
-    ],
-)
-def test_groups_written_as_xregistrys(group: Any, format: str) -> None:
-    """J-18."""
-    assert format_of(group) == format
 
 
 def test_cloudevents() -> None:
@@ -120,47 +86,6 @@ def test_mqtt_and_nats() -> None:
     assert project("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
     nats = {"pub": {"subject": {"value": "a.b"}, "replyto": {"value": "{+r} "}}}
     assert project("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
-
-
-@pytest.mark.parametrize(
-    ("schema", "wanted"),
-    [
-        (
-            {"value": "urn:x", "schematype": "JSON"},
-            {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": "urn:x"},
-        ),
-        (
-            {"schema": {"$schema": "https://json-schema.org/draft/2020-12/schema"}},
-            {
-                "dataschemaformat": "JsonSchema/draft/2020-12",
-                "dataschema": {"$schema": "https://json-schema.org/draft/2020-12/schema"},
-            },
-        ),
-        (
-            {"value": "urn:x", "schema": {"type": "record"}},
-            {"dataschemaformat": "Avro/1.11", "dataschema": {"type": "record"}},
-        ),
-        ({"schema": "<xs:schema/>"}, {"dataschemaformat": "XSD/1.0", "dataschema": "<xs:schema/>"}),
-        ({"schema": "message A {}"}, {"dataschemaformat": "Protobuf/3", "dataschema": "message A {}"}),
-        ({"value": "urn:x", "schematype": "XSD/1.1"}, {"dataschemaformat": "XSD/1.1", "dataschemauri": "urn:x"}),
-        ({"value": "urn:x", "schematype": "ours"}, {}),
-        ({"value": "urn:x"}, {}),
-        ({"value": "urn:{x}", "schematype": "Avro"}, {}),
-    ],
-)
-def test_data_schemas(schema: Any, wanted: Any) -> None:
-    """C-23, J-14: inline wins; a format that cannot be told is not guessed."""
-    message = project("NATS", {"payload": {"dataschema": schema}}, {})
-    assert {name: value for name, value in message.items() if name.startswith("data")} == wanted
-
-
-def test_the_content_type_tells_the_format_of_a_schema() -> None:
-    """J-14."""
-    definition = {
-        "publish": {"contenttype": {"value": "application/json"}},
-        "payload": {"dataschema": {"value": "urn:x"}},
-    }
-    assert project("MQTT", definition, {})["dataschemaformat"] == "JsonSchema/draft-07"
 
 
 def test_messages_with_envelope_and_protocol_keep_both() -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from signalbook.drafts.messagecatalog.spelling import faults as spelling_faults
-from signalbook.drafts.messagecatalog.spelling import flatten, lift
 from signalbook.drafts.messagecatalog.validation import faults, relatedvia_fault
 
 ID = "com.example.placed"
@@ -176,27 +174,3 @@ def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
 def test_relatedvia_by_format(format: str, definition: Any, via: str, right: bool) -> None:
     """C-17."""
     assert (relatedvia_fault(format, definition, via) == "") is right
-
-
-FIRST = {"publish": {"qos": 1, "topicname": "a/{b}", "retain": None}, "payload": {"dataschema": "urn:x"}}
-
-
-def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
-    """B-10, B-11, C-5: null is no field at all."""
-    lifted = lift("MQTT", FIRST)
-    assert lifted["publish"] == {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}}
-    assert lifted["payload"] == {"dataschema": {"value": "urn:x"}}
-    assert flatten("MQTT", lifted) == {"publish": {"qos": 1, "topicname": "a/{b}"}, "payload": FIRST["payload"]}
-    assert lift("AMQP", {"applicationdata": {"amqpencoding": "Value"}})["applicationdata"] == {"amqpencoding": "Value"}
-
-
-def test_what_the_first_draft_cannot_write_is_left_out() -> None:
-    """B-10: what is required, descriptions, inline schemas."""
-    definition = {"pub": {"subject": {"value": "a", "required": True, "description": "d"}, "replyto": {}}}
-    inline = {"payload": {"dataschema": {"schematype": "JSON", "schema": {}}}}
-    assert flatten("NATS", definition | inline) == {"pub": {"subject": "a", "replyto": ""}}
-
-
-def test_objects_are_no_values_of_the_first_draft() -> None:
-    found = list(spelling_faults("NATS", {"pub": {"subject": {"value": "a"}}}))
-    assert [fault.path for fault in found] == ["pub.subject"]
