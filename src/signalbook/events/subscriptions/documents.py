@@ -7,6 +7,7 @@ the protocol ``HTTPS``. What is stored is the first; either is read wherever a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -66,7 +67,9 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
     subscription = reading.subscription()
     faults = list(reading.faults)
     if not any(fault.path.startswith(("/protocol", "/sink")) for fault in faults):
-        faults += _told(check, subscription)
+        # Without its secrets nothing can be said of a credential: that is for when they are there.
+        whole = not list(credentials.missing(subscription))
+        faults += _told(check, subscription if whole else replace(subscription, credential=None))
     if faults:
         raise InvalidSubscription(faults)
     return subscription
@@ -240,7 +243,7 @@ def _filter_fault(wanted: list[JSON], name: str, index: int = 0) -> Finding | No
 
 
 def _told(check: Check, subscription: Subscription) -> Iterator[Finding]:
-    """What a protocol says of a subscription. Its credential may have secrets to come."""
+    """What a protocol says of a subscription."""
     try:
         check(subscription)
     except SubscriptionError as error:
