@@ -113,7 +113,8 @@ def serve() -> Iterator[Serve]:
     with ExitStack() as clients:
 
         def made(store: Store, /, **settings: Any) -> Client:
-            chosen = Settings(**{"model": "empty", "registry_id": "test", **settings})
+            # Keys are kept beside the database of the settings: in memory, whatever the store is.
+            chosen = Settings(**{"model": "empty", "registry_id": "test", "db": "sqlite://", **settings})
             return clients.enter_context(
                 Client(create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None))
             )
