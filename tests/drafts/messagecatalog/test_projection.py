@@ -26,6 +26,7 @@ def test_cloudevents() -> None:
         "datacontenttype": {"value": "application/avro", "required": True},
         "colour": {"value": "{a}-{b}"},
         "count": {"value": 5},
+        "group": {"value": "/{group-id}"},
     }
     message = project("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
     assert message == {
@@ -38,6 +39,7 @@ def test_cloudevents() -> None:
             "datacontenttype": {"value": "application/avro", "required": True},
             "colour": {"value": "{a}-{b}", "type": "uritemplate"},
             "count": {"value": "5", "type": "integer"},
+            "group": {"value": "/{group_id}", "type": "uritemplate"},  # C-21
         },
         "dataschemaformat": "Avro/1.11",
         "dataschemauri": "urn:x:1",

@@ -76,11 +76,12 @@ def test_every_fault_is_told_with_its_file() -> None:
 
 
 def test_what_is_taken_though_it_is_not_right_is_told() -> None:
-    """B-3, C-14, L-19, L-38."""
+    """B-3, C-14, C-21, L-19, L-38."""
     group = {"id": "g", "format": "CloudsEvents", "labels": 1}
-    event = {"id": "a", "authority": "cloudevents.io", "definition": {"attributes": {"type": {"value": "a"}}}}
+    attributes = {"type": {"value": "a"}, "subject": {"value": "{group-id}"}}
+    event = {"id": "a", "authority": "cloudevents.io", "definition": {"attributes": attributes}}
     found = adopt(sources(f__group=group, f__event=event, f__package={"name": "left-pad"}))
-    assert [repair.rule for repair in found[0].repairs] == ["B-3", "L-19", "C-14"]
+    assert [repair.rule for repair in found[0].repairs] == ["B-3", "L-19", "C-21", "C-14"]
     body = found[0].document["messagegroups"]["g"]
-    assert body["labels"] == {"import.source": "group", "import.repairs": "B-3,L-19"}
+    assert body["labels"] == {"import.source": "group", "import.repairs": "B-3,C-21,L-19"}
     assert body["messages"]["a"]["versions"]["1"]["authority"] == "cloudevents.io"

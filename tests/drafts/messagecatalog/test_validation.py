@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.drafts.messagecatalog.validation import faults, relatedvia_fault
+from signalbook.drafts.messagecatalog.validation import doubts, faults, relatedvia_fault
 
 ID = "com.example.placed"
 EVENT = {"type": {"value": ID}}
@@ -174,3 +174,20 @@ def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
 def test_relatedvia_by_format(format: str, definition: Any, via: str, right: bool) -> None:
     """C-17."""
     assert (relatedvia_fault(format, definition, via) == "") is right
+
+
+@pytest.mark.parametrize(
+    ("value", "rules"),
+    [
+        ("{a}", []),
+        ("plain", []),
+        (5, []),
+        ("{group-id}/{b}", ["C-21"]),
+        ("{+path}", ["J-17"]),
+        ("{a,b}", ["J-17"]),
+    ],
+)
+def test_templates_that_xregistry_does_not_understand_are_told(value: Any, rules: list[str]) -> None:
+    """C-21, J-17."""
+    found = doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
+    assert [doubt.rule for doubt in found] == rules

@@ -30,6 +30,7 @@ from signalbook.drafts.messagecatalog.templates import (
     is_uri_template,
     literal,
     typed,
+    undashed,
 )
 from signalbook.values import JSON, JSONObject
 
@@ -157,7 +158,7 @@ def _constant(field: Field, template: JSONObject) -> JSON:
     """A value of MQTT, NATS or an AMQP header, as xRegistry has it; None if it cannot."""
     value = template.get("value")
     if field.uri:
-        return value if isinstance(value, str) and value and is_uri_template(value) else None
+        return undashed(value) if isinstance(value, str) and value and is_uri_template(value) else None
     if field.type in (STRING, BINARY):
         return value or None
     exact = typed(literal(template), field.type)
@@ -173,7 +174,8 @@ def _property(field: Field, template: JSONObject, *, required: bool, within: str
     elif isinstance(value, int):
         found = {"value": str(value), "type": "integer"}
     elif isinstance(value, str) and value:
-        found = {"value": value, **_type(field, value, within)}
+        text = undashed(value)
+        found = {"value": text, **_type(field, text, within)}
     if required or template.get("required"):
         found["required"] = True
     if template.get("description"):

@@ -9,7 +9,7 @@ from typing import Final
 
 from signalbook.documents import DocumentError, Repair, Source
 from signalbook.documents.catalogs import Shape, shape_of
-from signalbook.drafts.messagecatalog import definitions, documents, groups
+from signalbook.drafts.messagecatalog import definitions, documents, groups, validation
 from signalbook.drafts.messagecatalog.definitions import Posted
 from signalbook.drafts.messagecatalog.documents import Group, Reading
 from signalbook.drafts.messagecatalog.formats import ALIASES
@@ -148,7 +148,7 @@ def _source(shelf: _Shelf) -> Source:
 
 
 def _repairs(shelf: _Shelf) -> Iterator[Repair]:
-    """What is taken though it is not right (B-3, C-21, L-19)."""
+    """What is taken though it is not right, or not understood (B-3, C-21, J-17, L-19)."""
     xid = f"/messagegroups/{entity_id(shelf.group.id)}"
     if shelf.group.document.get("format") in ALIASES:
         yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3")
@@ -157,6 +157,8 @@ def _repairs(shelf: _Shelf) -> Iterator[Repair]:
         for fault in definitions.strict_faults(posted):
             name = fault.path.rpartition(" ")[2].rpartition(".")[2]
             yield Repair(message=f"{fault.message}; taken as it is", path=f"{path}#{name}", rule="L-19")
+        for doubt in validation.doubts(groups.stated_format(shelf.group.document), posted.definition):
+            yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule)
 
 
 def _told(sources: list[Source], ignored: list[str]) -> list[Source]:

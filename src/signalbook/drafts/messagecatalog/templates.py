@@ -16,6 +16,7 @@ _NAME: Final = r"(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_-]|%[0-9A-
 _VARIABLE: Final = rf"{_NAME}(?::[1-9][0-9]{{0,3}}|\*)?"
 _EXPRESSION: Final = re.compile(rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}", re.ASCII)
 _SIMPLE: Final = re.compile(r"\{[A-Za-z0-9_]+\}", re.ASCII)
+_DASHED: Final = re.compile(r"\{[A-Za-z0-9_-]+\}", re.ASCII)
 _LITERAL: Final = re.compile(r"(?:[^\x00-\x20\"%'<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2})*")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII)
 
@@ -66,6 +67,11 @@ def has_expressions(text: str) -> bool:
 def is_simple(text: str) -> bool:
     """Whether all expressions are of RFC6570's level 1, as xRegistry takes them (J-17), and there is one."""
     return _SIMPLE.search(text) is not None and not any(sign in _SIMPLE.sub("", text) for sign in "{}")
+
+
+def undashed(text: str) -> str:
+    """``text`` with ``_`` for the dashes in names of variables, which RFC6570 does not know (C-21)."""
+    return _DASHED.sub(lambda match: match[0].replace("-", "_"), text)
 
 
 def is_uri_template(text: str) -> bool:

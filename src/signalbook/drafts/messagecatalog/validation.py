@@ -23,7 +23,15 @@ from signalbook.drafts.messagecatalog.metaschemas import (
     mqtt_version,
 )
 from signalbook.drafts.messagecatalog.spelling import ENCODING, SCHEMA
-from signalbook.drafts.messagecatalog.templates import INTEGER, fault, literal, typed
+from signalbook.drafts.messagecatalog.templates import (
+    INTEGER,
+    fault,
+    has_expressions,
+    is_simple,
+    literal,
+    typed,
+    undashed,
+)
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -43,6 +51,21 @@ def faults(format: str, id: str, definition: JSON) -> Iterator[Finding]:
         yield from _cloudevents(id, definition)
     if format == MQTT:
         yield from _mqtt(definition)
+
+
+def doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
+    """Templates that say more than xRegistry's do, so that it takes them for plain text (C-21, J-17)."""
+    for section in METASCHEMAS.get(format, ()):
+        body = definition.get(section.name)
+        for name, template in body.items() if isinstance(body, dict) else ():
+            value = template.get("value") if isinstance(template, dict) else None
+            if not isinstance(value, str) or not has_expressions(value) or is_simple(value):
+                continue
+            path = f"{section.name}.{name}.value"
+            if is_simple(undashed(value)):
+                yield _doubt(path, "C-21", f"{value[:100]!r} has a dash in a name, for which xRegistry has _")
+            else:
+                yield _doubt(path, "J-17", f"{value[:100]!r} is beyond level 1 of RFC6570, and text for xRegistry")
 
 
 def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> str:
@@ -167,3 +190,7 @@ def _mqtt(definition: JSONObject) -> Iterator[Finding]:
 
 def _fault(path: str, message: str) -> Finding:
     return Finding(path=path, rule="metaschema", message=message)
+
+
+def _doubt(path: str, rule: str, message: str) -> Finding:
+    return Finding(path=path, rule=rule, message=message, severity="warning")
