@@ -31,7 +31,7 @@ from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
 from signalbook.replication.state import Keeping
 
-PATIENCE: Final = 120.0
+PATIENCE: Final = 300.0
 FORMAT: Final = "JsonSchema/draft-07"
 HTTP: Final = httpx.Client(timeout=PATIENCE, verify=False, headers={"Connection": "close"})
 _STAMPS: Final = frozenset({"epoch", "modifiedat", "createdat"})
@@ -39,10 +39,13 @@ _URIS: Final = frozenset({"authority", "globaluri"})
 
 
 def wait_until(done: Callable[[], bool]) -> None:
+    """Look again and again, for no more than half of the time: looking keeps those busy who are waited for."""
     deadline = time.monotonic() + PATIENCE
+    began = time.monotonic()
     while not done():
         assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.1)
+        time.sleep(max(0.1, time.monotonic() - began))
+        began = time.monotonic()
 
 
 @dataclass(slots=True)

@@ -12,8 +12,10 @@ import pytest
 
 from signalbook.client import ClientError
 from signalbook.replication.opening import Dialect, LinkError, copying, link, open_source, open_target
+from signalbook.replication.replicating import Replication
 from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
+from signalbook.replication.state import Memory
 
 from .servers import HTTP, Server, copy, version, wait_until
 
@@ -195,3 +197,24 @@ def test_copies_by_xregistry_are_found_by_the_uri_of_the_draft(schemas: list[Ser
     copy(two, three)
     uri = f"{one.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1"
     assert [lookup(server, uri).text for server in schemas] == ['{"type": "object"}'] * 3
+
+
+def test_changes_are_pushed_as_they_come(schemas: list[Server]) -> None:
+    """D-1, D-14: into a registry that speaks a draft, by the change feed of one that has it."""
+    one, two, _ = schemas
+    with (
+        open_source(one.url, timeout=60) as ours,
+        open_target(two.url + SCHEMAS, timeout=60) as theirs,
+    ):
+        way = link(ours, theirs, Scope(), reached=one.url)
+        work = Replication(ours, copying(ours, theirs, way, Report()), way, Memory())
+        while work.advance():
+            pass
+        register(one, "s", '{"type":  "object"}')
+        register(one, "t", '{"type":  "string"}')
+        one.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
+        while work.advance():
+            pass
+    paths = {"s/versions/1": 404, "s/versions/4": 200, "t/versions/1": 200}
+    base = f"{one.url}{SCHEMAS}/schemagroups/g/schemas"
+    assert {path: lookup(two, f"{base}/{path}").status_code for path in paths} == paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from signalbook.replication.notices import Notice, Seen
 from signalbook.replication.sources import FollowedSource
 from signalbook.settings import SettingError
 
-from .servers import HTTP, Server, version, wait_until
+from .servers import HTTP, Server, free_port, version, wait_until
 
 Serve = Callable[..., Server]
 
@@ -44,10 +45,8 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
     assert told[f"{two.url}#/schemagroups/a=two.a"]["created"]["groups"] == 1
 
 
-def test_a_source_that_is_away_is_waited_for(serve: Serve) -> None:
-    one = serve()
-    one.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
-    one.stop()
+def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:
+    one = Server(folder=tmp_path, port=free_port())
     hub = serve("--follow", one.url)
 
     def shown() -> Any:
@@ -55,8 +54,12 @@ def test_a_source_that_is_away_is_waited_for(serve: Serve) -> None:
 
     wait_until(lambda: "cannot reach" in shown().get("error", ""))
     one.start()
-    wait_until(lambda: hub.status("/schemagroups/g/schemas/s") == 200)
-    wait_until(lambda: "error" not in shown())
+    try:
+        one.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
+        wait_until(lambda: hub.status("/schemagroups/g/schemas/s") == 200)
+        wait_until(lambda: "error" not in shown())
+    finally:
+        one.stop()
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from signalbook.engine.engine import Engine
+from signalbook.engine.history import forget
 from signalbook.replication import local, walking
 from signalbook.replication.copying import Copy
 from signalbook.replication.entities import Types
@@ -17,10 +20,13 @@ from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.models import extended
 from signalbook.replication.registry import Refusal
+from signalbook.replication.replicating import Replication
 from signalbook.replication.report import Report
+from signalbook.replication.state import Memory
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
+from signalbook.values import now
 from signalbook.xid import ROOT, Xid
 
 from .servers import plain, version
@@ -118,3 +124,22 @@ def test_what_is_not_there(target: LocalRegistry) -> None:
     assert list(target.members(xid / "versions", deep=False)) == []
     with pytest.raises(Refusal):
         target.patch(xid, {"unknown": {"versions": {}}})
+
+
+def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
+    """What was told meanwhile is gone: everything is compared, and nothing is missed."""
+    with closing(open_store("sqlite://")) as store:
+        one = LocalRegistry(Engine(store, settings=Settings()), "http://forgets.example")
+        one.patch(GROUPS, {"g": {"schemas": {name: {"versions": {"1": version()}} for name in ("a", "b")}}})
+        way = Link(source=one.url, target=TWO)
+        work = Replication(one, partial(Copy, one, target, way, Report()), way, Memory())
+        while work.advance():
+            pass
+        one.patch(GROUPS / "g" / "schemas", {"c": {"versions": {"1": version()}}})
+        one.delete(GROUPS / "g" / "schemas", ["a"])
+        one.patch(GROUPS, {"g": {"name": "last"}})
+        forget(store, before=now() + timedelta(days=1), upto=one.position())
+        while work.advance():
+            pass
+        assert content(target) == content(one)
+        assert list(content(target)["g"]["schemas"]) == ["b", "c"]

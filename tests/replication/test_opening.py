@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from signalbook.replication.remote import RemoteRegistry
 from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
 
-from .servers import Cable, Server, copy, version
+from .servers import HTTP, Cable, Server, copy, version
 
 SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}}
 
@@ -30,6 +31,10 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
             copying(source, target, way, Report())().everything()
     assert hub.content()["schemagroups"] == {}
     hub.patch(SCHEMA)
+    path = "/compat/schemaregistry/v0.2/schemagroups/g/schemas/t"
+    sent: tuple[dict[str, Any], ...] = ({"params": {"authority": "urn:x"}}, {"headers": {"Schema-Authority": "urn:x"}})
+    for more in sent:
+        assert HTTP.post(hub.url + path, content=b"{}", **more).status_code == 403
 
 
 def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cable: Callable[[Server], Cable]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -26,6 +27,8 @@ _LOG: Final = logging.getLogger("signalbook.replication")
 _LEASE: Final = f"{FOLDER}/lease"
 _LOOK: Final = 0.5
 _RETRY: Final = 5.0
+_FINISH: Final = 5.0
+"""Seconds that all of what is under way has to end; what does not is done again by whoever comes next."""
 
 
 class Following:
@@ -165,5 +168,6 @@ def _knock(source: FollowedSource) -> str:
 def _finish(links: Sequence[FollowedLink]) -> None:
     for known in links:
         known.stop.set()
+    deadline = time.monotonic() + _FINISH
     for known in links:
-        known.thread.join(_RETRY)
+        known.thread.join(max(0.0, deadline - time.monotonic()))
