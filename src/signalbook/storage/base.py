@@ -233,7 +233,7 @@ class Writer(Reader, Protocol):
         """Set (or with None remove) a note."""
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
-        """Add changes to the outbox, in this order, in this transaction."""
+        """Add changes to the outbox, in this order; they get their positions at the commit, and are not seen before."""
 
     def forget(self, position: int) -> None:
         """Remove the changes up to ``position`` from the outbox; not the last one, which tells the registry's state."""
