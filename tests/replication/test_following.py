@@ -10,7 +10,8 @@ import pytest
 
 from signalbook.replication.notices import Notice, Seen
 from signalbook.replication.sources import FollowedSource
-from signalbook.settings import SettingError
+from signalbook.server import run
+from signalbook.settings import SettingError, Settings
 
 from .servers import HTTP, Server, free_port, version, wait_until
 
@@ -163,3 +164,10 @@ def test_only_so_many_are_remembered() -> None:
     for notice in (one, two, three):
         seen.add(notice)
     assert (one in seen, two in seen, three in seen) == (False, True, True)
+
+
+@pytest.mark.parametrize("given", [{"follow": ("nowhere",)}, {"copies": "some"}])
+def test_settings_that_cannot_work(given: dict[str, Any]) -> None:
+    """Told before the server starts."""
+    with pytest.raises(SettingError, match=next(iter(given))):
+        run(Settings(db="sqlite://", port=free_port(), **given))

@@ -151,8 +151,9 @@ class Copy:
         assert there is not None
         for plural in self._there.resources(xid.group_type):
             if current.get(f"{plural}count", 1):
-                for name, known in list(walking.resources(self._target, there / plural, self._there)):
+                for name, known in walking.resources(self._target, there / plural, self._there):
                     self._forget(xid / plural / name, there / plural / name, known)
+        self._writer.flush()
         left = self._target.find(there, deep=False)
         if left is None or not origin.owned(left, self._link.source):
             return

@@ -55,6 +55,7 @@ class Writer:
         self._target = target
         self._report = report
         self._parts: list[Part] = []
+        self._gone: list[tuple[Xid, Xid]] = []
         self._versions = 0
         self._bytes = 0
 
@@ -66,16 +67,19 @@ class Writer:
         if self._versions >= _VERSIONS or self._bytes >= _BYTES:
             self.flush()
 
+    def delete(self, xids: Sequence[tuple[Xid, Xid]]) -> None:
+        """Delete entities of the target, soon, each with what the source called it."""
+        self._gone += xids
+        if len(self._gone) >= _VERSIONS:
+            self.flush()
+
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write what was collected, and delete what is to be deleted."""
         parts, self._parts, self._versions, self._bytes = self._parts, [], 0, 0
+        gone, self._gone = self._gone, []
         if parts:
             self._send(parts)
-
-    def delete(self, xids: Sequence[tuple[Xid, Xid]]) -> None:
-        """Delete entities of the target, each with what the source called it; all before is written first."""
-        self.flush()
-        for collection, group in groupby(xids, key=lambda pair: pair[0].parent):
+        for collection, group in groupby(gone, key=lambda pair: pair[0].parent):
             pairs = list(group)
             for start in range(0, len(pairs), _VERSIONS):
                 self._delete(collection, pairs[start : start + _VERSIONS])
