@@ -36,6 +36,9 @@ class Book(Protocol):
     def revision(self) -> Hashable:
         """Another value once any of them was created, changed or deleted. Cheap: it is asked several times a second."""
 
+    def count(self) -> int:
+        """How many there are. As cheap."""
+
     def all(self) -> Mapping[str, Subscription]:
         """All that can be delivered to, by id."""
 
@@ -109,7 +112,7 @@ class Keeper:
     def _look(self) -> None:
         revision = self._book.revision()
         if revision != self._revision:
-            self._wanted = bool(self._book.all())
+            self._wanted = self._book.count() > 0
             self._revision = revision
             self._ledger.wake()
         if self._lease.held:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,6 +68,7 @@ class Relay:
         self._dirty: set[str] = set()
         self._revived: set[str] = set()
         self._serving = False
+        self._next_look = 0.0
         self._stopping = False
         self._woken = threading.Event()
         self._changed = threading.Event()
@@ -177,13 +179,20 @@ class Relay:
             self._take_up() if self._lease.held else self._lay_down()
         if not self._serving:
             return None
-        if self._changed.is_set():
-            self._changed.clear()
-            self._synchronise()
-        pause = self._senders.wake()
+        waits = [self._senders.wake(), self._keep_up() if self._changed.is_set() else None]
         while not self._stopping and self._read():
             pass
-        return pause
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _keep_up(self) -> float | None:
+        """Look at the subscriptions, or tell when: a fifth of the time, however many they are and often they change."""
+        began = time.monotonic()
+        if began < self._next_look:
+            return self._next_look - began
+        self._changed.clear()
+        self._synchronise()
+        self._next_look = time.monotonic() + 4 * (time.monotonic() - began)
+        return None
 
     def _read(self) -> bool:
         """Read what comes next, and offer it: whether there may be more."""

@@ -63,6 +63,10 @@ class Subscriptions:
         """Another number once any of them was created, changed or deleted. One point read."""
         return _revision(self._engine.kept(_BOOK))
 
+    def count(self) -> int:
+        """How many there are. One point read."""
+        return int((self._engine.kept(_BOOK) or {"count": 0})["count"])
+
     def all(self) -> dict[str, Subscription]:
         """Every one by id, with the secrets its sink is to be shown, or the ``fault`` that they cannot be read.
 
