@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.events import delivery, feed
 from benchmarks.registry import postgres
 from benchmarks.registry.bench import machine
+from benchmarks.registry.serving import WRITERS
 
 RESULTS = Path(__file__).parents[1] / "results" / "events.json"
 
@@ -34,10 +35,10 @@ def main() -> None:
         seconds = 20 if options.full else 6
         for name, db in (("sqlite", f"sqlite:///{folder}/hook.db"), ("postgresql", next(databases))):
             results[f"commit to web hook, {name}"] = delivery.latency(db, rate=500, seconds=seconds)
-        db = f"sqlite:///{folder}/many.db"
-        results["50 writers and subscriptions, sqlite"] = delivery.subscriptions(
-            db, count=1000, seconds=seconds // 2, rounds=rounds
-        )
+        for writers in (1, WRITERS):
+            results[f"{writers} writers and subscriptions, sqlite"] = delivery.subscriptions(
+                f"sqlite:///{folder}/many{writers}.db", count=1000, writers=writers, seconds=seconds // 2, rounds=rounds
+            )
     results["machine"]["load after"] = os.getloadavg()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from benchmarks.registry import serving
-from benchmarks.registry.serving import WRITERS, Server, wrk
+from benchmarks.registry.serving import Server, wrk
 
 from signalbook.values import JSONObject
 
@@ -68,8 +68,9 @@ def _told(seconds: list[float]) -> JSONObject:
     return {name: round(cuts[at] * 1000, 1) for name, at in (("p50", 499), ("p99", 989), ("p99.9", 998))}
 
 
-def subscriptions(db: str, *, count: int, seconds: int, rounds: int) -> JSONObject:
-    """Writers as fast as they can, without subscriptions and with ``count`` of them in turn."""
+def subscriptions(db: str, *, count: int, writers: int, seconds: int, rounds: int) -> JSONObject:
+    """Writers as fast as they can, each after its last write's answer, without subscriptions and with ``count`` of
+    them in turn."""
     found: dict[str, list[tuple[float, float]]] = {"none": [], f"{count} prefixes, none hit": []}
     found[f"{count} prefixes, one hit by each write"] = []
     with _sink() as sink, _registry(db, sink) as server:
@@ -77,7 +78,7 @@ def subscriptions(db: str, *, count: int, seconds: int, rounds: int) -> JSONObje
         for _ in range(rounds):
             for name, runs in found.items():
                 made = [] if name == "none" else _subscribe(server, sink, count, _prefix(name))
-                load = wrk(server, "/", seconds, script=_PATCH, connections=WRITERS)
+                load = wrk(server, "/", seconds, script=_PATCH, connections=writers)
                 runs.append((load.rate, 1e6 / load.per_cpu_second))
                 _unsubscribe(server, made)
     told = {
