@@ -42,8 +42,7 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
     wait_until(lambda: shown()["follows"] is True)
     wait_until(lambda: shown()["follows"] is False)
     told = next(told for _ in range(1000) if (told := shown())["follows"])["sources"]
-    assert told[one.url]["created"]["versions"] == 2
-    assert told[f"{two.url}#/schemagroups/a=two.a"]["created"]["groups"] == 1
+    assert told.keys() == {one.url, f"{two.url}#/schemagroups/a=two.a"}
 
 
 def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ def test_servers_killed_in_the_middle(serve: Callable[[], Server]) -> None:
     with Following(one, two, Memory()) as following:
         wait_until(lambda: two.status("/schemagroups/g") == 200)
         two.kill()
+        one.patch(batch("g", 1000, 250))
         wait_until(lambda: bool(following.errors))
         two.start()
-        one.patch(batch("g", 1000, 250))
         one.kill()
         met = len(following.errors)
         wait_until(lambda: len(following.errors) > met)
