@@ -62,15 +62,18 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it. A port that another program has taken meanwhile is given up for the next one."""
-        for _ in range(5):
-            self.port = self.port or free_port()
+        """Start it. A port that another program has taken is given up for the next one, unless others know it already:
+        a connection that has it for a moment will give it back.
+        """
+        known = self.port
+        for _ in range(30):
+            self.port = known or free_port()
             command = [sys.executable, "-m", "signalbook", "serve", "--port", str(self.port), "--base-url", self.url]
             command += ["--db", f"sqlite:///{self.folder / 'registry.db'}", *self.options]
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
             if self._answers():
                 return
-            self.port = 0
+            time.sleep(1 if known else 0)
         pytest.fail("the server does not start")
 
     def _answers(self) -> bool:
