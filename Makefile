@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-WORKERS ?= 2
+# More than cores: many tests wait for a server, a broker or a disk.
+WORKERS ?= 3
 
 help:  ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile

@@ -42,7 +42,8 @@ def test_a_preflight_is_allowed(client: Client) -> None:
 
 def test_health(client: Client) -> None:
     assert client.get("/health/live").json() == {"status": "ok"}
-    assert client.get("/health/ready").json() == {"status": "ok"}
+    ready = {"status": "ok", "deliveries": {"delivers": False, "subscriptions": {}}}
+    assert client.get("/health/ready").json() == ready
 
 
 def test_the_base_url_can_be_set(store: Store, serve: Serve) -> None:

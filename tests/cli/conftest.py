@@ -89,7 +89,8 @@ def serve() -> Iterator[Callable[..., Server]]:
     yield start
     for process in started:
         process.terminate()
-        process.wait(timeout=30)
+    for process in started:
+        process.wait(timeout=60)
 
 
 def _answers(url: str) -> bool:
