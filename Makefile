@@ -3,8 +3,7 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-# More than cores: many tests wait for a server, a broker or a disk.
-WORKERS ?= 3
+WORKERS ?= 2
 
 help:  ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
