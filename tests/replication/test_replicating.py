@@ -146,6 +146,7 @@ def test_hints_in_any_order_and_again_lead_to_the_same(trio: list[Server], tmp_p
     with Following(one, two, state):
         wait_until(same(one, two))
         one.send("DELETE", "/schemagroups/g/schemas/s5")
+        wait_until(same(one, two))
         one.patch(batch("g", 5, 1))
         wait_until(same(one, two))
     shutil.copy(tmp_path / "state.json", tmp_path / "late.json")
