@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from signalbook.messages import Message
 from signalbook.pipeline.inference.observing import Observations, shape, telling_header
+from signalbook.pipeline.inference.seen import Room
 
 
 def event(**more: Any) -> Message:
@@ -97,3 +99,15 @@ def test_merging_adds_up() -> None:
     found.merge(other)
     assert {key: kind.count for key, kind in found.kinds.items()} == {"event a": 2, "event b": 1, "event c": 1}
     assert (found.unknown, found.kinds["event a"].payloads) == (1, 2)
+
+
+def test_strange_messages_do_not_fill_the_memory() -> None:
+    found = Observations(room=Room(left=20_000))
+    for number in range(500):
+        data = {f"m{number}": [{f"n{number}": "x" * 100}]}
+        found.take(
+            event(type="a", datacontenttype=f"application/x{number}+json", data=data, **{f"a{number}": "x" * 5000})
+        )
+        found.take(event(type="t" * 2000))
+    assert (found.kinds["event a"].count, found.unknown) == (500, 500)
+    assert len(msgspec.msgpack.encode(found)) < 20_000

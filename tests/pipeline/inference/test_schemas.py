@@ -10,22 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.inference.schemas import LADDER, Rules, schema
-from signalbook.pipeline.inference.seen import Seen
+
+from .conftest import VALUES, summary
 
 INTEGER = {"type": "integer"}
 BOTH = {"a": INTEGER, "b": INTEGER}
 STRICT = Rules(required=2, enum=2)
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["a", "2026-01-01"])
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8
-)
-
-
-def summary(*values: Any) -> Seen:
-    seen = Seen()
-    for value in values:
-        seen.take(value)
-    return seen
 
 
 @pytest.mark.parametrize("rules", LADDER, ids=lambda rules: rules.words)

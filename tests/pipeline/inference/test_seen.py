@@ -9,25 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.seen import DEEPEST, MOST_MEMBERS, MOST_TEXTS, Seen, Texts
+from signalbook.pipeline.inference.seen import DEEPEST, MOST_MEMBERS, MOST_TEXTS, Room, Seen, Texts
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8
-)
-
-
-def summary(*values: Any) -> Seen:
-    seen = Seen()
-    for value in values:
-        seen.take(value)
-    return seen
+from .conftest import VALUES, summary
 
 
 @given(st.lists(VALUES, max_size=6), st.lists(VALUES, max_size=6))
 def test_merging_is_seeing_both(first: list[Any], second: list[Any]) -> None:
     merged = summary(*first)
-    merged.merge(summary(*second))
+    merged.merge(summary(*second), Room())
     assert msgspec.to_builtins(merged) == msgspec.to_builtins(summary(*first, *second))
 
 
@@ -61,7 +51,7 @@ def test_texts_are_kept_while_they_are_few_and_short() -> None:
     many = summary(*(str(number) for number in range(MOST_TEXTS + 1)))
     assert (many.texts.values, many.texts.count) == (None, MOST_TEXTS + 1)
     halves = [Texts(count=40, values={f"{half}{n}": 1 for n in range(40)}, formats=[]) for half in "ab"]
-    halves[0].merge(halves[1])
+    halves[0].merge(halves[1], Room())
     assert halves[0].values is None
 
 
@@ -70,6 +60,14 @@ def test_objects_with_very_many_names_are_bounded() -> None:
     assert len(seen.members) == MOST_MEMBERS
     assert seen.others is not None
     assert seen.others.integers == 5
+
+
+def test_without_room_nothing_new_is_remembered() -> None:
+    seen, room = Seen(), Room(left=2000)
+    for number in range(1000):
+        seen.take({f"m{number}": {"x" * number: str(number)}}, room)
+    assert len(msgspec.msgpack.encode(seen)) < 2000
+    assert (seen.objects, seen.others is None) == (1000, False)
 
 
 def test_what_lies_very_deep_is_not_looked_at() -> None:

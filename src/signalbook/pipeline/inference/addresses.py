@@ -44,6 +44,9 @@ class Addresses(msgspec.Struct):
         self.count += 1
         if self.shapes is None:
             return
+        if len(text) > MAX_TEMPLATE:
+            self.shapes = None
+            return
         parts = text.split("/")
         known = self.shapes.get(len(parts))
         if known is not None and all(segment.only == part for segment, part in zip(known, parts, strict=True)):

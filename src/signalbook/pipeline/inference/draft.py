@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from signalbook.values import JSONObject
-
-ACCEPT: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +19,7 @@ class DraftJob:
     inputs: tuple[str, ...]
     group: str
     input_format: str = "cloudevents-jsonl"
-    accept: float = ACCEPT
+    accept: float = 0.99
     limit: int = 0
     master: str = "local[*]"
 

@@ -68,7 +68,7 @@ def _message(observed: Observed, rules: Rules, header: str) -> JSONObject:
     common: JSONObject = {"description": f"Drafted from {observed.count} messages."}
     if observed.kind == EVENT:
         return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _metadata(observed, rules)}
-    (content_type, *others) = observed.types
+    content_type, *others = observed.types or ("",)
     if not others and is_json(content_type):
         common["datacontenttype"] = content_type
     return {**common, "protocol": "HTTP", "protocoloptions": _options(observed, rules, header)}

@@ -17,12 +17,13 @@ from signalbook.messages.contract import carried_event
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.payloads import Payload, Unreadable, unpacked
 from signalbook.pipeline.inference.addresses import Addresses
-from signalbook.pipeline.inference.seen import Seen
+from signalbook.pipeline.inference.seen import Room, Seen
 from signalbook.values import JSON
 
 EVENT: Final = "event"
 REQUEST: Final = "request"
 MOST_KINDS: Final = 5000
+LONGEST_NAME: Final = 1024
 _HEADER: Final = "headers."
 # Headers that tell of the delivery, its client or its credentials, and never what a message is.
 _TRANSPORT: Final = re.compile(
@@ -50,29 +51,47 @@ class Observed(msgspec.Struct):
     types: dict[str, int] = {}
     data: Seen = msgspec.field(default_factory=Seen)
 
-    def merge(self, other: Observed) -> None:
+    def merge(self, other: Observed, room: Room) -> None:
         """Add what ``other`` saw."""
         self.count += other.count
         self.payloads += other.payloads
-        self.data.merge(other.data)
+        self.data.merge(other.data, room)
         for name, addresses in other.attributes.items():
-            self.attributes.setdefault(name, Addresses()).merge(addresses)
+            place = self.attribute(name, room)
+            if place is not None:
+                place.merge(addresses)
         self.know(other.natives)
-        for name, count in other.types.items():
-            self.types[name] = self.types.get(name, 0) + count
+        for content_type, count in other.types.items():
+            self.typed(content_type, count, room)
+
+    def attribute(self, name: str, room: Room) -> Addresses | None:
+        """What was seen of an attribute; None if there is no room for one more."""
+        found = self.attributes.get(name)
+        if found is None and room.take(name):
+            found = self.attributes[name] = Addresses()
+        return found
 
     def know(self, natives: Mapping[str, str]) -> None:
-        """Add types of attributes."""
+        """Add types of those attributes that are looked at."""
         for name, native in natives.items():
-            if self.natives.setdefault(name, native) != native:
+            if name in self.attributes and self.natives.setdefault(name, native) != native:
                 self.natives[name] = "any"
+
+    def typed(self, content_type: str, count: int, room: Room) -> None:
+        """Count payloads of a content type."""
+        if content_type in self.types or room.take(content_type):
+            self.types[content_type] = self.types.get(content_type, 0) + count
 
 
 class Observations(msgspec.Struct):
-    """All kinds of messages seen, and how many messages are of none: broken ones, and those of other protocols."""
+    """All kinds of messages seen, and how many messages are of none: broken ones, and those of other protocols.
+
+    Its size is bounded whatever the messages are, by ``room`` and by the number of kinds.
+    """
 
     kinds: dict[str, Observed] = {}
     unknown: int = 0
+    room: Room = msgspec.field(default_factory=Room)
 
     def take(self, message: Message, header: str = "") -> None:
         """Look at one more. ``header`` (lower case) tells the kinds of plain requests, "" if none does."""
@@ -85,15 +104,14 @@ class Observations(msgspec.Struct):
             if found is None:
                 self.unknown += 1
             else:
-                _look(*found, payload)
+                _look(*found, payload, self.room)
+                found[0].know(_natives(part.event))
 
     def _observed(self, part: _Part, header: str) -> tuple[Observed, dict[str, str]] | None:
         """The kind of a message, and its texts by name; None if there is no way to tell."""
         if part.event is not None:
             texts = {name: attribute_text(value) for name, value in part.event.attributes.items()}
             found = self._kind(EVENT, [texts["type"]])
-            if found is not None:
-                found.know({name: _native(value) for name, value in part.event.attributes.items()})
         elif part.message.protocol == "HTTP":
             texts = {name: value for name, value in part.values.items() if isinstance(value, str)}
             texts |= dict(_headers(part.values))
@@ -106,20 +124,19 @@ class Observations(msgspec.Struct):
     def _kind(self, kind: str, names: list[str]) -> Observed | None:
         key = " ".join((kind, *names))
         found = self.kinds.get(key)
-        if found is None and len(self.kinds) < MOST_KINDS:
+        if found is None and len(self.kinds) < MOST_KINDS and len(key) <= LONGEST_NAME:
             found = self.kinds[key] = Observed(kind=kind, names=names)
         return found
 
     def merge(self, other: Observations) -> None:
         """Add what ``other`` saw."""
         self.unknown += other.unknown
-        for key, observed in other.kinds.items():
-            if key in self.kinds:
-                self.kinds[key].merge(observed)
-            elif len(self.kinds) < MOST_KINDS:
-                self.kinds[key] = observed
-            else:
+        for observed in other.kinds.values():
+            mine = self._kind(observed.kind, observed.names)
+            if mine is None:
                 self.unknown += observed.count
+            else:
+                mine.merge(observed, self.room)
 
 
 def telling_header(messages: Iterable[Message]) -> str:
@@ -190,21 +207,27 @@ def _broken(payload: Payload) -> bool:
     return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
 
 
+def _natives(event: CloudEvent | None) -> dict[str, str]:
+    """The types of an event's attributes."""
+    return {} if event is None else {name: _native(value) for name, value in event.attributes.items()}
+
+
 def _native(value: Attribute) -> str:
     if isinstance(value, str):
         return "string"
     return "boolean" if isinstance(value, bool) else "integer"
 
 
-def _look(observed: Observed, texts: Mapping[str, str], payload: Payload) -> None:
+def _look(observed: Observed, texts: Mapping[str, str], payload: Payload, room: Room) -> None:
     observed.count += 1
     for name, text in texts.items():
-        observed.attributes.setdefault(name, Addresses()).take(text)
-    content_type = payload.content_type()
-    observed.types[content_type] = observed.types.get(content_type, 0) + 1
+        place = observed.attribute(name, room)
+        if place is not None:
+            place.take(text)
+    observed.typed(payload.content_type(), 1, room)
     if payload.value is not msgspec.UNSET:
         observed.payloads += 1
-        observed.data.take(payload.value)
+        observed.data.take(payload.value, room)
 
 
 def _members(message: Message) -> str:

@@ -92,8 +92,7 @@ class _Stream:
         count = len(self.plan.tasks)
         frame = self.session.range(0, count, 1, max(count, 1))
         try:
-            # One at a time: what the tasks of a large stream found may be large together.
-            for row in frame.mapInArrow(partial(tasks.run, str(self.folder), work), tasks.RESULT).toLocalIterator():
+            for row in frame.mapInArrow(partial(tasks.run, str(self.folder), work), tasks.RESULT).collect():
                 found.merge(msgspec.msgpack.decode(row["result"], type=type(found)))
         except (PySparkException, Py4JError) as error:
             raise PipelineError(explain(str(error), self.folder)) from error

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
-from signalbook.pipeline.inference.seen import Seen, Texts, merged
+from signalbook.pipeline.inference.seen import Room, Seen, Texts
 from signalbook.values import JSON, JSONObject
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -89,7 +88,9 @@ def _texts(texts: Texts, rules: Rules, *, alone: bool, nullable: bool) -> JSONOb
 
 def _object(seen: Seen, rules: Rules) -> JSONObject:
     if is_map(seen):
-        every = reduce(merged, [*seen.members.values(), *([seen.others] if seen.others else [])], Seen())
+        every, room = Seen(), Room()
+        for member in (*seen.members.values(), *([seen.others] if seen.others else [])):
+            every.merge(member, room)
         return {"additionalProperties": _place(every, rules)}
     found: JSONObject = {}
     if seen.members:

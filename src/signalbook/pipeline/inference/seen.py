@@ -15,6 +15,8 @@ from signalbook.messages.timestamps import is_timestamp
 from signalbook.uris import is_uri
 from signalbook.values import JSON
 
+MOST: Final = 128 * 1024 * 1024
+_PLACE: Final = 500
 MOST_MEMBERS: Final = 1000
 MOST_TEXTS: Final = 64
 LONGEST_TEXT: Final = 128
@@ -36,6 +38,23 @@ FORMATS: Final[dict[str, Callable[[str], object]]] = {
 """Formats of JSON Schema that are told from other texts by looking at them."""
 
 
+class Room(msgspec.Struct):
+    """How much more a summary may remember, in bytes, roughly.
+
+    Each of its places is bounded by itself, but a stream of strange messages may make any number of places.
+    """
+
+    left: int = MOST
+
+    def take(self, name: str) -> bool:
+        """Whether there is room for a place of this name, or for a text, which is taken then."""
+        cost = _PLACE + len(name)
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+
 class Texts(msgspec.Struct, omit_defaults=True):
     """The texts in one place: how many, which ones while they are few and short, and the formats all of them have.
 
@@ -47,39 +66,44 @@ class Texts(msgspec.Struct, omit_defaults=True):
     values: dict[str, int] | None = {}
     formats: list[str] | None = None
 
-    def take(self, text: str) -> None:
+    def take(self, text: str, room: Room) -> None:
         """Count one more."""
         self.count += 1
         if self.formats is None:
             self.formats = [name for name, fits in FORMATS.items() if fits(text)]
         elif self.formats:
             self.formats = [name for name in self.formats if FORMATS[name](text)]
-        values = self.values
-        if values is not None:
-            values[text] = values.get(text, 0) + 1
-            if len(values) > MOST_TEXTS or len(text) > LONGEST_TEXT:
-                self.values = None
+        self._remember(text, 1, room)
 
-    def merge(self, other: Texts) -> None:
+    def merge(self, other: Texts, room: Room) -> None:
         """Add what ``other`` saw."""
         self.count += other.count
         if other.formats is not None:
             mine = other.formats if self.formats is None else self.formats
             self.formats = [name for name in mine if name in other.formats]
-        if self.values is None or other.values is None:
+        if other.values is None:
             self.values = None
             return
         for text, count in other.values.items():
-            self.values[text] = self.values.get(text, 0) + count
-        if len(self.values) > MOST_TEXTS:
+            self._remember(text, count, room)
+
+    def _remember(self, text: str, count: int, room: Room) -> None:
+        values = self.values
+        if values is None:
+            return
+        if text in values:
+            values[text] += count
+        elif len(values) < MOST_TEXTS and len(text) <= LONGEST_TEXT and room.take(text):
+            values[text] = count
+        else:
             self.values = None
 
 
 class Seen(msgspec.Struct, omit_defaults=True):
     """How often each kind of value stood in one place, and what was within.
 
-    ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one; ``items`` are
-    the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
+    ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
+    ``Room``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
     """
 
     nulls: int = 0
@@ -99,66 +123,66 @@ class Seen(msgspec.Struct, omit_defaults=True):
         scalars = self.nulls + self.booleans + self.integers + self.numbers
         return scalars + self.texts.count + self.arrays + self.objects
 
-    def take(self, value: JSON, depth: int = 0) -> None:
+    def take(self, value: JSON, room: Room, depth: int = 0) -> None:
         """Look at one more value."""
         if value is None:
             self.nulls += 1
         elif isinstance(value, str):
-            self.texts.take(value)
+            self.texts.take(value, room)
         elif isinstance(value, bool):
             self.booleans += 1
         elif isinstance(value, int):
             self.integers += 1
         elif isinstance(value, dict):
-            self._take_object(value, depth + 1)
+            self._take_object(value, room, depth + 1)
         elif isinstance(value, list):
-            self._take_array(value, depth + 1)
+            self._take_array(value, room, depth + 1)
         else:
             self.numbers += 1
 
-    def _take_object(self, value: dict[str, JSON], depth: int) -> None:
+    def _take_object(self, value: dict[str, JSON], room: Room, depth: int) -> None:
         self.objects += 1
         if depth > DEEPEST:
             return
         for name, member in value.items():
             place = self.members.get(name)
             if place is None:
-                place = self._place(name)
-            place.take(member, depth)
+                place = self._place(name, room)
+            place.take(member, room, depth)
 
-    def _place(self, name: str) -> Seen:
-        if len(self.members) < MOST_MEMBERS:
+    def _place(self, name: str, room: Room) -> Seen:
+        if len(self.members) < MOST_MEMBERS and room.take(name):
             place = self.members[name] = Seen()
             return place
         if self.others is None:
             self.others = Seen()
         return self.others
 
-    def _take_array(self, value: list[JSON], depth: int) -> None:
+    def _take_array(self, value: list[JSON], room: Room, depth: int) -> None:
         self.arrays += 1
         if depth > DEEPEST:
             return
         if value and self.items is None:
             self.items = Seen()
         for item in value:
-            self.items.take(item, depth)  # type: ignore[union-attr]
+            self.items.take(item, room, depth)  # type: ignore[union-attr]
 
-    def merge(self, other: Seen) -> None:
+    def merge(self, other: Seen, room: Room) -> None:
         """Add what ``other`` saw."""
         for name in ("nulls", "booleans", "integers", "numbers", "arrays", "objects"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.texts.merge(other.texts)
+        self.texts.merge(other.texts, room)
         if other.items is not None:
-            self.items = merged(self.items, other.items)
+            self.items = merged(self.items, other.items, room)
         if other.others is not None:
-            self.others = merged(self.others, other.others)
+            self.others = merged(self.others, other.others, room)
         for name, member in other.members.items():
-            (self.members.get(name) or self._place(name)).merge(member)
+            (self.members.get(name) or self._place(name, room)).merge(member, room)
 
 
-def merged(one: Seen | None, other: Seen) -> Seen:
+def merged(one: Seen | None, other: Seen, room: Room) -> Seen:
     """Both in one, which is ``one`` if there is one."""
     if one is None:
         one = Seen()
-    one.merge(other)
+    one.merge(other, room)
     return one

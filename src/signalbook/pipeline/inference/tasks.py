@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
-from signalbook.messages import Accepted, Contract, Message, Policy
+from signalbook.messages import Contract, Message, Policy, Rejected
 from signalbook.pipeline.inference.observing import Observations
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
@@ -92,10 +92,10 @@ def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
     found, reasons = Trial(), Counter[str]()
     for message, second in messages(plan, number):
         if message is not None and second:
-            refused = [outcome for outcome in contract.process(message) if not isinstance(outcome, Accepted)]
+            refused = [outcome for outcome in contract.process(message) if isinstance(outcome, Rejected)]
             found.tried += 1
             found.accepted += not refused
-            reasons.update(str(getattr(outcome, "reason", "")) for outcome in refused[:1])
+            reasons.update(str(outcome.reason) for outcome in refused[:1])
     found.reasons = dict(reasons)
     return found
 

@@ -1,0 +1,24 @@
+"""Values of any kind, and summaries of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from signalbook.pipeline.inference.seen import Room, Seen
+
+SCALARS: Final = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4) | st.just("2026-01-01")
+)
+VALUES: Final = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8
+)
+
+
+def summary(*values: Any) -> Seen:
+    """What was seen of ``values``."""
+    seen, room = Seen(), Room()
+    for value in values:
+        seen.take(value, room)
+    return seen
