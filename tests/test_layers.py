@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
-L0 = {"errors", "values", "xid", "uris", "settings", "documents", "verdict"}
+L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"amqp", "model", "formats", "messages", "drafts"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
 ALL |= {"fetching", "catalogue", "replication", "drafts"}
@@ -21,6 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "uris": set(),
     "errors": {"values"},
     "settings": {"errors", "values"},
+    "plugins": {"errors"},
     "verdict": {"errors", "values"},
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},

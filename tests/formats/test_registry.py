@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
-
 import pytest
 
-from signalbook.formats import FormatClash, find, registry, supported
+from signalbook.formats import find, supported
 
 
 @pytest.mark.parametrize(
@@ -47,11 +45,3 @@ def test_lists_what_can_be_validated() -> None:
     """G-25."""
     assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3", "XSD/1.1"} <= set(supported())
     assert all(map(find, supported()))
-
-
-def test_a_name_clash_raises() -> None:
-    here = EntryPoint(name="avro", value="a:FORMAT", group=registry.GROUP)
-    there = EntryPoint(name="Avro", value="b:FORMAT", group=registry.GROUP)
-    with pytest.raises(FormatClash, match="a:FORMAT and b:FORMAT"):
-        registry.collect([here, there])
-    assert registry.collect([here, here]) == {"avro": here}

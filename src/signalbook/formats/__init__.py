@@ -1,14 +1,13 @@
 """Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
 from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, Typed
-from signalbook.formats.registry import FormatClash, find, supported
+from signalbook.formats.registry import find, supported
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 
 __all__ = [
     "Anything",
     "Field",
     "Format",
-    "FormatClash",
     "ListOf",
     "MapOf",
     "PayloadError",

@@ -6,21 +6,16 @@ imported when that format is first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Final
 
-from signalbook.errors import SignalbookError
+from signalbook import plugins
 from signalbook.formats.base import Format
 
 GROUP: Final = "signalbook.formats"
 # Other names for formats, met in registry documents (domain.md G-13).
 ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsonschema"}
-
-
-class FormatClash(SignalbookError):
-    """Two installed packages offer a schema format of the same name; one of them must go."""
 
 
 def find(format: str) -> Format | None:
@@ -43,22 +38,10 @@ def supported() -> tuple[str, ...]:
     return tuple(version for name in sorted(_offered()) for version in _load(_offered()[name]).versions)
 
 
-def collect(points: Iterable[EntryPoint]) -> Mapping[str, EntryPoint]:
-    """Entry points by lower-case name. Raises ``FormatClash`` if two differ under one name."""
-    found: dict[str, EntryPoint] = {}
-    for point in points:
-        other = found.setdefault(point.name.lower(), point)
-        if other.value != point.value:
-            raise FormatClash(f"schema format {point.name!r} is offered by both {other.value} and {point.value}")
-    return found
-
-
-@cache
 def _offered() -> Mapping[str, EntryPoint]:
-    return collect(entry_points(group=GROUP))
+    return plugins.offered(GROUP, "schema format", plugins.lower)
 
 
-@cache
 def _load(point: EntryPoint) -> Format:
-    loaded: Format = point.load()
+    loaded: Format = plugins.load(point)
     return loaded

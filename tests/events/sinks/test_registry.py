@@ -23,14 +23,6 @@ def test_what_is_not_served(protocol: str) -> None:
         registry.find(protocol)
 
 
-def test_a_name_clash_raises() -> None:
-    here = EntryPoint(name="http", value="a:KIND", group=registry.GROUP)
-    there = EntryPoint(name="HTTP", value="b:KIND", group=registry.GROUP)
-    with pytest.raises(registry.SinkClash, match="a:KIND and b:KIND"):
-        registry.collect([here, there])
-    assert registry.collect([here, here]) == {"HTTP": here}
-
-
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the line that installs it."""
     absent = EntryPoint(name="carrier", value="no_such_pigeons:KIND [pigeons]", group=registry.GROUP)

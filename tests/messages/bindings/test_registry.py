@@ -4,7 +4,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from signalbook.messages.bindings.registry import GROUP, BindingClash, collect, find_binding, protocols
+from signalbook.messages.bindings.registry import GROUP, bound, find_binding, protocols
+from signalbook.plugins import PluginClash, collect
 
 HTTP = "signalbook.messages.bindings.http:BINDING"
 
@@ -19,6 +20,6 @@ def test_the_bindings_that_come_along() -> None:
 
 def test_two_bindings_for_one_protocol_clash() -> None:
     points = [EntryPoint("http", HTTP, GROUP), EntryPoint("web", "signalbook.messages.bindings.http: BINDING", GROUP)]
-    with pytest.raises(BindingClash, match="'HTTP' is bound by both"):
-        collect(points)
-    assert list(collect([points[0], points[0]])) == ["HTTP"]
+    with pytest.raises(PluginClash, match="'HTTP' is offered by both"):
+        collect(points, "protocol", bound)
+    assert list(collect([points[0], points[0]], "protocol", bound)) == ["HTTP"]

@@ -6,20 +6,15 @@ The name of an entry point is the ``protocol`` of subscriptions in lower case, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Final
 
-from signalbook.errors import SignalbookError
+from signalbook import plugins
 from signalbook.events.sinks.base import Kind
 from signalbook.events.subscriptions.subscription import SubscriptionError
 
 GROUP: Final = "signalbook.sinks"
-
-
-class SinkClash(SignalbookError):
-    """Two installed packages offer sinks of the same protocol; one of them must go."""
 
 
 def find(protocol: str) -> Kind:
@@ -28,7 +23,8 @@ def find(protocol: str) -> Kind:
     if point is None:
         raise SubscriptionError(f"/protocol: there is no {protocol!r}; there are {', '.join(protocols())}")
     try:
-        return _load(point)
+        found: Kind = plugins.load(point)
+        return found
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("signalbook"):
             raise
@@ -43,22 +39,5 @@ def protocols() -> tuple[str, ...]:
     return tuple(sorted(_offered()))
 
 
-def collect(points: Iterable[EntryPoint]) -> Mapping[str, EntryPoint]:
-    """Entry points by protocol. Raises ``SinkClash`` if two differ under one name."""
-    found: dict[str, EntryPoint] = {}
-    for point in points:
-        other = found.setdefault(point.name.upper(), point)
-        if other.value != point.value:
-            raise SinkClash(f"sinks of the protocol {point.name!r} are offered by both {other.value} and {point.value}")
-    return found
-
-
-@cache
 def _offered() -> Mapping[str, EntryPoint]:
-    return collect(entry_points(group=GROUP))
-
-
-@cache
-def _load(point: EntryPoint) -> Kind:
-    loaded: Kind = point.load()
-    return loaded
+    return plugins.offered(GROUP, "protocol", plugins.upper)

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Final
 
-from signalbook.errors import SignalbookError
+from signalbook import plugins
 from signalbook.messages.bindings.base import Binding
 
 GROUP: Final = "signalbook.bindings"
 
 
-class BindingClash(SignalbookError):
-    """Two installed packages offer a binding for one protocol; one of them must go."""
-
-
 def find_binding(protocol: str) -> Binding | None:
     """The binding of a protocol by its canonical name, or ``None`` if there is none."""
-    return _bindings().get(protocol)
+    point = _offered().get(protocol)
+    return None if point is None else _load(point)
 
 
 def protocols() -> tuple[str, ...]:
     """Canonical names of the protocols that can be read; ``""`` stands for files."""
-    return tuple(sorted(_bindings()))
+    return tuple(sorted(_offered()))
 
 
-def collect(points: Iterable[EntryPoint]) -> Mapping[str, Binding]:
-    """Bindings by canonical protocol name. Raises ``BindingClash`` if two claim one name."""
-    found: dict[str, tuple[str, Binding]] = {}
-    for point in points:
-        binding: Binding = point.load()
-        value, _ = found.setdefault(binding.protocol, (point.value, binding))
-        if value != point.value:
-            raise BindingClash(f"protocol {binding.protocol!r} is bound by both {value} and {point.value}")
-    return {protocol: binding for protocol, (_, binding) in found.items()}
+def bound(point: EntryPoint) -> str:
+    """The canonical name of the protocol that an entry point binds."""
+    return _load(point).protocol
 
 
-@cache
-def _bindings() -> Mapping[str, Binding]:
-    return collect(entry_points(group=GROUP))
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "protocol", bound)
+
+
+def _load(point: EntryPoint) -> Binding:
+    loaded: Binding = plugins.load(point)
+    return loaded

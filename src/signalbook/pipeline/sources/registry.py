@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Final
 
+from signalbook import plugins
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.base import Source
 
@@ -13,11 +14,11 @@ GROUP: Final = "signalbook.sources"
 
 
 def find(name: str) -> Source:
-    """The source called ``name``. Raises ``PipelineError`` if there is none, or if two packages claim the name."""
+    """The source called ``name``. Raises ``PipelineError`` if there is none."""
     offered = _offered()
     if name not in offered:
         raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
-    found: Source = offered[name].load()
+    found: Source = plugins.load(offered[name])
     return found
 
 
@@ -26,11 +27,5 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_offered()))
 
 
-@cache
-def _offered() -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
-            raise PipelineError(f"input format {point.name!r} is offered by both {other.value} and {point.value}")
-    return found
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "input format", plugins.lower)

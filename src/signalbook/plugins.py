@@ -1,0 +1,47 @@
+"""What installed packages add to Signalbook: the entry points of a group, each under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from signalbook.errors import SignalbookError
+
+
+class PluginClash(SignalbookError):
+    """Two installed packages offer the same thing; one of them must go."""
+
+
+@cache
+def offered(group: str, what: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
+    """What is installed of ``group``, as ``collect`` has it."""
+    return collect(entry_points(group=group), what, key)
+
+
+def collect(points: Iterable[EntryPoint], what: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
+    """Entry points by ``key``; ``what`` they are is said in errors. Raises ``PluginClash`` if two differ under one."""
+    found: dict[str, EntryPoint] = {}
+    for point in points:
+        name = key(point)
+        other = found.setdefault(name, point)
+        if other.value != point.value:
+            raise PluginClash(f"{what} {name!r} is offered by both {other.value} and {point.value}")
+    return found
+
+
+@cache
+def load(point: EntryPoint) -> Any:
+    """What an entry point stands for, imported when first asked for. Raises what importing it raises."""
+    return point.load()
+
+
+def lower(point: EntryPoint) -> str:
+    """An entry point's name in lower case."""
+    return point.name.lower()
+
+
+def upper(point: EntryPoint) -> str:
+    """An entry point's name in upper case."""
+    return point.name.upper()
