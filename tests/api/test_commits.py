@@ -14,6 +14,8 @@ import pytest
 from signalbook.api.commits import Commits
 from signalbook.storage.base import StorageBusy, StorageError
 
+PATIENCE = 300
+
 
 class Ledger:
     """Transactions as lists of what was done in them; one that is not among ``commits`` is still open."""
@@ -27,7 +29,7 @@ class Ledger:
     @contextmanager
     def transaction(self) -> Iterator[list[Any]]:
         self.begun.set()
-        assert self.opened.acquire(timeout=10)
+        assert self.opened.acquire(timeout=PATIENCE)
         lines: list[Any] = []
         yield lines
         if self.fault:
@@ -42,7 +44,7 @@ def ledger() -> Ledger:
 
 @pytest.fixture
 def commits(ledger: Ledger) -> Iterator[Commits[list[Any]]]:
-    started = Commits(ledger.transaction, timeout=10)
+    started = Commits(ledger.transaction, timeout=PATIENCE)
     yield started
     started.close()
 
@@ -121,14 +123,16 @@ def _append(name: str, lines: list[Any]) -> None:
     lines.append(name)
 
 
-def test_who_waits_too_long_is_told(ledger: Ledger) -> None:
+def test_who_waits_too_long_is_told(
+    ledger: Ledger, commits: Commits[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And what did not start never will."""
-    commits = Commits(ledger.transaction, timeout=0.01)
     hold(ledger)
 
     async def both() -> None:
         first = asyncio.create_task(commits.write(partial(_append, "first")))
-        await asyncio.to_thread(ledger.begun.wait, 10)
+        assert await asyncio.to_thread(ledger.begun.wait, PATIENCE)
+        monkeypatch.setattr(commits, "_timeout", 0.01)  # not before: the first would have to start in it
         with pytest.raises(StorageBusy):
             await commits.write(partial(_append, "second"))
         go(ledger)

@@ -24,13 +24,13 @@ class Slow:
     def __call__(self) -> int:
         seen, self.asked = self.now, self.asked + 1
         self.begun.release()
-        assert self.let.acquire(timeout=10)
+        assert self.let.acquire(timeout=300)
         return seen
 
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    made = Workers(threads=2, timeout=10)
+    made = Workers(threads=2, timeout=300)
     yield made
     made.close()
 

@@ -10,16 +10,23 @@ import pytest
 from signalbook.api.workers import Workers
 from signalbook.storage.base import StorageBusy
 
+PATIENCE = 300
 
-def test_who_waits_too_long_is_told() -> None:
+
+def test_who_waits_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what did not start never will."""
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
     started: list[str] = []
-    workers = Workers(threads=1, timeout=0.01)
+    workers = Workers(threads=1, timeout=PATIENCE)
+
+    def hold() -> bool:
+        begun.set()
+        return release.wait(PATIENCE)
 
     async def both() -> None:
-        first = asyncio.create_task(workers.read(lambda: release.wait(10)))
-        await asyncio.sleep(0)
+        first = asyncio.create_task(workers.read(hold))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        monkeypatch.setattr(workers, "_timeout", 0.01)  # not before: the first would have to start in it
         with pytest.raises(StorageBusy):
             await workers.read(lambda: started.append("second"))
         release.set()
@@ -31,7 +38,7 @@ def test_who_waits_too_long_is_told() -> None:
 
 
 def test_what_fails_fails_for_its_caller() -> None:
-    workers = Workers(threads=1, timeout=10)
+    workers = Workers(threads=1, timeout=PATIENCE)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(workers.read(lambda: 1 // 0))
     workers.close()
