@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from signalbook.engine.engine import Engine
+from signalbook.replication.following import Following
 from signalbook.replication.notices import Notice, Seen
+from signalbook.replication.replicating import Replication
 from signalbook.replication.sources import FollowedSource
 from signalbook.server import run
 from signalbook.settings import SettingError, Settings
+from signalbook.storage import open_store
 
-from .servers import HTTP, Server, free_port, version, wait_until
+from .servers import HTTP, PATIENCE, Server, free_port, version, wait_until
 
 Serve = Callable[..., Server]
 
@@ -33,7 +39,7 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
     one.send("DELETE", "/schemagroups/a/schemas/s")
     one.patch({"schemagroups": {"a": {"schemas": schemas("later")}}})
     wait_until(lambda: hub.status("/schemagroups/a/schemas/later") == 200)
-    assert hub.status("/schemagroups/a/schemas/s") == 404
+    wait_until(lambda: hub.status("/schemagroups/a/schemas/s") == 404)
 
     def shown() -> Any:
         return hub.send("GET", "/health/ready", headers={"Connection": "close"}).json()["replication"]
@@ -41,8 +47,8 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
     # Either process answers; only one of them follows.
     wait_until(lambda: shown()["follows"] is True)
     wait_until(lambda: shown()["follows"] is False)
-    told = next(told for _ in range(1000) if (told := shown())["follows"])["sources"]
-    assert told.keys() == {one.url, f"{two.url}#/schemagroups/a=two.a"}
+    sources = {one.url, f"{two.url}#/schemagroups/a=two.a"}
+    wait_until(lambda: (told := shown())["follows"] and told["sources"].keys() == sources)
 
 
 def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:
@@ -60,6 +66,31 @@ def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> No
         wait_until(lambda: "error" not in shown())
     finally:
         one.stop()
+
+
+def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-36: what has changed since the look began may not be among what it sees."""
+    source = f"{trio[0].url}/compat/schemaregistry/v0.2"
+    settings = Settings(follow=(source,), follow_seconds=100_000)
+    looks = threading.Semaphore(0)
+    look = Replication.everything
+    with closing(open_store("sqlite://")) as store:
+        following = Following(Engine(store, settings=settings), settings)
+
+        def looked_and_told(self: Replication) -> None:
+            look(self)
+            if knocks.pop():
+                assert following.knock(source)
+            looks.release()
+
+        knocks = [False, True]
+        monkeypatch.setattr(Replication, "everything", looked_and_told)
+        following.start()
+        try:
+            for _ in range(2):
+                assert looks.acquire(timeout=PATIENCE)
+        finally:
+            following.stop()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from signalbook.replication.sources import FollowedSource
 from signalbook.replication.state import FOLDER, Note
 from signalbook.settings import Settings
 from signalbook.storage.base import StorageError
-from signalbook.values import JSONObject, format_timestamp, now
+from signalbook.values import JSON, JSONObject, format_timestamp, now
 
 _LOG: Final = logging.getLogger("signalbook.replication")
 _LEASE: Final = f"{FOLDER}/lease"
@@ -110,6 +110,7 @@ class FollowedLink:
         self._error = ""
         self._since = ""
         self._state = Note(engine, source.name)
+        self._knock: JSON = None
         self.thread = threading.Thread(target=self._run, name=f"following {source.url}", daemon=True)
         self.thread.start()
 
@@ -130,6 +131,8 @@ class FollowedLink:
             self.stop.wait(_RETRY)
 
     def _follow(self) -> None:
+        # Asked for before the first look: who knocks during a look is not to be overheard.
+        self._knock = self._engine.kept(_knock(self.source))
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
         with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
@@ -143,11 +146,12 @@ class FollowedLink:
 
     def _pause(self) -> None:
         """Until it is time to compare everything again, or somebody knocks."""
-        known, left = self._engine.kept(_knock(self.source)), self._settings.follow_seconds
+        left = self._settings.follow_seconds
         while left > 0 and not self.stop.wait(min(left, _LOOK)):
             left -= _LOOK
             with suppress(StorageError):
-                if self._engine.kept(_knock(self.source)) != known:
+                known, self._knock = self._knock, self._engine.kept(_knock(self.source))
+                if self._knock != known:
                     return
 
     def _failed(self, error: SignalbookError | None) -> None:
