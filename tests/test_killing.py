@@ -27,6 +27,7 @@ from signalbook.storage.base import Reader, Row
 from signalbook.values import digest
 from signalbook.xid import Xid
 
+PATIENCE = 300
 WRITERS = 8
 RESOURCE = Xid.parse("/schemagroups/g/schemas/s")
 PROGRAM = """
@@ -56,11 +57,12 @@ def to_be_killed(db: str) -> Iterator[int]:
         yield port
     finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(1200):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         assert process.poll() is None, "the server stopped"
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -70,10 +72,10 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     pytest.fail("the server does not answer")
 
 
-def write(port: int, name: str, begun: threading.Event) -> list[str]:
+def write(port: int, name: str, written: threading.Semaphore) -> list[str]:
     """Add Versions until the server is gone; the ids of those acknowledged."""
     done: list[str] = []
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     headers = {"Content-Type": "text/plain", "xRegistry-format": "Text"}
     try:
         while True:
@@ -82,7 +84,7 @@ def write(port: int, name: str, begun: threading.Event) -> list[str]:
             answer = connection.getresponse()
             assert (answer.status, answer.read()) == (201, versionid.encode())
             done.append(versionid)
-            begun.set()
+            written.release()
     except (OSError, http.client.HTTPException):
         return done
     finally:
@@ -91,11 +93,12 @@ def write(port: int, name: str, begun: threading.Event) -> list[str]:
 
 def killed_once(db: str, turn: int) -> list[str]:
     """What was acknowledged before the server was killed."""
-    begun = threading.Event()
+    written = threading.Semaphore(0)
     with ThreadPoolExecutor(WRITERS) as threads:
         with to_be_killed(db) as port:
-            writes = [threads.submit(partial(write, port, f"v{turn}.{writer}", begun)) for writer in range(WRITERS)]
-            assert begun.wait(60)
+            writes = [threads.submit(partial(write, port, f"v{turn}.{writer}", written)) for writer in range(WRITERS)]
+            for _ in range(WRITERS):
+                assert written.acquire(timeout=PATIENCE)
             time.sleep(random.uniform(0.05, 0.4))
         return [versionid for writer in writes for versionid in writer.result()]
 
