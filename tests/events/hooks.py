@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from signalbook.values import JSONObject
 
-DEADLINE = 60
+DEADLINE = 300
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Got:
     headers: dict[str, str]
     body: bytes
 
-    @property
+    @cached_property
     def events(self) -> list[JSONObject]:
         """The CloudEvents in it."""
         found = json.loads(self.body)

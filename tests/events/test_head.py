@@ -10,7 +10,7 @@ import pytest
 from signalbook.events.head import Head
 from signalbook.storage.base import StorageError
 
-DEADLINE = 60
+DEADLINE = 300
 
 
 class Outbox:
@@ -56,7 +56,7 @@ def test_nobody_looks_for_nobody() -> None:
     head = Head(outbox.ask)
     stop = head.listen(lambda _: None)
     outbox.later()
-    (thread,) = set(threading.enumerate()) - others
+    (thread,) = (thread for thread in set(threading.enumerate()) - others if thread.name == "head")
     stop()
     thread.join(DEADLINE)
     assert not thread.is_alive()

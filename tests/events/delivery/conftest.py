@@ -52,12 +52,12 @@ class Place:
         self.allowed.append(served.place)
         return served
 
-    def relay(self, *, ask: bool = True, timeout: float = 30.0, retries: Retries = QUICK, lease: float = 12.0) -> Relay:
-        """A relay that runs, over the sinks so far."""
+    def relay(self, *, ask: bool = True, timeout: float = DEADLINE, retries: Retries = QUICK) -> Relay:
+        """A relay that runs, over the sinks so far; it delivers for as long, however little time it gets meanwhile."""
         policy = Policy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
         self.opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
-        relay = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=lease)
+        relay = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=DEADLINE)
         relay.start()
         self.stack.callback(relay.stop)
         return relay

@@ -40,7 +40,7 @@ def test_an_update_is_not_written_over(store: Store) -> None:
     states = {old.id: Known(old.revision - 1, State(position=7)), new.id: Known(new.revision, State(position=8))}
     keeper = Keeper(engine, book, Lease(), Told({**states, "gone": Known(1, State(position=9)), "going": None}))
     keeper.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while (kept := engine.kept_in("deliveries"))[new.id]["position"] != 8:
         assert time.monotonic() < deadline
         time.sleep(0.02)
