@@ -183,11 +183,14 @@ class Cable:
             if self.left == 0:
                 near.close()
                 continue
-            with suppress(OSError):
+            try:
                 far = socket.create_connection(("127.0.0.1", self.to), timeout=PATIENCE)
-                for one, other in ((near, far), (far, near)):
-                    self._open.add(one)
-                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+            except OSError:
+                near.close()
+                continue
+            for one, other in ((near, far), (far, near)):
+                self._open.add(one)
+                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
 
     def _pump(self, one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
@@ -205,7 +208,7 @@ class Cable:
 
 
 def link(source: Server, target: Server, scope: Scope | None = None, authorities: tuple[str, ...] = ()) -> Link:
-    with Client(source.url) as client:
+    with Client(source.url, timeout=PATIENCE) as client:
         bases = RemoteRegistry(client).bases()
     return Link(source=source.url, target=target.url, scope=scope or Scope(), bases=bases, authorities=authorities)
 
@@ -213,7 +216,7 @@ def link(source: Server, target: Server, scope: Scope | None = None, authorities
 def copy(source: Server, target: Server, *, over: str = "", **given: Any) -> Report:
     """Copy everything from one server to another, reached at the URL ``over``."""
     report = Report()
-    with Client(source.url) as ours, Client(over or target.url) as theirs:
+    with Client(source.url, timeout=PATIENCE) as ours, Client(over or target.url, timeout=PATIENCE) as theirs:
         Copy(RemoteRegistry(ours), RemoteRegistry(theirs), link(source, target, **given), report).everything()
     return report
 
@@ -236,7 +239,7 @@ class Following:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        with Client(self._urls[0]) as ours, Client(self._urls[1]) as theirs:
+        with Client(self._urls[0], timeout=PATIENCE) as ours, Client(self._urls[1], timeout=PATIENCE) as theirs:
             sides = RemoteRegistry(ours), RemoteRegistry(theirs)
             begin = partial(Copy, *sides, self._link, self.report)
             keep_up(Replication(sides[0], begin, self._link, self._state), self._stop, self._failed)

@@ -17,7 +17,7 @@ from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
 from signalbook.replication.state import Memory
 
-from .servers import HTTP, Server, copy, version, wait_until
+from .servers import HTTP, PATIENCE, Server, copy, version, wait_until
 
 SCHEMAS = "/compat/schemaregistry/v0.2"
 FIRST = "/compat/messagecatalog/v0"
@@ -29,8 +29,8 @@ def replicate(source: str, target: str, spoken: Dialect | None = None) -> Report
     """Copy from one URL to another, whatever is there."""
     report = Report()
     with (
-        open_source(source, timeout=60, dialect=spoken) as ours,
-        open_target(target, timeout=60, source=source) as theirs,
+        open_source(source, timeout=PATIENCE, dialect=spoken) as ours,
+        open_target(target, timeout=PATIENCE, source=source) as theirs,
     ):
         way = link(ours, theirs, Scope(), reached=source)
         copying(ours, theirs, way, report)().everything()
@@ -172,11 +172,11 @@ def test_the_dialect_is_found_out(trio: list[Server]) -> None:
     """By what each has and no other; what is no registry is said to be none."""
     one, *_ = trio
     for path in (*DOORS, ""):
-        with open_source(one.url + path, timeout=60) as source:
+        with open_source(one.url + path, timeout=PATIENCE) as source:
             assert source.url == one.url + path
-    with pytest.raises(LinkError, match="is no registry"), open_source(f"{one.url}/health", timeout=60):
+    with pytest.raises(LinkError, match="is no registry"), open_source(f"{one.url}/health", timeout=PATIENCE):
         pass
-    with pytest.raises(ClientError, match="cannot reach"), open_source("http://127.0.0.1:9", timeout=60):
+    with pytest.raises(ClientError, match="cannot reach"), open_source("http://127.0.0.1:9", timeout=PATIENCE):
         pass
 
 
@@ -203,8 +203,8 @@ def test_changes_are_pushed_as_they_come(schemas: list[Server]) -> None:
     """D-1, D-14: into a registry that speaks a draft, by the change feed of one that has it."""
     one, two, _ = schemas
     with (
-        open_source(one.url, timeout=60) as ours,
-        open_target(two.url + SCHEMAS, timeout=60) as theirs,
+        open_source(one.url, timeout=PATIENCE) as ours,
+        open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs,
     ):
         way = link(ours, theirs, Scope(), reached=one.url)
         work = Replication(ours, copying(ours, theirs, way, Report()), way, Memory())

@@ -15,7 +15,7 @@ from signalbook.replication.remote import RemoteRegistry
 from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
 
-from .servers import HTTP, Cable, Server, copy, version
+from .servers import HTTP, PATIENCE, Cable, Server, copy, version
 
 SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}}
 
@@ -25,7 +25,10 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
     one, *_ = trio
     one.patch(SCHEMA)
     hub = serve("--copies", "refuse")
-    with open_source(one.url, timeout=60) as source, open_target(hub.url, timeout=60, source=one.url) as target:
+    with (
+        open_source(one.url, timeout=PATIENCE) as source,
+        open_target(hub.url, timeout=PATIENCE, source=one.url) as target,
+    ):
         way = link(source, target, Scope(), reached=one.url)
         with pytest.raises(Closed, match="403"):
             copying(source, target, way, Report())().everything()
@@ -43,7 +46,7 @@ def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cabl
     one.patch(SCHEMA)
     copy(one, three)
     liar = cable(one)  # says that it is at the URL of ``one``
-    with Client(liar.url) as source, Client(three.url) as target:
+    with Client(liar.url, timeout=PATIENCE) as source, Client(three.url, timeout=PATIENCE) as target:
         sides = RemoteRegistry(source), RemoteRegistry(target)
         way = link(*sides, Scope(), reached=liar.url)
         assert (way.source, set(way.bases.values())) == (
