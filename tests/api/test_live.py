@@ -21,6 +21,7 @@ from signalbook.values import JSONObject, parse_json
 from .conftest import MODEL
 
 Body = Callable[["Reader"], Awaitable[None]]
+PATIENCE = 300
 
 
 class Reader:
@@ -50,7 +51,7 @@ class Reader:
             yield
         finally:
             self._hung_up.set()
-            await asyncio.wait_for(task, timeout=20)
+            await asyncio.wait_for(task, timeout=PATIENCE)
 
     async def _receive(self) -> JSONObject:
         await self._hung_up.wait()
@@ -65,7 +66,7 @@ class Reader:
 
     async def until(self, enough: Callable[[], bool]) -> None:
         """Wait for what is to come."""
-        async with asyncio.timeout(20), self._grown:
+        async with asyncio.timeout(PATIENCE), self._grown:
             await self._grown.wait_for(enough)
 
     @property

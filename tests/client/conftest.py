@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 import pytest
 import uvicorn
@@ -21,11 +22,13 @@ def registry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry with the shipped model, on a real socket."""
     folder: Path = tmp_path_factory.mktemp("registry")
     settings = Settings(db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
-    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning"))
+    # Connections stay open: one that the server closes just when a request comes takes that along.
+    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning", timeout_keep_alive=300))
     thread = Thread(target=server.run)
     thread.start()
     while not server.started:
         assert thread.is_alive()
+        sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True

@@ -31,7 +31,7 @@ def test_waiting_for_a_change(client: Client) -> None:
     assert not client.wait_for_event(begin, 0.05)
     writer = threading.Timer(0.1, client.put, ("/schemagroups/feed3", {}))
     writer.start()
-    assert client.wait_for_event(begin, 60)
+    assert client.wait_for_event(begin, 300)
     writer.join()
 
 
