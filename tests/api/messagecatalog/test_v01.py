@@ -56,6 +56,13 @@ def test_groups(book: Client) -> None:
     assert book.get(f"{ROOT}/g").status_code == 404
 
 
+def test_what_a_write_and_its_events_have_in_common(book: Client) -> None:
+    """The correlation id of the events (E) is in the answer, through this door too."""
+    answer = book.put(f"{ROOT}/g", {"format": "CloudEvents"})
+    told = {event["xregcorrelationid"] for event in book.get("/events").json()}
+    assert answer.headers["xRegistry-xregcorrelationid"] in told
+
+
 def test_id_and_format_of_a_group_are_fixed(book: Client) -> None:
     """C-2, C-30: even without definitions."""
     book.put(f"{ROOT}/g", {"format": "MQTT"})

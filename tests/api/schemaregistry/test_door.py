@@ -80,6 +80,7 @@ def test_a_registry_that_is_read_only(filled: Schemas) -> None:
     for method, path in (("PUT", "/schemagroups/new"), ("POST", S), ("DELETE", S)):
         answer = filled.send(method, path, content=b"{}")
         assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+        assert filled.send("OPTIONS", path).headers["Allow"] == "GET, HEAD, OPTIONS"
     assert filled.get(S).status_code == 200
 
 

@@ -96,10 +96,6 @@ class Catalog:
                 return
             position = listed.following
 
-    def is_read_only(self) -> bool:
-        """Whether clients may not write (C-37)."""
-        return not self.view.capabilities["available"].get("entities", {}).get("mutable", False)
-
     def _completed(self, version: JSONObject) -> JSONObject:
         if any(version.get(name) for name in BASE_NAMES):
             return {**materialise(version, self._base).definition, "messageid": version["messageid"]}

@@ -43,11 +43,8 @@ def lookup(catalog: Catalog, request: Request) -> Xid:
 
     Raises ``bad_request`` without it, and ``not_found``.
     """
-    named = request.values("uri")
-    if len(named) != 1 or not named[0]:
-        detail = 'the parameter "uri" needs to be there once, with the URI of a version, percent-encoded'
-        raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-    found = uris.find(catalog.view, named[0], request.places)
+    named = request.uri
+    found = uris.find(catalog.view, named, request.places)
     if found is None:
-        raise RegistryError("not_found", subject=request.path.text, detail=f"no version has the URI {named[0][:500]}")
+        raise RegistryError("not_found", subject=request.path.text, detail=f"no version has the URI {named[:500]}")
     return found

@@ -10,6 +10,9 @@ from signalbook.drafts.paths import entity_id, version_number
 from signalbook.errors import RegistryError
 from signalbook.xid import ID, ROOT, Xid
 
+FIRST: Final = "/compat/messagecatalog/v0"
+V01: Final = "/compat/messagecatalog/v0.1"
+MOUNTS: Final = (FIRST, V01)
 CATALOG: Final = "messagecatalog"
 DEFINITIONS: Final = "messagedefinitions"
 VERSIONS: Final = "versions"

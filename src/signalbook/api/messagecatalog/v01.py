@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from signalbook.api.answers import Answer, json_answer
+from signalbook.api.drafts.door import is_mutable
 from signalbook.api.messagecatalog.catalog import Catalog
 from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
 from signalbook.api.messagecatalog.first import check_group
@@ -28,7 +29,7 @@ _NESTED: Final = "definition.*"
 
 def _features(catalog: Catalog, _: Request) -> Answer:
     """What the catalog can do for this client (C-27)."""
-    update = not catalog.is_read_only()
+    update = is_mutable(catalog.view)
     return json_answer(
         {"filterattributes": list(groups.FILTERABLE), "pagination": True, "update": update, "updates": update}
     )

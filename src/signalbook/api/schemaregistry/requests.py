@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import Final
-from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
+from signalbook.api.drafts.requests import DraftRequest, path_below
 from signalbook.api.encoding import decode
-from signalbook.api.urls import base_url
 from signalbook.drafts.paths import entity_id, schema_path, schema_xid, version_number
 from signalbook.drafts.schemaregistry import ATTRIBUTES, GROUPS, Given, given_faults, is_segment
 from signalbook.engine.uris import Places
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.values import JSONError, JSONObject, parse_json
 from signalbook.xid import Xid, XidError, check_id
 
 MOUNT: Final = "/compat/schemaregistry/v0.2"
-_MOST_PARAMETERS: Final = 100
 _SHOWN: Final = 200
 
 
@@ -87,16 +82,8 @@ def _target(parts: tuple[str, ...]) -> Xid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """``root`` is the URL of the registry, ``query`` is decoded, names of ``headers`` are in lower case."""
-
-    method: str
-    path: Path
-    root: str
-    query: tuple[tuple[str, str], ...] = ()
-    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
-    body: bytes = b""
-    settings: Settings = field(default_factory=Settings)
+class Request(DraftRequest[Path]):
+    """A request to the door."""
 
     @property
     def target(self) -> Xid:
@@ -109,11 +96,6 @@ class Request:
         raise RegistryError("not_found", subject=self.path.text, detail=self.path.fault)
 
     @property
-    def base(self) -> str:
-        """The URL of this door."""
-        return f"{self.root}{MOUNT}"
-
-    @property
     def places(self) -> Places:
         """Where versions of schemas are to be had."""
         return Places(groups="schemagroups", bases=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
@@ -121,32 +103,6 @@ class Request:
     def url(self, xid: Xid) -> str:
         """The URL of an entity at this door."""
         return f"{self.base}{schema_path(xid)}"
-
-    @cached_property
-    def headers(self) -> Mapping[str, str]:
-        """One value each, one character per byte."""
-        return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.raw_headers}
-
-    @cached_property
-    def json(self) -> JSONObject:
-        """The body. Raises ``missing_body``, ``parsing_data``, and ``bad_request`` if it is no JSON object."""
-        if not self.body:
-            raise RegistryError("missing_body", subject=self.path.text)
-        try:
-            value = parse_json(self.body, max_depth=self.settings.max_depth, unique=True)
-        except JSONError as error:
-            raise RegistryError("parsing_data", subject=self.path.text, error_detail=str(error)) from None
-        if isinstance(value, dict):
-            return value
-        raise self.wrong("the body needs to be a JSON object")
-
-    @property
-    def uri(self) -> str:
-        """The parameter ``uri``. Raises ``bad_request`` if there is none, or several."""
-        given = [value for name, value in self.query if name == "uri"]
-        if len(given) == 1 and given[0]:
-            return given[0]
-        raise self.wrong("the query needs one parameter uri, the percent-encoded URI of a version")
 
     @property
     def given(self) -> Given:
@@ -157,10 +113,6 @@ class Request:
             detail = "what came beside the document cannot be used"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail, faults=faults)
         return found
-
-    def wrong(self, detail: str) -> RegistryError:
-        """The error for a request that says something it must not."""
-        return RegistryError("bad_request", subject=self.path.text, error_detail=detail)
 
     def _given(self, name: str) -> str:
         """An attribute, "" if it is nowhere. All who say it say the same."""
@@ -186,29 +138,4 @@ class Request:
 
 def read_request(scope: Scope, body: bytes, settings: Settings) -> Request:
     """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or query that is none."""
-    text = path_below(scope)
-    return Request(
-        method="GET" if scope["method"] == "HEAD" else scope["method"],
-        path=parse(text),
-        root=base_url(scope, settings),
-        query=_query(scope["query_string"], text),
-        raw_headers=tuple(scope["headers"]),
-        body=body,
-        settings=settings,
-    )
-
-
-def path_below(scope: Scope) -> str:
-    """The path below the door, still percent-encoded."""
-    raw = scope.get("raw_path") or scope["path"].encode("utf-8")
-    text: str = raw.decode("latin-1").partition("?")[0]
-    return text.removeprefix(scope.get("root_path", "")).removeprefix(MOUNT)
-
-
-def _query(raw: bytes, subject: str) -> tuple[tuple[str, str], ...]:
-    try:
-        text = raw.decode("ascii")
-        return tuple(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS))
-    except ValueError:
-        detail = f"the query string is not percent-encoded UTF-8 of at most {_MOST_PARAMETERS} parameters"
-        raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+    return Request.of(scope, body, settings, path=parse(path_below(scope, MOUNT)), mount=MOUNT)

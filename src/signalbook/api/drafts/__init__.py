@@ -1,0 +1,1 @@
+"""What the doors of all drafts have in common: how a request is read, and run in the right place."""

@@ -1,0 +1,157 @@
+"""A door of a draft as an ASGI application: reads the request, runs it in the right place, sends the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from starlette.types import Receive, Scope, Send
+
+from signalbook.api.answers import Answer, send_answer
+from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.caching import as_asked, conditional, require, tagged
+from signalbook.api.commits import Commits
+from signalbook.api.drafts.requests import DraftRequest
+from signalbook.api.freshness import Freshness
+from signalbook.api.memory import Memory
+from signalbook.api.problems import ReadOnly, problem
+from signalbook.api.urls import base_url
+from signalbook.api.workers import Workers
+from signalbook.engine.engine import Batch, Engine, Session
+from signalbook.engine.view import View
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+
+R = TypeVar("R", bound=DraftRequest[Any])
+
+_LARGE: Final = 1 << 18
+
+
+class DraftDoor(ABC, Generic[R]):
+    """A draft's API; ``R`` is what it makes of a request, and ``writes`` the methods that are for writes.
+
+    ``direct`` as for the door of xRegistry: the generation is asked on the event loop. Every method may raise what
+    ``problem`` answers.
+    """
+
+    writes: ClassVar[frozenset[str]]
+
+    def __init__(
+        self, engine: Engine, settings: Settings, workers: Workers, commits: Commits[Batch], *, direct: bool
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._workers = workers
+        self._commits = commits
+        self._direct = direct
+        self._memory = Memory()
+        self._freshness = Freshness(engine.generation, workers)
+
+    @abstractmethod
+    def request(self, scope: Scope, body: bytes) -> R:
+        """The request that an ASGI scope and body make."""
+
+    @abstractmethod
+    def subject(self, scope: Scope) -> str:
+        """What an error says it is about."""
+
+    @abstractmethod
+    def check(self, view: View, request: R) -> None:
+        """Raise ``api_not_found`` if the model of the registry has nothing for this draft."""
+
+    @abstractmethod
+    def methods(self, request: R, *, read_only: bool) -> tuple[str, ...]:
+        """What a path takes; in a ``read_only`` registry only what reads."""
+
+    @abstractmethod
+    def read(self, view: View, request: R) -> Answer:
+        """The answer to a GET."""
+
+    @abstractmethod
+    def write(self, session: Session, request: R) -> Answer:
+        """Do a write that the path takes, and render the answer."""
+
+    def options(self, view: View, request: R) -> Answer:
+        """What may be done at a path; a preflight is answered alike."""
+        allow = ", ".join(self.methods(request, read_only=not is_mutable(view)))
+        return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(scope, receive)
+        except Disconnected:
+            return
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            answer = problem(error, self.subject(scope), self._allowed(scope, error))
+        await send_answer(answer, scope, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        if scope["method"] in self.writes:
+            limit, timeout = self._settings.max_body_bytes, self._settings.body_timeout
+            body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
+            write = partial(self._write, request=self.request(scope, body))
+            return await self._commits.write(write, alone=len(body) > _LARGE)
+        if scope["method"] not in ("GET", "HEAD"):
+            return await self._workers.read(partial(self._options, self.request(scope, b"")))
+        key = (base_url(scope, self._settings), scope.get("raw_path") or scope["path"], scope["query_string"])
+        generation = self._engine.generation() if self._direct else await self._freshness.now()
+        answer = self._memory.recall(key, generation)
+        if answer is None:
+            answer = tagged(await self._workers.read(partial(self._read, self.request(scope, b""))))
+            self._memory.keep(key, generation, answer)
+        return as_asked(answer, scope["headers"])
+
+    def _read(self, request: R) -> Answer:
+        with self._engine.reading() as view:
+            self.check(view, request)
+            return self.read(view, request)
+
+    def _options(self, request: R) -> Answer:
+        if request.method != "OPTIONS":
+            raise _unknown(request)
+        with self._engine.reading() as view:
+            return self.options(view, request)
+
+    def _write(self, batch: Batch, request: R) -> Answer:
+        """All or nothing, the answer rendered before it commits."""
+        if request.method not in self.methods(request, read_only=False):
+            raise _unknown(request)
+        with batch.writing() as session:
+            self.check(session.view, request)
+            if not is_mutable(session.view):
+                raise ReadOnly("this registry is read-only")
+            self._require(session.view, request)
+            answer = self.write(session, request)
+            told = (("xRegistry-xregcorrelationid", session.correlationid),) if session.changes else ()
+            return Answer(status=answer.status, headers=(*answer.headers, *told), body=answer.body)
+
+    def _require(self, view: View, request: R) -> None:
+        """The conditions of a write hold for what GET of its URL shows. Raises ``PreconditionFailed``."""
+        if not conditional(request.raw_headers):
+            return
+        try:
+            shown = tagged(self.read(view, request)).etag
+        except RegistryError:
+            shown = ""
+        require(request.raw_headers, shown, request.path.text)
+
+    def _allowed(self, scope: Scope, error: Exception) -> tuple[str, ...]:
+        """The methods that go with an error, where the one tried was wrong."""
+        read_only = isinstance(error, ReadOnly)
+        if read_only or (isinstance(error, RegistryError) and error.code == "action_not_supported"):
+            return self.methods(self.request(scope, b""), read_only=read_only)
+        return ()
+
+
+def _unknown(request: DraftRequest[Any]) -> RegistryError:
+    return RegistryError("action_not_supported", subject=request.path.text, action=request.method)
+
+
+def is_mutable(view: View) -> bool:
+    """Whether clients may write (C-37)."""
+    return bool(view.capabilities["available"].get("entities", {}).get("mutable", False))
