@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from signalbook.engine.commands import Command, Method
+from signalbook.events.delivery import relay
 from signalbook.events.delivery.progress import Retries
 from signalbook.events.delivery.state import ACTIVE, GONE, RETRYING, SUSPENDED
 from signalbook.events.sinks.base import Consent
+from signalbook.events.subscriptions.store import start
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import StorageBusy
 from signalbook.xid import Xid
 
 from ..hooks import Hook, Says, reserved, serving
@@ -173,15 +179,15 @@ def test_a_sink_that_never_works_is_given_up(place: Place) -> None:
 def test_subscriptions_come_and_go(place: Place, told: bool) -> None:
     """D-32: while the relay runs, written by another process, or by this one that tells of it"""
     one, other = place.hook(), place.hook()
-    relay = place.relay()
+    running = place.relay()
     wanted = place.subscribe(one)
     if told:
-        relay.changed(wanted)
+        running.changed(wanted)
     place.write("d0")
     one.until(lambda: one.subjects == subjects(1))
     place.update(wanted, sink=other.url)
     if told:
-        relay.changed(wanted)
+        running.changed(wanted)
 
     def arrives() -> bool:
         place.write("e")
@@ -190,8 +196,45 @@ def test_subscriptions_come_and_go(place: Place, told: bool) -> None:
     place.until(arrives)
     assert not set(one.ids) & set(other.ids)
     place.remove(wanted)
-    place.until(lambda: relay.status() == {"delivers": False, "subscriptions": {}})
+    place.until(lambda: running.status() == {"delivers": False, "subscriptions": {}})
     place.until(lambda: not place.engine.kept_in("deliveries"))
+
+
+def test_no_attempt_begins_while_a_subscription_is_exchanged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the old sink takes at that moment would come to the new one, too"""
+    one, other = place.hook(Hook(Says(500))), place.hook()
+    wanted = place.subscribe(one)
+    running = place.relay(retries=Retries(first=3600))
+    place.write("d0")
+    place.until(lambda: place.state(wanted).state == RETRYING)
+
+    def begins(subscription: Subscription) -> int | None:
+        running.hurry(wanted)
+        with suppress(AssertionError):
+            one.until(lambda: len(one.posts) > 1, 0.2)
+        return start(subscription)
+
+    monkeypatch.setattr(relay, "start", begins)
+    place.update(wanted, sink=other.url)
+    other.until(lambda: other.subjects == subjects(1))
+    assert one.subjects == subjects(1)
+
+
+def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, failures = place.book.all, [StorageBusy("another writer held the database")]
+
+    def all_of_them() -> Mapping[str, Subscription]:
+        if failures:
+            raise failures.pop()
+        return read()
+
+    monkeypatch.setattr(place.book, "all", all_of_them)
+    hook = place.hook()
+    place.subscribe(hook)
+    place.relay()
+    place.write("d0")
+    hook.until(lambda: hook.subjects == subjects(1))
+    assert not failures
 
 
 def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
@@ -214,10 +257,10 @@ def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
 def test_what_was_kept_is_where_the_next_relay_goes_on(place: Place) -> None:
     hook = place.hook()
     place.subscribe(hook)
-    relay = place.relay()
+    running = place.relay()
     place.write(*dirs(3))
     hook.until(lambda: len(hook.subjects) >= 3)
-    relay.stop()
+    running.stop()
     place.write(*dirs(3, 3))
     place.relay()
     hook.until(lambda: len(hook.subjects) >= 6)
@@ -250,7 +293,7 @@ class TestConsent:
     def test_by_calling_back(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(405)))
         wanted = place.subscribe(hook)
-        relay = place.relay(retries=Retries(first=3600))
+        running = place.relay(retries=Retries(first=3600))
         place.write("d0")
         place.until(lambda: "has not agreed" in place.state(wanted).lasterror)
         key = hook.got[0].headers["webhook-request-callback"].partition("?key=")[2]
@@ -259,5 +302,5 @@ class TestConsent:
         with place.engine.writing() as session:
             assert not place.opener.agree(session, entry.subscription, "0" * 64, Consent())
             assert place.opener.agree(session, entry.subscription, key, Consent())
-        relay.hurry(wanted)
+        running.hurry(wanted)
         hook.until(lambda: hook.subjects == subjects(1))

@@ -190,7 +190,11 @@ class Relay:
         if began < self._next_look:
             return self._next_look - began
         self._changed.clear()
-        self._synchronise()
+        try:
+            self._synchronise()
+        except BaseException:
+            self._changed.set()
+            raise
         self._next_look = time.monotonic() + 4 * (time.monotonic() - began)
         return None
 
@@ -243,8 +247,8 @@ class Relay:
     def _renew(self, member: Recipient, subscription: Subscription) -> None:
         """The subscription is another one now. An attempt under way is waited for: its events are not to be doubled."""
         with self._roster.lock:
+            member.outdated = True  # from here on no other attempt begins
             if member.phase is Phase.SENDING:
-                member.outdated = True
                 self._revived.add(member.id)
                 return
             state = revived(self._roster.state(member))
