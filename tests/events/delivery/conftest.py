@@ -13,6 +13,7 @@ import pytest
 
 from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
+from signalbook.events.delivery import relay
 from signalbook.events.delivery.opening import Opener
 from signalbook.events.delivery.progress import Retries
 from signalbook.events.delivery.relay import Relay
@@ -57,10 +58,10 @@ class Place:
         policy = Policy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
         self.opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
-        relay = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=DEADLINE)
-        relay.start()
-        self.stack.callback(relay.stop)
-        return relay
+        made = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=DEADLINE)
+        made.start()
+        self.stack.callback(made.stop)
+        return made
 
     def subscribe(self, hook: Hook, after: int | None = None, **more: Any) -> str:
         """The id of a subscription of all group events to ``hook``, unless ``more`` says otherwise."""
@@ -105,8 +106,9 @@ def _none() -> Subscription:
 
 
 @pytest.fixture
-def place(store: Store) -> Iterator[Place]:
-    """A registry on each database, everything ended at the end."""
+def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A registry on each database, everything ended at the end; what is under way then has the time that it takes."""
+    monkeypatch.setattr(relay, "_FINISH", float(DEADLINE))
     made = Place(store)
     with made.stack:
         yield made
