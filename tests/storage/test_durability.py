@@ -74,7 +74,7 @@ def test_a_commit_outlives_a_killed_program(store_url: str) -> None:
 def test_a_killed_write_leaves_nothing_and_blocks_no_one(store_url: str) -> None:
     with running(IN_THE_MIDST, store_url) as child:
         assert next(lines(child)) == "uncommitted\n"
-    with closing(open_store(store_url, timeout=5)) as store, store.write() as writer:
+    with closing(open_store(store_url)) as store, store.write() as writer:
         assert writer.outbox() == []
         assert list(writer.children([1])) == []
         assert writer.documents([digest(b"0")]) == {}

@@ -135,7 +135,7 @@ def test_a_newer_schema_is_left_alone(store_url: str, database: Connection, revi
 def test_several_programs_may_open_a_new_database_at_once(store_url: str) -> None:
     command = [sys.executable, "-c", OPEN, store_url]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert [program.communicate(timeout=60)[0] for program in programs] == ["opened\n"] * 4
+    assert [program.communicate(timeout=300)[0] for program in programs] == ["opened\n"] * 4
     store = open_store(store_url)
     with store.read() as reader:
         assert reader.get(ROOT) is None

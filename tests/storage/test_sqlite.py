@@ -116,7 +116,7 @@ with store.read() as reader:
 
 def test_a_write_the_disk_refuses_is_told_and_not_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, f"sqlite:///{tmp_path / 's.db'}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     message, epoch = done.stdout.splitlines()
     assert "s.db: reading or writing failed; check the disk" in message
     assert epoch == "0"
@@ -147,7 +147,7 @@ def test_a_read_only_file_can_be_read_and_says_why_not_written() -> None:
         for file, mode in [(Path(folder), 0o555), *((file, 0o444) for file in Path(folder).iterdir())]:
             file.chmod(mode)
         command = [sys.executable, "-c", READ_ONLY, f"sqlite:///{path}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.stdout.splitlines()[0] == "1", done.stderr
         assert "s.db: it cannot be written; check the permissions" in done.stdout
         keep.close()
