@@ -6,16 +6,14 @@ import asyncio
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-import httpx
 import pytest
+from tests.serving import BIN, serving
 
 from signalbook import __version__, settings
 from signalbook.api.xregistry.paths import NAMES
@@ -28,7 +26,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 SOURCE = ROOT / "src" / "signalbook"
-BIN = Path(sys.executable).parent
 
 
 def text(name: str) -> str:
@@ -137,21 +134,8 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(place: Path) -> Iterator[str]:
     """A registry in that folder."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(BIN / "signalbook"), "serve", "--port", str(port)]
-    server = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL)
-    while True:
-        assert server.poll() is None
-        try:
-            httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=10)
-            break
-        except httpx.TransportError:
-            time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.terminate()
-    server.wait(30)
+    with serving(place) as root:
+        yield root
 
 
 def blocks(page: str, language: str, url: str) -> list[str]:

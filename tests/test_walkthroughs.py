@@ -11,11 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
+from tests.serving import BIN, kept_port, serving
 
 ROOT = Path(__file__).parents[1]
-BIN = Path(sys.executable).parent
 SHOWN = "http://127.0.0.1:8080"
 SECOND = "http://127.0.0.1:8081"
 SINK = "127.0.0.1:9000"
@@ -60,62 +59,45 @@ def page(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def sink(tmp_path: Path, page: str) -> Iterator[str]:
     """Where the sink of the page listens, if it has one."""
-    place = f"127.0.0.1:{_free_port()}"
-    if SINK not in PAGES[page]:
-        yield place
-        return
-    command = [sys.executable, str(ROOT / "examples" / "subscriptions" / "sink.py"), place.partition(":")[2]]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
-        yield place
-        process.terminate()
+    with kept_port() as port:
+        place = f"127.0.0.1:{port}"
+        if SINK not in PAGES[page]:
+            yield place
+            return
+        command = [sys.executable, str(ROOT / "examples" / "subscriptions" / "sink.py"), str(port)]
+        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+            try:
+                while not _listens(port):
+                    assert process.poll() is None, "the sink ended"
+                yield place
+            finally:
+                process.terminate()
 
 
 @pytest.fixture
 def server(tmp_path: Path, page: str, sink: str) -> Iterator[str]:
     """The page's registry, new, in the working folder of the commands."""
-    port = _free_port()
-    options = [option.replace(SINK, sink) for option in PAGES[page]]
-    command = [str(BIN / "signalbook"), "serve", "--port", str(port), *options]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            while not _answers(url):
-                assert process.poll() is None, "the server ended"
-            yield url
-        finally:
-            process.terminate()
+    with serving(tmp_path, *(option.replace(SINK, sink) for option in PAGES[page])) as url:
+        yield url
 
 
 @pytest.fixture
 def second(tmp_path: Path, page: str, server: str) -> Iterator[str]:
     """The other registry of a page about two, which follows the first."""
-    url = f"http://127.0.0.1:{_free_port()}"
     if page != "replication.md":
-        yield url
+        yield SECOND
         return
-    options = ("--port", url.rpartition(":")[2], "--db", "sqlite:///second.db", "--follow", server)
-    with subprocess.Popen(
-        [str(BIN / "signalbook"), "serve", *options], cwd=tmp_path, stdout=subprocess.DEVNULL
-    ) as process:
-        while not _answers(url):
-            assert process.poll() is None, "the server ended"
+    with serving(tmp_path, "--db", "sqlite:///second.db", "--follow", server) as url:
         yield url
-        process.terminate()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _answers(url: str) -> bool:
+def _listens(port: int) -> bool:
     try:
-        return httpx.get(f"{url}/health/ready", timeout=10).is_success
-    except httpx.TransportError:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+    except OSError:
         time.sleep(0.05)
         return False
+    return True
 
 
 def test_every_command_does_what_the_page_shows(server: str, second: str, sink: str, tmp_path: Path, page: str) -> None:
@@ -126,7 +108,7 @@ def test_every_command_does_what_the_page_shows(server: str, second: str, sink: 
     for command, shown in walked:
         line = command.replace(SHOWN, server).replace(SECOND, second).replace(SINK, sink)
         ran = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
+            ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=1800
         )
         actual = (ran.stdout + ran.stderr).replace(server, SHOWN).replace(second, SECOND).replace(sink, SINK)
         assert ran.returncode == 0, (command, actual)

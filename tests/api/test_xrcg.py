@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.serving import BIN, serving
 
-BIN = Path(sys.executable).parent
 XRCG = BIN.parent / "xrcg" / "bin" / "xrcg"
 SCENARIOS = (
     "contoso-erp-jsons07",
@@ -46,23 +43,8 @@ def xrcg(folder: Path, *arguments: str) -> str:
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     """A server with the default model."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [BIN / "signalbook", "serve", "--port", str(port)], cwd=tmp_path, stdout=subprocess.DEVNULL
-    )
-    root = f"http://127.0.0.1:{port}"
-    while True:
-        assert server.poll() is None
-        try:
-            httpx.get(f"{root}/health/ready", timeout=30)
-            break
-        except httpx.TransportError:
-            time.sleep(0.05)
-    yield root
-    server.terminate()
-    server.wait(30)
+    with serving(tmp_path) as root:
+        yield root
 
 
 def completed(sent: Any, shown: Any) -> Any:
@@ -98,7 +80,7 @@ def test_code_from_the_server_is_code_from_the_file(url: str, tmp_path: Path, sh
     sent = json.loads((shared_data / "xregistry-samples" / f"{scenario}.xreg.json").read_text(encoding="utf-8"))
     assert httpx.post(f"{url}/", json=sent, timeout=60).status_code == 200
     source = tmp_path / "source.xreg.json"
-    source.write_text(json.dumps(completed(sent, httpx.get(f"{url}/?inline=*").json())), encoding="utf-8")
+    source.write_text(json.dumps(completed(sent, httpx.get(f"{url}/?inline=*", timeout=60).json())), encoding="utf-8")
     assert generated(tmp_path, f"{url}/?inline=*", "server") == generated(tmp_path, str(source), "file")
 
 
@@ -129,7 +111,7 @@ def test_the_catalog_commands(url: str, tmp_path: Path) -> None:
     )  # of an edited one xrcg sends the epoch of its Version, and not of its meta
     catalog("messagegroup", "message", "add", *second)
     catalog("messagegroup", "message", "remove", *second)
-    assert list(httpx.get(f"{url}/messagegroups/shop/messages").json()) == ["order"]
+    assert list(httpx.get(f"{url}/messagegroups/shop/messages", timeout=60).json()) == ["order"]
     catalog("messagegroup", "remove", *shop)
-    shown = httpx.get(f"{url}/?inline=*").json()
+    shown = httpx.get(f"{url}/?inline=*", timeout=60).json()
     assert (shown["messagegroupscount"], shown["schemagroupscount"]) == (0, 1)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from tests.serving import answers, kept_port
 
 from signalbook.cli import main
 
@@ -71,34 +70,26 @@ class Server:
 
 @pytest.fixture(scope="session")
 def serve() -> Iterator[Callable[..., Server]]:
-    """Start ``signalbook serve`` with more options on a free port; it is stopped at the end."""
+    """Start ``signalbook serve`` with more options on a port of its own; it is stopped at the end."""
     started: list[subprocess.Popen[bytes]] = []
+    ports = ExitStack()
 
     def start(*options: object) -> Server:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = ports.enter_context(kept_port())
         command = [sys.executable, "-m", "signalbook", "serve", "--port", port, *options]
         process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
         started.append(process)
         url = f"http://127.0.0.1:{port}"
-        while not _answers(url):
+        while not answers(url):
             assert process.poll() is None, "the server ended"
         return Server(url, process)
 
-    yield start
-    for process in started:
-        process.terminate()
-    for process in started:
-        process.wait(timeout=60)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health/ready", timeout=10).is_success
-    except httpx.TransportError:
-        time.sleep(0.05)
-        return False
+    with ports:
+        yield start
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(timeout=300)
 
 
 @pytest.fixture(scope="session")

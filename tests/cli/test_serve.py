@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.serving import kept_port
 
 from signalbook import settings
 
 from .conftest import Cli, Server
 
 Serve = Callable[..., Server]
+get = partial(httpx.get, timeout=300)
 
 
 @pytest.fixture(autouse=True)
-def _a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def _a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever listens at the default port must not decide these tests."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("SIGNALBOOK_PORT", str(probe.getsockname()[1]))
+    with kept_port() as port:
+        monkeypatch.setenv("SIGNALBOOK_PORT", str(port))
+        yield
 
 
 def test_every_setting_is_an_option(cli: Cli) -> None:
@@ -38,10 +40,10 @@ def test_every_setting_is_an_option(cli: Cli) -> None:
 
 def test_an_empty_model(serve: Serve, tmp_path: Path) -> None:
     url = serve("--db", f"sqlite:///{tmp_path / 'r.db'}", "--model", "empty", "--registry-id", "mine").url
-    assert httpx.get(f"{url}/").json()["registryid"] == "mine"
-    assert httpx.get(f"{url}/modelsource").json() == {}
-    assert not httpx.get(f"{url}/model").json().get("groups")
-    mutable = {name for name, row in httpx.get(f"{url}/capabilities").json()["available"].items() if row.get("mutable")}
+    assert get(f"{url}/").json()["registryid"] == "mine"
+    assert get(f"{url}/modelsource").json() == {}
+    assert not get(f"{url}/model").json().get("groups")
+    mutable = {name for name, row in get(f"{url}/capabilities").json()["available"].items() if row.get("mutable")}
     assert mutable == {"capabilities", "modelsource", "entities"}
 
 
@@ -49,15 +51,15 @@ def test_a_model_of_ones_own(serve: Serve, tmp_path: Path) -> None:
     model = tmp_path / "model.json"
     model.write_text('{"groups": {"dirs": {"singular": "dir"}}}', encoding="utf-8")
     url = serve("--db", f"sqlite:///{tmp_path / 'r.db'}", "--model", model, "--base-url", "http://book.example/r").url
-    assert httpx.get(f"{url}/").json()["dirsurl"] == "http://book.example/r/dirs"
+    assert get(f"{url}/").json()["dirsurl"] == "http://book.example/r/dirs"
 
 
 def test_a_server_stops_when_told(serve: Serve, tmp_path: Path) -> None:
     server = serve("--db", f"sqlite:///{tmp_path / 'r.db'}")
     server.process.terminate()
-    server.process.wait(timeout=30)
+    server.process.wait(timeout=300)
     with pytest.raises(httpx.ConnectError):
-        httpx.get(server.url)
+        get(server.url)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_settings_from_environment_and_file(tmp_path: Path) -> None:
 
 
 def ready(url: str) -> dict[str, Any]:
-    found: dict[str, Any] = httpx.get(f"{url}/health/ready").json()
+    found: dict[str, Any] = get(f"{url}/health/ready").json()
     return found
 
 
@@ -113,15 +115,15 @@ def test_a_folder_is_served_and_followed(serve: Serve, tmp_path: Path) -> None:
     book.mkdir()
     (book / "a.json").write_text('{"messagegroups": {"m": {}}}')
     server = serve("--from", book, "--workers", 2, "--reload-seconds", 0.1)
-    assert httpx.get(f"{server.url}/messagegroups/m").status_code == 200
-    refused = httpx.put(f"{server.url}/messagegroups/x", json={})
+    assert get(f"{server.url}/messagegroups/m").status_code == 200
+    refused = httpx.put(f"{server.url}/messagegroups/x", json={}, timeout=300)
     assert (refused.status_code, refused.json()["type"].rpartition("#")[2]) == (400, "not_available")
     first = ready(server.url)["source"]["revision"]
     (book / "b.json").write_text('{"messagegroups": ')
     wait_for(lambda: ready(server.url)["source"]["error"] is not None)
     assert ready(server.url)["source"]["revision"] == first
     (book / "b.json").write_text('{"messagegroups": {"n": {}}}')
-    wait_for(lambda: httpx.get(f"{server.url}/messagegroups/n").status_code == 200)
+    wait_for(lambda: get(f"{server.url}/messagegroups/n").status_code == 200)
     assert ready(server.url)["source"]["revision"] != first
 
 
@@ -133,7 +135,7 @@ def test_a_folder_is_looked_at_when_asked(serve: Serve, tmp_path: Path) -> None:
 
     def there() -> bool:
         try:
-            return httpx.get(f"{server.url}/messagegroups/n").status_code == 200
+            return httpx.get(f"{server.url}/messagegroups/n", timeout=30).status_code == 200
         except httpx.TransportError:  # between one process and the next
             return False
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from tests.serving import BIN, serving
 
-BIN = Path(sys.executable).parent
 MODEL: dict[str, Any] = {
     "groups": {
         "dirs": {
@@ -60,28 +56,16 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with the model above."""
     folder = tmp_path_factory.mktemp("registry")
     (folder / "model.json").write_text(json.dumps(MODEL), encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(BIN / "signalbook"), "serve", "--model", "model.json", "--port", str(port), "--body-timeout", "2"]
-    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    root = f"http://127.0.0.1:{port}"
-    while True:
-        assert server.poll() is None
-        try:
-            httpx.get(f"{root}/health/ready", timeout=10)
-            break
-        except httpx.TransportError:
-            time.sleep(0.05)
-    yield root
-    server.terminate()
-    server.wait(30)
+    with serving(folder, "--model", "model.json", "--body-timeout", "2") as root:
+        yield root
 
 
 def test_any_request(url: str, tmp_path: Path) -> None:
     """R18, R20, R134, R278, R284: nothing fails inside, and nothing is answered in a way that is not described."""
     command = [str(BIN / "schemathesis"), "run", f"{url}/openapi.json", "--checks", ",".join(CHECKS)]
     command += ["--phases", "fuzzing", "--max-examples", "6", "--seed", "1", "--no-color"]
-    environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(Path(__file__).parent)}
+    command += ["--request-timeout", "300", "--suppress-health-check", "too_slow"]
+    hooks = {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, **hooks, "PYTHONHASHSEED": "1"}  # the same requests each time, with the seed above
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
