@@ -19,7 +19,7 @@ from signalbook.amqp.sender import Link, Sender, TooLarge
 from signalbook.amqp.types import AMQPError
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks.brokered import Broken, BrokerKind
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import Deadline
@@ -38,27 +38,6 @@ class _Target:
     name: str
     settled: bool
     properties: Mapping[str, str]
-
-
-class Brokers:
-    """The kind ``AMQP``."""
-
-    protocols = ("AMQP",)
-
-    def check(self, subscription: Subscription, policy: Policy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the broker."""
-        _target(subscription, policy)
-
-    def open(self, subscription: Subscription, policy: Policy) -> BrokerSink:
-        """A sink that connects when there is something to send."""
-        try:
-            target = _target(subscription, policy)
-        except SubscriptionError as error:
-            raise DeliveryError(str(error)) from None
-        return BrokerSink(lambda: _Line(target, policy))
-
-
-KIND: Final = Brokers()
 
 
 class _Line:
@@ -148,3 +127,6 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
 
 def _message(event: JSONObject) -> bytes:
     return to_bytes(Message(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
+
+
+KIND: Final = BrokerKind(protocols=("AMQP",), target=_target, connect=_Line)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from signalbook.events.sinks.base import DeliveryError
+from signalbook.events.sinks.base import DeliveryError, Policy
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject
+
+T = TypeVar("T")
 
 
 class Broken(DeliveryError):
@@ -65,3 +69,27 @@ class BrokerSink:
         except DeliveryError:
             self.close()
             raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerKind(Generic[T]):
+    """A kind of broker: ``target`` reads what a subscription says of it, ``connect`` makes a connection to that."""
+
+    protocols: tuple[str, ...]
+    target: Callable[[Subscription, Policy], T]
+    connect: Callable[[T, Policy], Link]
+
+    def check(self, subscription: Subscription, policy: Policy) -> None:
+        """Sink, settings and credential, as far as they can be told without asking the broker.
+
+        Raises ``SubscriptionError``.
+        """
+        self.target(subscription, policy)
+
+    def open(self, subscription: Subscription, policy: Policy) -> BrokerSink:
+        """A sink that connects when there is something to send. Raises ``DeliveryError``."""
+        try:
+            target = self.target(subscription, policy)
+        except SubscriptionError as error:
+            raise DeliveryError(str(error)) from None
+        return BrokerSink(lambda: self.connect(target, policy))

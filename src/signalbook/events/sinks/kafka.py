@@ -19,7 +19,7 @@ from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks.brokered import Broken, BrokerKind
 from signalbook.events.sinks.kafkaconnections import Gate, WatchedContext, told
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
@@ -47,28 +47,6 @@ class _Target:
     acks: str
 
 
-class Clusters:
-    """The kind ``KAFKA``."""
-
-    protocols = ("KAFKA",)
-
-    def check(self, subscription: Subscription, policy: Policy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the cluster."""
-        _target(subscription, policy)
-
-    def open(self, subscription: Subscription, policy: Policy) -> BrokerSink:
-        """A sink that connects when there is something to send."""
-        try:
-            target = _target(subscription, policy)
-        except SubscriptionError as error:
-            raise DeliveryError(str(error)) from None
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of it is in DeliveryError
-        return BrokerSink(lambda: _Link(target, policy))
-
-
-KIND: Final = Clusters()
-
-
 class _Link:
     """A connected producer."""
 
@@ -79,6 +57,7 @@ class _Link:
     def __init__(self, target: _Target, policy: Policy) -> None:
         self._target = target
         self._timeout = policy.timeout
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of it is in DeliveryError
         self._gate = Gate(policy, secure=target.place.secure, shown=bool(target.user[0]))
         place = target.place
         try:
@@ -216,3 +195,6 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
         client=client,
         acks="all" if acks == "-1" else acks,
     )
+
+
+KIND: Final = BrokerKind(protocols=("KAFKA",), target=_target, connect=_Link)

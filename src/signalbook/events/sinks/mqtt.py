@@ -21,7 +21,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks.brokered import Broken, BrokerKind
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
@@ -48,27 +48,6 @@ class _Target:
     retain: bool
     expiry: int | None
     properties: Mapping[str, str]
-
-
-class Brokers:
-    """The kinds ``MQTT3`` and ``MQTT5``."""
-
-    protocols = (MQTT3, MQTT5)
-
-    def check(self, subscription: Subscription, policy: Policy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the broker."""
-        _target(subscription, policy)
-
-    def open(self, subscription: Subscription, policy: Policy) -> BrokerSink:
-        """A sink that connects when there is something to send."""
-        try:
-            target = _target(subscription, policy)
-        except SubscriptionError as error:
-            raise DeliveryError(str(error)) from None
-        return BrokerSink(lambda: _Link(target, policy))
-
-
-KIND: Final = Brokers()
 
 
 @dataclass(slots=True)
@@ -238,3 +217,6 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
         expiry=settings.whole("expiry", 0, 0xFFFFFFFF),
         properties=settings.texts("userproperties"),
     )
+
+
+KIND: Final = BrokerKind(protocols=(MQTT3, MQTT5), target=_target, connect=_Link)

@@ -19,7 +19,7 @@ import httpcore
 
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks.brokered import Broken, BrokerKind
 from signalbook.events.sinks.natsline import Answer, NATSError, NATSLine, Refused, headers
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
@@ -39,27 +39,6 @@ class _Target:
     place: Place
     user: tuple[str, str]
     subject: str
-
-
-class Servers:
-    """The kind ``NATS``."""
-
-    protocols = ("NATS",)
-
-    def check(self, subscription: Subscription, policy: Policy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the server."""
-        _target(subscription, policy)
-
-    def open(self, subscription: Subscription, policy: Policy) -> BrokerSink:
-        """A sink that connects when there is something to send."""
-        try:
-            target = _target(subscription, policy)
-        except SubscriptionError as error:
-            raise DeliveryError(str(error)) from None
-        return BrokerSink(lambda: _Link(target, policy))
-
-
-KIND: Final = Servers()
 
 
 class _Link:
@@ -186,3 +165,6 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
             "subject", "NATS needs one: words of ASCII with dots between, no wildcards, no $ first"
         )
     return _Target(subscription=subscription.id, place=place, user=brokersettings.user(subscription), subject=subject)
+
+
+KIND: Final = BrokerKind(protocols=("NATS",), target=_target, connect=_Link)
