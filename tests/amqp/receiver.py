@@ -15,7 +15,7 @@ class SocketStream:
     """A socket as the connection wants it, that waits long."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 120)
+        self.socket = socket.create_connection(("127.0.0.1", port), 300)
 
     def read(self, max_bytes: int) -> bytes:
         return self.socket.recv(max_bytes)

@@ -17,7 +17,7 @@ from signalbook.values import JSONObject
 EVENT_TYPE = "application/cloudevents+json; charset=utf-8"
 
 
-def policy(broker: Broker, *more: str, timeout: float = 120.0) -> Policy:
+def policy(broker: Broker, *more: str, timeout: float = 300.0) -> Policy:
     """One that lets events go to a broker, with a patience that a slow machine does not exhaust."""
     places = [f"{host}:{port}" for host in ("127.0.0.1", "localhost") for port in broker.ports.values()]
     return Policy(allow=AllowList([*places, *more]), timeout=timeout)

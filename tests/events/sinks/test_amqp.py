@@ -72,9 +72,9 @@ def test_a_reader_of_another_protocol_sees_the_event(artemis: Broker) -> None:
     client.connect("127.0.0.1", artemis.ports["plain"])
     client.loop_start()
     client.subscribe("seen", qos=1)
-    ready.get(timeout=120)
+    ready.get(timeout=300)
     deliver(artemis, events(1), address="seen")
-    assert parsed([found.get(timeout=120).payload]) == events(1)
+    assert parsed([found.get(timeout=300).payload]) == events(1)
     client.disconnect()
     client.loop_stop()
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
 from tests.amqp.receiver import Receiver
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
@@ -43,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(300)
 
 
 def until(done: Callable[[], bool]) -> None:
@@ -55,7 +53,7 @@ def until(done: Callable[[], bool]) -> None:
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=60).status_code == 200
+        return httpx.get(url, timeout=300).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -69,23 +67,21 @@ def change(url: str, group: str, protocol: str, sink: str, **settings: Any) -> N
         "sinkcredential": CREDENTIAL,
         "filters": [{"prefix": {"subject": f"/schemagroups/{group}"}}],
     }
-    made = httpx.post(f"{url}/subscriptions", json=asked, timeout=60)
+    made = httpx.post(f"{url}/subscriptions", json=asked, timeout=300)
     assert made.status_code == 201, made.text
     assert PASSWORD not in made.text
-    assert httpx.put(f"{url}/schemagroups/{group}", json={"name": "größe"}, timeout=60).status_code == 201
+    assert httpx.put(f"{url}/schemagroups/{group}", json={"name": "größe"}, timeout=300).status_code == 201
     shown = f"{url}/subscriptions/{made.json()['id']}"
     until(lambda: delivered(shown) == 1)
-    assert httpx.delete(shown, timeout=60).status_code == 200
+    assert httpx.delete(shown, timeout=300).status_code == 200
 
 
 def delivered(shown: str) -> int:
-    return int(httpx.get(shown, timeout=60).json()["status"]["delivered"])
+    return int(httpx.get(shown, timeout=300).json()["status"]["delivered"])
 
 
 def by_kafka(url: str, kafka: Broker) -> list[Any]:
-    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}")
-    admin.create_topics([NewTopic("whole.way", 3, 1)])
-    admin.close()
+    test_kafka.make_topic(kafka, "whole.way")
     change(url, "kafka", "KAFKA", test_kafka.address(kafka, "password"), topicname="whole.way")
     return [record.value for record in test_kafka.records(kafka, "whole.way", 1)]
 
@@ -94,7 +90,7 @@ def by_mqtt(url: str, mosquitto: Broker) -> list[Any]:
     sink = f"mqtt://127.0.0.1:{mosquitto.ports['password']}"
     with test_mqtt.listening(mosquitto, "whole/way") as messages:
         change(url, "mqtt", "MQTT5", sink, topicname="whole/way")
-        return [messages.get(timeout=120).payload]
+        return [messages.get(timeout=300).payload]
 
 
 def by_nats(url: str, nats: Broker) -> list[Any]:

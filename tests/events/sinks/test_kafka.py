@@ -17,6 +17,7 @@ from signalbook.events.subscriptions.subscription import Credential, Subscriptio
 from signalbook.values import JSONObject
 
 _PARTITIONS = 3
+_PATIENCE = {"bootstrap_timeout_ms": 300_000, "request_timeout_ms": 300_000}
 
 
 def address(broker: Broker, listener: str = "plain", scheme: str = "kafka", host: str = "127.0.0.1") -> str:
@@ -27,10 +28,14 @@ def address(broker: Broker, listener: str = "plain", scheme: str = "kafka", host
 def topic(kafka: Broker, request: pytest.FixtureRequest) -> str:
     """A new topic with a few partitions."""
     name = "".join(letter if letter.isalnum() else "." for letter in request.node.name)
-    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}")
+    make_topic(kafka, name)
+    return name
+
+
+def make_topic(broker: Broker, name: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{broker.ports['plain']}", **_PATIENCE)
     admin.create_topics([NewTopic(name, _PARTITIONS, 1)])
     admin.close()
-    return name
 
 
 def deliver(
@@ -45,7 +50,8 @@ def deliver(
 
 def records(broker: Broker, topic: str, count: int) -> list[Any]:
     """Everything in a topic, partition by partition, once there are so many records."""
-    consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{broker.ports['plain']}", auto_offset_reset="earliest")
+    place = f"127.0.0.1:{broker.ports['plain']}"
+    consumer = KafkaConsumer(bootstrap_servers=place, auto_offset_reset="earliest", **_PATIENCE)
     partitions = [TopicPartition(topic, number) for number in range(_PARTITIONS)]
     consumer.assign(partitions)
     found: dict[Any, list[Any]] = {partition: [] for partition in partitions}
@@ -138,7 +144,7 @@ def test_a_cluster_may_lead_to_places_that_are_allowed(kafka: Broker, topic: str
 
 def test_a_topic_that_is_not_there_is_not_made(kafka: Broker) -> None:
     place = subscription("KAFKA", address(kafka), topicname="nowhere")
-    sink = KIND.open(place, policy(kafka, timeout=8))
+    sink = KIND.open(place, policy(kafka, timeout=15))
     with pytest.raises(DeliveryError, match="the cluster has no topic 'nowhere'"):
         sink.send(events(1))
     sink.close()

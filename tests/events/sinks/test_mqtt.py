@@ -33,7 +33,7 @@ def listening(broker: Broker, topic: str) -> Iterator[queue.Queue[MQTTMessage]]:
     client.loop_start()
     try:
         client.subscribe(topic, qos=2)
-        ready.get(timeout=120)
+        ready.get(timeout=300)
         yield found
     finally:
         client.disconnect()
@@ -55,7 +55,7 @@ def test_events_arrive_once_and_in_order(mosquitto: Broker, protocol: str, qos: 
     topic = f"order/{protocol}/{qos}"
     with listening(mosquitto, topic) as messages:
         deliver(mosquitto, protocol, 250, topicname=topic, qos=qos)
-        got = [messages.get(timeout=120) for _ in range(250)]
+        got = [messages.get(timeout=300) for _ in range(250)]
         assert parsed([message.payload for message in got]) == events(250)
         assert {message.qos for message in got} == {qos}
         assert messages.empty()
@@ -65,7 +65,7 @@ def test_a_message_of_version_5_says_what_it_is(mosquitto: Broker) -> None:
     """D-30 expiry, userproperties; the binding's Content Type (3.2.1)."""
     with listening(mosquitto, "five") as messages:
         deliver(mosquitto, "MQTT5", 1, topicname="five", expiry=3600, userproperties={"tenant": "größe"})
-        message = messages.get(timeout=120)
+        message = messages.get(timeout=300)
     properties: Any = message.properties
     assert properties.ContentType == EVENT_TYPE
     assert properties.MessageExpiryInterval <= 3600
@@ -77,7 +77,7 @@ def test_a_message_of_version_3_is_the_event_alone(mosquitto: Broker) -> None:
     """The binding's 3.2: with MQTT 3.1.1 the JSON format is implied."""
     with listening(mosquitto, "three") as messages:
         deliver(mosquitto, "MQTT3", 1, topicname="three")
-        message = messages.get(timeout=120)
+        message = messages.get(timeout=300)
     assert not hasattr(message.properties, "ContentType")
     assert parsed([message.payload]) == events(1)
 
@@ -86,7 +86,7 @@ def test_the_last_event_is_retained_if_that_is_wanted(mosquitto: Broker) -> None
     """D-30 retain."""
     deliver(mosquitto, "MQTT5", 3, topicname="kept", retain=True)
     with listening(mosquitto, "kept") as messages:
-        message = messages.get(timeout=120)
+        message = messages.get(timeout=300)
     assert message.retain
     assert parsed([message.payload]) == events(1, start=2)
 
@@ -133,7 +133,7 @@ def test_a_broker_that_comes_back_is_used_again(mosquitto: Broker) -> None:
         mosquitto.start()
     with listening(mosquitto, "again") as messages:
         sink.send(events(2, start=1))
-        assert parsed([messages.get(timeout=120).payload for _ in range(2)]) == events(2, start=1)
+        assert parsed([messages.get(timeout=300).payload for _ in range(2)]) == events(2, start=1)
     sink.close()
 
 

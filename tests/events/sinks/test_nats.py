@@ -21,6 +21,8 @@ from signalbook.events.sinks.nats import KIND
 from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
 
+PATIENCE = 300
+
 
 def address(broker: Broker, scheme: str = "nats", host: str = "127.0.0.1") -> str:
     return f"{scheme}://{host}:{broker.ports['plain']}"
@@ -38,12 +40,12 @@ def heard(broker: Broker, subject: str, count: int, send: Callable[[], None]) ->
     """What came to a subject while something was sent."""
 
     async def listen() -> list[Msg]:
-        connection = await client.connect(address(broker))
+        connection = await client.connect(address(broker), connect_timeout=PATIENCE)
         try:
             found = await connection.subscribe(subject)
-            await connection.flush()
+            await connection.flush(PATIENCE)
             await asyncio.to_thread(send)
-            return [await found.next_msg(120) for _ in range(count)]
+            return [await found.next_msg(PATIENCE) for _ in range(count)]
         finally:
             await connection.close()
 
@@ -54,16 +56,16 @@ def stored(broker: Broker, stream: str, subject: str, send: Callable[[], None], 
     """What a stream holds after something was sent to its subject; an error that ``send`` raises is for the caller."""
 
     async def store() -> list[Msg]:
-        connection = await client.connect(address(broker))
+        connection = await client.connect(address(broker), connect_timeout=PATIENCE)
         try:
-            streams = connection.jetstream()
+            streams = connection.jetstream(timeout=PATIENCE)
             await streams.add_stream(name=stream, subjects=[subject], **config)
             await asyncio.to_thread(send)
             count = (await streams.stream_info(stream)).state.messages
             reader = await streams.subscribe(subject, ordered_consumer=True)
-            return [await reader.next_msg(120) for _ in range(count)]
+            return [await reader.next_msg(PATIENCE) for _ in range(count)]
         finally:
-            await connection.jetstream().delete_stream(stream)
+            await connection.jetstream(timeout=PATIENCE).delete_stream(stream)
             await connection.close()
 
     return asyncio.run(store())
