@@ -89,6 +89,6 @@ def sqlite_server() -> Iterator[InProcess]:
 @pytest.fixture(scope="module")
 def session(server: InProcess) -> Iterator[Session]:
     """The kit at work, allowed everything."""
-    wire = Wire(ROOT, timeout=30, headers={}, transport=server)
+    wire = Wire(ROOT, timeout=300, headers={}, transport=server)
     with wire, Session(wire, EVERYTHING) as opened:
         yield opened

@@ -92,7 +92,7 @@ def transport(sqlite_server: InProcess, broken: Broken) -> Iterator[InProcess]:
 @pytest.fixture(scope="module")
 def kit(transport: InProcess) -> Iterator[Session]:
     """The kit at work against it."""
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, Session(wire, EVERYTHING) as session:
+    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, Session(wire, EVERYTHING) as session:
         yield session
 
 
@@ -255,7 +255,7 @@ def test_nothing_stays(calm: InProcess, only: str) -> None:
     with httpx.Client(transport=calm, base_url=ROOT) as client:
         assert client.put("/messagegroups/mine/messages/m", json={"name": "stays"}).status_code < 300
     before = everything(calm)
-    with Wire(ROOT, timeout=30, headers={}, transport=calm) as wire, Session(wire, EVERYTHING) as session:
+    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, Session(wire, EVERYTHING) as session:
         for case in all_cases():
             if case.topic == only:
                 session.run(case)
@@ -263,7 +263,7 @@ def test_nothing_stays(calm: InProcess, only: str) -> None:
 
 
 def run_all(transport: httpx.BaseTransport, options: Options) -> dict[str, tuple[Outcome, str]]:
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, Session(wire, options) as session:
+    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, Session(wire, options) as session:
         return {case.id: ((result := session.run(case)).outcome, result.reason) for case in all_cases()}
 
 
@@ -311,7 +311,7 @@ def test_a_server_that_goes_away() -> None:
 
     case: Case = CASES["entities-registry-hides-configuration"]
     transport = httpx.MockTransport(handle)
-    with Wire(ROOT, timeout=1, headers={}, transport=transport) as wire, Session(wire, Options()) as session:
+    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, Session(wire, Options()) as session:
         result = session.run(case)
     assert result.outcome is Outcome.FAILED
     assert "too slow" in str(result.mismatches[0])
@@ -319,7 +319,7 @@ def test_a_server_that_goes_away() -> None:
 
 def test_what_is_no_registry() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
-    with Wire(ROOT, timeout=1, headers={}, transport=transport) as wire, pytest.raises(WireError, match="no registry"):
+    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, pytest.raises(WireError, match="no registry"):
         Session(wire, Options()).__enter__()
 
 
@@ -332,7 +332,7 @@ def test_a_model_that_cannot_be_put_back() -> None:
             return httpx.Response(500)
         return httpx.Response(200, json=mutable if request.url.path == "/capabilities" else {"groups": {}})
 
-    with Wire(ROOT, timeout=1, headers={}, transport=httpx.MockTransport(handle)) as wire:
+    with Wire(ROOT, timeout=30, headers={}, transport=httpx.MockTransport(handle)) as wire:
         session = Session(wire, EVERYTHING)
         session.__enter__()
         with pytest.raises(WireError, match="/modelsource could not be put back: 500"):
@@ -343,5 +343,5 @@ def test_a_model_that_cannot_be_put_back() -> None:
 def test_odd_roots(root: JSON) -> None:
     """What a server calls its root is no pattern."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"self": root}))
-    with Wire(ROOT, timeout=1, headers={}, transport=transport) as wire, Session(wire, Options()):
+    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, Session(wire, Options()):
         assert wire.root == ROOT
