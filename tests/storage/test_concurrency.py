@@ -24,7 +24,7 @@ import sys
 from dataclasses import replace
 from signalbook.storage import open_store
 from signalbook.xid import ROOT, Xid
-store = open_store(sys.argv[1])
+store = open_store(sys.argv[1], timeout=600)
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(sys.argv[2])):
@@ -38,7 +38,7 @@ for _ in range(int(sys.argv[2])):
 @pytest.fixture
 def shared(store_url: str) -> Iterator[Store]:
     """A store with two rows whose epochs are equal in every commit."""
-    store = open_store(store_url, timeout=60)
+    store = open_store(store_url, timeout=600)
     with store.write() as writer:
         for key, xid in enumerate((ROOT, TWIN)):
             writer.insert([Row(key=key, parent=key - 1, xid=xid, epoch=0, createdat=now(), modifiedat=now())])
