@@ -29,7 +29,12 @@ SELECT k, p, x, t, f, 1, 0, 0, '{}', FALSE, 0
 FROM (SELECT 1 k, 0 p, '/' x, '' t, '' f UNION ALL SELECT 2, 1, '/gs/a', 'gs', 'a' UNION ALL
       SELECT 3, 1, '/gs/b', 'gs', 'b' UNION ALL SELECT 4, 2, '/gs/a/rs/r', 'rs', 'r') old
 """
-OPEN = "import sys; from signalbook.storage import open_store; open_store(sys.argv[1], timeout=600).close(); print('opened')"
+OPEN = """
+import sys
+from signalbook.storage import open_store
+open_store(sys.argv[1], timeout=600).close()
+print("opened")
+"""
 
 
 @pytest.fixture
