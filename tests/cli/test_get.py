@@ -17,13 +17,16 @@ messagegroups:
 """
 
 
+@pytest.fixture(scope="module")
+def served(serve: Callable[..., Server]) -> str:
+    """The URL of a server for the above."""
+    return serve("--db", "sqlite://").url
+
+
 @pytest.fixture(params=["database", "server"])
 def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
     """Options that name a registry of the above."""
-    options: list[str] = []
-    if request.param == "server":
-        serve: Callable[..., Server] = request.getfixturevalue("serve")
-        options = ["--server", serve("--db", "sqlite://").url]
+    options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
     assert cli("import", "-", *options, stdin=YAML).code == 0
     return options
 
