@@ -21,6 +21,7 @@ from functools import partial
 from itertools import groupby
 
 import pytest
+from tests.serving import kept_port
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Reader, Row
@@ -46,18 +47,16 @@ def kills(request: pytest.FixtureRequest) -> int:
 @contextmanager
 def to_be_killed(db: str) -> Iterator[int]:
     """The port of a server that is killed, with all its processes, at the end of the block."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        wait_for(port, process)
-        yield port
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(PATIENCE)
+    with kept_port() as port:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            wait_for(port, process)
+            yield port
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(PATIENCE)
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.serving import kept_port
 
 from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
@@ -38,26 +39,20 @@ run(Settings(port=int(sys.argv[1]), db=sys.argv[2], workers=int(sys.argv[3])))
 PATIENCE = 300
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def serving(db: str, *, workers: int = 1) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server process and its URL, once it answers."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(port), db, str(workers)], stdout=subprocess.PIPE, text=True
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        wait_until(lambda: httpx.get(f"{url}/health/ready", timeout=PATIENCE).status_code == 200, process)
-        yield url, process
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
+    with kept_port() as port:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(port), db, str(workers)], stdout=subprocess.PIPE, text=True
+        )
+        url = f"http://127.0.0.1:{port}"
+        try:
+            wait_until(lambda: httpx.get(f"{url}/health/ready", timeout=PATIENCE).status_code == 200, process)
+            yield url, process
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
 
 
 def wait_until(answers: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -187,7 +182,8 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_cannot_work(error: type[SignalbookError], settings: dict[str, object]) -> None:
-    told = refused(error, **{"port": free_port(), **settings})
+    with kept_port() as port:
+        told = refused(error, **{"port": port, **settings})
     assert told
     assert "\n" not in told
 
@@ -195,6 +191,7 @@ def test_settings_that_cannot_work(error: type[SignalbookError], settings: dict[
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     path.write_bytes(b"not a database" * 100)
-    assert str(path) in refused(StorageError, port=free_port(), db=f"sqlite:///{path}")
+    with kept_port() as port:
+        assert str(path) in refused(StorageError, port=port, db=f"sqlite:///{path}")
     with pytest.raises(StorageError):
         build(Settings(db=f"sqlite:///{path}"))

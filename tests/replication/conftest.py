@@ -27,7 +27,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
     yield start
     for server in started:
-        server.stop()
+        server.end()
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def _pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
         server.start()
     yield servers
     for server in servers:
-        server.stop()
+        server.end()
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
 import httpx
-import pytest
+from tests.serving import answers, kept_port
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
@@ -54,52 +54,46 @@ class Server:
 
     folder: Path
     options: tuple[str, ...] = ()
-    port: int = 0
-    process: subprocess.Popen[bytes] | None = None
+    port: int = field(init=False)
+    process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+    _kept: ExitStack = field(init=False, default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        self.port = self._kept.enter_context(kept_port())
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it. A port that another program has taken is given up for the next one, unless others know it already:
-        a connection that has it for a moment will give it back.
-        """
-        known = self.port
-        for _ in range(30):
-            self.port = known or free_port()
-            command = [sys.executable, "-m", "signalbook", "serve", "--port", str(self.port), "--base-url", self.url]
-            command += ["--db", f"sqlite:///{self.folder / 'registry.db'}", *self.options]
-            self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
-            if self._answers():
-                return
-            time.sleep(1 if known else 0)
-        pytest.fail("the server does not start")
-
-    def _answers(self) -> bool:
-        assert self.process is not None
+        """Start it, until it answers."""
+        command = [sys.executable, "-m", "signalbook", "serve", "--port", str(self.port), "--base-url", self.url]
+        command += ["--db", f"sqlite:///{self.folder / 'registry.db'}", *self.options]
+        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + PATIENCE
-        while self.process.poll() is None and time.monotonic() < deadline:
-            with suppress(httpx.TransportError):
-                if HTTP.get(f"{self.url}/health/ready").is_success:
-                    return True
-            time.sleep(0.05)
-        return False
+        while not answers(self.url):
+            assert self.process.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, "the server does not start"
 
     def kill(self) -> None:
         """End it with all its processes, at once."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
 
     def stop(self) -> None:
-        assert self.process is not None
-        if self.process.poll() is None:
+        """End it, if it runs; it can be started again."""
+        if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
                 self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+    def end(self) -> None:
+        """End it for good."""
+        self.stop()
+        self._kept.close()
 
     # Its registry
 
@@ -129,12 +123,6 @@ def plain(value: Any) -> Any:
     left = {name: plain(item) for name, item in value.items() if name not in _STAMPS | _URIS}
     labels = {name: text for name, text in left.pop("labels", {}).items() if name != origin.LABEL}
     return {**left, "labels": labels} if labels else left
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serving import kept_port
 
 from signalbook.engine.engine import Engine
 from signalbook.replication.following import Following
@@ -19,7 +20,7 @@ from signalbook.server import run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 
-from .servers import HTTP, PATIENCE, Server, free_port, version, wait_until
+from .servers import HTTP, PATIENCE, Server, version, wait_until
 
 Serve = Callable[..., Server]
 
@@ -52,7 +53,7 @@ def test_a_server_follows_others(serve: Serve, trio: list[Server]) -> None:
 
 
 def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:
-    one = Server(folder=tmp_path, port=free_port())
+    one = Server(folder=tmp_path)
     hub = serve("--follow", one.url)
 
     def shown() -> Any:
@@ -65,7 +66,7 @@ def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> No
         wait_until(lambda: hub.status("/schemagroups/g/schemas/s") == 200)
         wait_until(lambda: "error" not in shown())
     finally:
-        one.stop()
+        one.end()
 
 
 def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +130,7 @@ def listener(tmp_path_factory: pytest.TempPathFactory, followed: str) -> Any:
     server = Server(folder=tmp_path_factory.mktemp("listener"), options=("--follow", followed))
     server.start()
     yield f"{server.url}/notifications"
-    server.stop()
+    server.end()
 
 
 def test_the_handshake_of_web_hooks(listener: str) -> None:
@@ -199,5 +200,5 @@ def test_only_so_many_are_remembered() -> None:
 @pytest.mark.parametrize("given", [{"follow": ("nowhere",)}, {"copies": "some"}])
 def test_settings_that_cannot_work(given: dict[str, Any]) -> None:
     """Told before the server starts."""
-    with pytest.raises(SettingError, match=next(iter(given))):
-        run(Settings(db="sqlite://", port=free_port(), **given))
+    with kept_port() as port, pytest.raises(SettingError, match=next(iter(given))):
+        run(Settings(db="sqlite://", port=port, **given))

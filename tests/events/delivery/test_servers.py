@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.serving import kept_port
 
 from ..hooks import Hook, serving
 
@@ -69,9 +69,7 @@ def start(store_url: str) -> Iterator[Start]:
     with ExitStack() as started:
 
         def server(hook: Hook) -> Server:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = started.enter_context(kept_port())
             command = [sys.executable, "-c", PROGRAM, str(port), store_url, hook.place]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
             made = Server(url=f"http://127.0.0.1:{port}", process=process)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from tests.amqp.receiver import Receiver
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.events.sinks import test_kafka, test_mqtt, test_nats
+from tests.serving import answers, kept_port
 
 from signalbook.values import JSONObject
 
@@ -31,17 +31,17 @@ CREDENTIAL = {"credentialtype": "PLAIN", "identifier": USER, "secret": PASSWORD}
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with a registry of its own, that may deliver to this machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     db = f"sqlite:///{tmp_path_factory.mktemp('server') / 'registry.db'}"
-    server = subprocess.Popen([sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL)
-    try:
-        until(lambda: answers(f"http://127.0.0.1:{port}/health/ready"))
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(300)
+    with kept_port() as port:
+        server = subprocess.Popen([sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL)
+        url = f"http://127.0.0.1:{port}"
+        try:
+            while not answers(url):
+                assert server.poll() is None, "the server stopped"
+            yield url
+        finally:
+            server.terminate()
+            server.wait(300)
 
 
 def until(done: Callable[[], bool]) -> None:
@@ -49,13 +49,6 @@ def until(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(url, timeout=300).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def change(url: str, group: str, protocol: str, sink: str, **settings: Any) -> None:
