@@ -134,6 +134,7 @@ class Cable:
     left: int | None = None
     _listener: socket.socket = field(default_factory=socket.socket)
     _open: set[socket.socket] = field(default_factory=set)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._listener.bind(("127.0.0.1", 0))
@@ -153,14 +154,22 @@ class Cable:
 
     def cut(self, *, after: int = 0) -> None:
         """Let ``after`` more bytes through, then nothing until it is mended."""
-        self.left = after
+        with self._counting:
+            self.left = after
         if not after:
             for one in list(self._open):
                 with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
-        self.left = None
+        with self._counting:
+            self.left = None
+
+    def _let_through(self, data: bytes) -> bytes:
+        with self._counting:
+            if self.left is not None:
+                data, self.left = data[: self.left], max(0, self.left - len(data))
+            return data
 
     def _accept(self) -> None:
         while True:
@@ -183,10 +192,9 @@ class Cable:
     def _pump(self, one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
             while data := one.recv(65536):
-                if self.left is not None:
-                    data, self.left = data[: self.left], max(0, self.left - len(data))
-                other.sendall(data)
-                if self.left == 0:
+                part = self._let_through(data)
+                other.sendall(part)
+                if len(part) < len(data):
                     break
         for end in (one, other):
             with suppress(OSError):
