@@ -16,7 +16,7 @@ from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.events.cloudevents import cloudevent
 from signalbook.replication.link import DOORS
-from signalbook.replication.registry import PAGE, Changes, Pruned, Refusal, TooLarge
+from signalbook.replication.registry import PAGE, Changes, Pruned, Refusal, TooLarge, mark_of
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
@@ -102,6 +102,16 @@ class LocalRegistry:
         events = [cloudevent(record, source=f"{self._url}/") for record in records]
         position = records[-1].position if records else after
         return Changes(events=events, position=position, more=len(records) == _EVENTS)
+
+    def mark(self, position: int) -> str:
+        """As the protocol says."""
+        if not position:
+            return ""
+        try:
+            records = self._engine.outbox(position - 1, 1)
+        except Forgotten:
+            return ""
+        return mark_of([cloudevent(record, source=f"{self._url}/") for record in records], position)
 
     def wait(self, after: int, seconds: float) -> None:
         """As the protocol says."""

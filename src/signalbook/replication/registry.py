@@ -43,6 +43,12 @@ class Changes:
     more: bool
 
 
+def mark_of(events: Sequence[JSONObject], position: int) -> str:
+    """What tells the event at ``position`` from any other that may come to be there; ``""`` if it is missing."""
+    found = next((event for event in reversed(events) if event.get("id") == str(position)), None)
+    return "" if found is None else f"{found.get('time', '')} {found.get('xregcorrelationid', '')}".strip()
+
+
 class Source(Protocol):
     """A registry to copy from. Everything it shows is in document view, documents as base64.
 
@@ -82,6 +88,9 @@ class Source(Protocol):
 
     def changes(self, after: int) -> Changes:
         """What was committed behind a position, a part of it at a time. Raises ``Pruned``, ``NoHistory``."""
+
+    def mark(self, position: int) -> str:
+        """What tells the change at a position from any other, ``""`` if that is not known or not there."""
 
     def wait(self, after: int, seconds: float) -> None:
         """Return once there may be a change behind ``after``, or when the time is over."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.client import BadAnswer, Client, ClientError, NotFound, ReadFlags, Refused, Unreachable
 from signalbook.replication.link import DOORS
-from signalbook.replication.registry import PAGE, Changes, Closed, NoHistory, Pruned, Refusal, TooLarge
+from signalbook.replication.registry import PAGE, Changes, Closed, NoHistory, Pruned, Refusal, TooLarge, mark_of
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -110,6 +110,15 @@ class RemoteRegistry:
                 raise Pruned(str(error)) from None
             raise
         return Changes(events=found.events, position=found.position, more=found.more)
+
+    def mark(self, position: int) -> str:
+        """As the protocol says."""
+        if not position:
+            return ""
+        try:
+            return mark_of(self._client.events(position - 1, limit=1).events, position)
+        except Refused:
+            return ""
 
     def wait(self, after: int, seconds: float) -> None:
         """As the protocol says."""

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from signalbook.errors import SignalbookError
 from signalbook.replication.hints import Hints, of_events
 from signalbook.replication.link import Link
-from signalbook.replication.registry import NoHistory, Pruned, Source
+from signalbook.replication.registry import NoHistory, Pruned, Source, mark_of
 from signalbook.replication.state import Keeping, name_of
 from signalbook.values import format_timestamp, now
 
@@ -56,8 +56,9 @@ class Replication:
         if position is None:
             # What changes while all is read is told behind this position.
             position = self._source.position()
+            mark = self._source.mark(position)
             self.everything()
-            self._reached(position)
+            self._reached(position, mark)
             return True
         try:
             changes = self._source.changes(position)
@@ -68,13 +69,16 @@ class Replication:
         if hints := of_events(changes.events):
             self._copying().changed(hints)
         if changes.position != position:
-            self._reached(changes.position)
+            self._reached(changes.position, mark_of(changes.events, changes.position))
         return changes.more
 
     def begin(self) -> None:
-        """Before following: a source whose history ends before what was seen of it is not the one it was."""
+        """Before following: a source with another history than the one that was seen is not the one it was.
+
+        It ends before the position reached, or has something else there: the source was set up anew, or from a backup.
+        """
         position = self.position
-        if position is not None and self._source.position() < position:
+        if position is not None and (self._source.position() < position or self._another(position)):
             _LOG.warning("%s: its history begins anew: comparing everything", self._link.source)
             self._reached(None)
 
@@ -91,9 +95,16 @@ class Replication:
         position = state.get("position")
         return position if isinstance(position, int) else None
 
-    def _reached(self, position: int | None) -> None:
+    def _another(self, position: int) -> bool:
+        """Whether what was committed there is known to be something else than what was seen."""
+        state = self._state.load()
+        known = state.get("mark") if isinstance(state, dict) else None
+        found = self._source.mark(position) if known else ""
+        return bool(found) and found != known
+
+    def _reached(self, position: int | None, mark: str = "") -> None:
         source, target = self._link.source, self._link.target
-        told = {"link": self._name, "source": source, "target": target, "position": position}
+        told = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
         self._state.save({**told, "at": format_timestamp(now())})
 
 

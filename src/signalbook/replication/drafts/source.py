@@ -71,6 +71,10 @@ class DraftSource:
         """As the protocol says."""
         return Changes(events=(), position=after, more=False)
 
+    def mark(self, position: int) -> str:  # noqa: ARG002 - there is no history
+        """As the protocol says."""
+        return ""
+
     def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - nothing tells of changes
         """As the protocol says."""
         time.sleep(seconds)
