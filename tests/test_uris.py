@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.uris import is_uri, is_uri_reference
+from signalbook.uris import is_uri, is_uri_reference, user_of, without_user
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ from signalbook.uris import is_uri, is_uri_reference
 def test_uris(text: str, absolute: bool, reference: bool) -> None:
     """K-19, K-24"""
     assert (is_uri(text), is_uri_reference(text)) == (absolute, reference)
+
+
+@pytest.mark.parametrize(
+    ("url", "bare", "user"),
+    [
+        ("https://example.com:1/a@b?c@d#e", "https://example.com:1/a@b?c@d#e", None),
+        ("https://me:a%40b@example.com:1/a?b#c", "https://example.com:1/a?b#c", ("me", "a@b")),
+        ("https://me@[::1]/", "https://[::1]/", ("me", "")),
+        ("https://:secret@example.com", "https://example.com", ("", "secret")),
+        ("/a@b", "/a@b", None),
+    ],
+)
+def test_users_in_urls(url: str, bare: str, user: tuple[str, str] | None) -> None:
+    assert (without_user(url), user_of(url)) == (bare, user)

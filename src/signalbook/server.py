@@ -130,12 +130,18 @@ def _watch(engine: Engine, settings: Settings) -> Watch | None:
 
 def _application(settings: Settings) -> Starlette:
     """What each server process runs; it opens the store for itself."""
-    logging.basicConfig(
-        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    begin_log(settings.log_level.upper())
     application = build(settings)
     _spare_what_stays()
     return application
+
+
+def begin_log(level: str) -> None:
+    """Write what is of this ``level`` or above to standard error."""
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if level != "DEBUG":
+        # It names every request: to a registry that is followed, one a second for ever.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 def _spare_what_stays() -> None:

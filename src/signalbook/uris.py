@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 _CHARACTERS: Final = (
     r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*+(?:%[0-9A-Fa-f]{2}[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*+)*+"
@@ -20,3 +21,17 @@ def is_uri_reference(text: str) -> bool:
 def is_uri(text: str) -> bool:
     """Whether ``text`` is a URI with a scheme."""
     return _ABSOLUTE.fullmatch(text) is not None and text.count("#") <= 1
+
+
+def without_user(url: str) -> str:
+    """``url`` without the user and the password it may have: what may be shown, and names a server to others."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else url
+
+
+def user_of(url: str) -> tuple[str, str] | None:
+    """The user and the password that ``url`` has, None without them."""
+    parts = urlsplit(url)
+    if parts.username is None and parts.password is None:
+        return None
+    return unquote(parts.username or ""), unquote(parts.password or "")

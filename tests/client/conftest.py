@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,11 +45,12 @@ def client(registry_url: str) -> Iterator[Client]:
 
 @dataclass
 class Script:
-    """What a server answers, (status, headers, body) by turns, the last one for ever; and what it was asked."""
+    """What a server answers, (status, headers, body) by turns, the last one for ever; what was asked, by whom."""
 
     url: str = ""
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -59,6 +61,7 @@ def script() -> Iterator[Script]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             script.asked.append(f"{self.command} {self.path}")
+            script.users.append(b64decode(self.headers.get("Authorization", "").partition(" ")[2]).decode())
             self.rfile.read(int(self.headers.get("content-length") or 0))
             status, headers, body = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
             self.send_response(status)

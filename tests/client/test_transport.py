@@ -97,3 +97,16 @@ def test_pages_that_lead_astray(script: Script, link: str, message: str) -> None
     script.answers = [(200, {"Link": link}, b"{}")]
     with Client(script.url) as client, pytest.raises(BadAnswer, match=message):
         list(client.items("/dirs"))
+
+
+def test_a_user_in_the_url_is_told_to_the_server_alone(script: Script) -> None:
+    """On every page, too; no message shows it."""
+    page = (200, {"Link": f'<{script.url}/dirs?page=2>;rel="next"'}, b'{"a": {}}')
+    script.answers = [page, (404, {}, b"")]
+    with Client(script.url.replace("//", "//me:secret@")) as client:
+        with pytest.raises(NotFound) as caught:
+            list(client.items("/dirs"))
+        assert client.base_url == script.url
+    assert "secret" not in str(caught.value)
+    assert script.asked == ["GET /dirs", "GET /dirs?page=2"]
+    assert script.users == ["me:secret", "me:secret"]

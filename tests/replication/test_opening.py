@@ -65,3 +65,16 @@ def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cabl
 def test_nothing_is_its_own_target(trio: list[Server]) -> None:
     with Client(trio[0].url) as client, pytest.raises(LinkError):
         link(RemoteRegistry(client), RemoteRegistry(client), Scope(), reached=trio[0].url)
+
+
+@pytest.mark.parametrize("door", ["", "/compat/schemaregistry/v0.2", "/compat/messagecatalog/v0"])
+def test_a_user_in_a_url_is_for_the_source_alone(trio: list[Server], door: str) -> None:
+    """Copies name the registry that they came from, to everybody."""
+    one, two, _ = trio
+    with (
+        open_source(one.url.replace("//", "//me:secret@") + door, timeout=PATIENCE) as source,
+        open_target(two.url, timeout=PATIENCE) as target,
+    ):
+        way = link(source, target, Scope(), reached=one.url.replace("//", "//me:secret@") + door)
+        assert way.source == one.url + door
+        assert "secret" not in f"{way} {source.url} {source.bases()}"

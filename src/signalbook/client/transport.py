@@ -15,6 +15,7 @@ from signalbook import __version__
 from signalbook.client.answers import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
 from signalbook.client.kept import Kept
 from signalbook.client.requests import Query, query_string
+from signalbook.uris import user_of, without_user
 
 _IDEMPOTENT: Final = frozenset({"GET", "PUT", "DELETE"})
 _FIRST_PAUSE: Final = 0.2
@@ -23,7 +24,11 @@ _NEXT: Final = re.compile(r';\s*rel\s*=\s*"?next"?\s*(;|$)')
 
 
 class Transport:
-    """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does."""
+    """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does.
+
+    A user and a password in that URL are told to the server (RFC7617), and are no part of the URL from then on: it gets
+    into messages, logs and copies.
+    """
 
     def __init__(
         self, base_url: str, *, timeout: float, max_bytes: int, attempts: int, headers: Mapping[str, str]
@@ -31,13 +36,15 @@ class Transport:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
-        self.base_url = base_url.rstrip("/")
+        self.base_url = without_user(base_url).rstrip("/")
         self._max_bytes = max_bytes
         self._attempts = attempts
         self._kept = Kept()
         names = {"User-Agent": f"signalbook/{__version__}", **headers}
         # Reading all certificates there are takes longer than most errands; without TLS none is needed.
-        self._http = httpx.Client(timeout=timeout, headers=names, verify=parts.scheme == "https")
+        self._http = httpx.Client(
+            auth=user_of(base_url), timeout=timeout, headers=names, verify=parts.scheme == "https"
+        )
 
     def close(self) -> None:
         """Close the connections."""

@@ -16,7 +16,7 @@ from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import copying, link, open_source
 from signalbook.replication.registry import NoHistory
 from signalbook.replication.replicating import Replication, keep_up, repeat
-from signalbook.replication.report import Report
+from signalbook.replication.report import Passed, Report
 from signalbook.replication.sources import FollowedSource
 from signalbook.replication.state import FOLDER, Note
 from signalbook.settings import Settings
@@ -107,11 +107,12 @@ class FollowedLink:
         self._engine = engine
         self._settings = settings
         self._report = Report()
+        self._told: set[Passed] = set()
         self._error = ""
         self._since = ""
         self._state = Note(engine, source.name)
         self._knock: JSON = None
-        self.thread = threading.Thread(target=self._run, name=f"following {source.url}", daemon=True)
+        self.thread = threading.Thread(target=self._run, name=f"following {source.shown}", daemon=True)
         self.thread.start()
 
     def status(self) -> JSONObject:
@@ -126,7 +127,7 @@ class FollowedLink:
             except SignalbookError as error:
                 self._failed(error)
             except Exception as error:
-                _LOG.exception("following %s failed", self.source.url)
+                _LOG.exception("following %s failed", self.source.shown)
                 self._failed(SignalbookError(f"unexpected {type(error).__name__}"))
             self.stop.wait(_RETRY)
 
@@ -155,13 +156,21 @@ class FollowedLink:
                     return
 
     def _failed(self, error: SignalbookError | None) -> None:
+        self._tell()
         if error is None:
             self._error = self._since = ""
             return
         if str(error) != self._error:
-            _LOG.warning("following %s: %s", self.source.url, error)
+            _LOG.warning("following %s: %s", self.source.shown, error)
         self._since = self._since or format_timestamp(now())
         self._error = str(error)
+
+    def _tell(self) -> None:
+        """Write down what was refused, each once: its number alone, in the status, tells nobody what to do."""
+        for one in self._report.refused:
+            if one not in self._told:
+                self._told.add(one)
+                _LOG.warning("following %s: %s is refused: %s", self.source.shown, one.xid, one.reason)
 
 
 def _knock(source: FollowedSource) -> str:

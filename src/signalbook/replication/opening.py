@@ -23,6 +23,7 @@ from signalbook.replication.remote import MAX_BYTES, RemoteRegistry
 from signalbook.replication.replicating import Copying
 from signalbook.replication.report import Report
 from signalbook.replication.scope import Scope
+from signalbook.uris import without_user
 
 HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
@@ -60,7 +61,7 @@ def open_target(
 
     Raises ``ClientError``, and ``LinkError`` if it is no registry.
     """
-    headers = {HEADER: source} if source else {}
+    headers = {HEADER: without_user(source)} if source else {}
     spoken = dialect or _spoken(url, timeout)
     if spoken is Dialect.XREGISTRY:
         with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers) as client:
@@ -95,7 +96,7 @@ def identity(source: Source, reached: str, authorities: Sequence[str]) -> str:
         raise LinkError("a source needs a URL that its copies can name: set base_url")
     if not reached or any(within(claimed, authority) for authority in authorities):
         return claimed
-    return reached.rstrip("/")
+    return without_user(reached).rstrip("/")
 
 
 def link(source: Source, target: Target, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()) -> Link:
@@ -125,4 +126,6 @@ def _spoken(url: str, timeout: float) -> Dialect:
             return Dialect.SCHEMAREGISTRY
         if isinstance(offers(requests, "messagecatalog"), list):
             return Dialect.MESSAGECATALOG_0_1 if requests.features() else Dialect.MESSAGECATALOG
-    raise LinkError(f"{url} is no registry that is known here: it speaks neither xRegistry nor one of the drafts")
+    raise LinkError(
+        f"{without_user(url)} is no registry that is known here: it speaks neither xRegistry nor one of the drafts"
+    )

@@ -9,6 +9,7 @@ from urllib.parse import urldefrag, urlsplit
 from signalbook.replication.link import within
 from signalbook.replication.scope import Scope, ScopeError
 from signalbook.settings import SettingError
+from signalbook.uris import without_user
 from signalbook.values import digest
 
 
@@ -35,10 +36,10 @@ class FollowedSource:
 
     @property
     def shown(self) -> str:
-        """It as the setting says it."""
+        """It as the setting says it, but for a user and a password."""
         renamed = "".join(f"={new}" for new in self.scope.renames.values())
         part = f"#{self.scope.xid}{renamed}" if self.scope.xid.parts else ""
-        return f"{self.url}{part}"
+        return f"{without_user(self.url)}{part}"
 
     @property
     def name(self) -> str:
@@ -47,4 +48,4 @@ class FollowedSource:
 
     def speaks(self, source: str) -> bool:
         """Whether an event with this ``source`` is from there: from its root, or from a door below it."""
-        return within(source, self.url)
+        return within(source, without_user(self.url))

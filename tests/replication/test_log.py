@@ -1,0 +1,59 @@
+"""What a server that follows others says of that in its log."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.replication.following import Following
+from signalbook.replication.sources import FollowedSource
+from signalbook.server import begin_log
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+
+from .servers import Server, version, wait_until
+
+
+@pytest.mark.parametrize(("level", "least"), [("INFO", logging.WARNING), ("DEBUG", logging.NOTSET)])
+def test_requests_to_others_are_logged_for_who_looks_closely(level: str, least: int) -> None:
+    """A server that follows another one asks it something every second."""
+    log = logging.getLogger("httpx")
+    begin_log(level)
+    try:
+        assert log.level == least
+    finally:
+        log.setLevel(logging.NOTSET)
+
+
+def test_a_user_in_the_url_of_a_source_is_not_shown() -> None:
+    source = FollowedSource.parse("http://me:secret@one.example/#/schemagroups/a")
+    assert source.shown == "http://one.example#/schemagroups/a"
+    assert source.name == FollowedSource.parse("http://me:other@one.example/#/schemagroups/a").name
+    assert source.speaks("http://one.example/compat/schemaregistry/v0.2")
+
+
+def test_what_is_refused_is_logged_once(trio: list[Server], caplog: pytest.LogCaptureFixture) -> None:
+    """The server's operator has no other report; that of a registry that is compared again and again is long."""
+    one, two, _ = trio
+    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    source = f"{one.url}/compat/schemaregistry/v0.2"
+    settings = Settings(follow=(source,), follow_seconds=0.1, follow_authorities=(two.url,))
+    with closing(open_store("sqlite://")) as store:
+        following = Following(Engine(store, settings=settings), settings)
+        following.start()
+        try:
+            wait_until(lambda: _refused(following) > 2)
+        finally:
+            following.stop()
+    told = [record.getMessage() for record in caplog.records if "is refused" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith(f"following {source}: /schemagroups/g/schemas/s is refused: claims")
+
+
+def _refused(following: Following) -> int:
+    sources: Any = following.status()["sources"]
+    return sum(told["refusedcount"] for told in sources.values())
