@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from signalbook import __version__, settings
 from signalbook.api.xregistry.paths import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
+from signalbook.events.delivery.deliveries import policy
 from signalbook.pipeline.sources import registry as sources
+from signalbook.replication.sources import FollowedSource
 from signalbook.server import build
 
 ROOT = Path(__file__).parents[1]
@@ -78,6 +81,25 @@ def test_every_command_and_option_is_explained(command: str, options: list[str])
     for option in options:
         if option not in ("--help", "-h"):
             assert option in section, f"{command} {option}"
+
+
+def servers() -> set[str]:
+    """The options of every server that a page has the reader start."""
+    lines = re.findall(r"^ *signalbook serve ([^\[\n]+)$", "\n".join(map(Path.read_text, PAGES)), re.MULTILINE)
+    return {line.partition("#  ")[0].strip() for line in lines}
+
+
+@pytest.mark.parametrize("options", sorted(servers()))
+def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
+    names = {settings.option_for(name): name for name in settings.names()}
+    words = shlex.split(options, comments=True)
+    given: dict[str, list[str]] = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        given.setdefault(names[option], []).append(value)
+    several = [name for name in given if isinstance(getattr(settings.Settings, name), tuple)]
+    found = settings.load({name: value if name in several else value[0] for name, value in given.items()})
+    assert policy(found)
+    assert [FollowedSource.parse(source) for source in found.follow] or "follow" not in given
 
 
 def test_every_choice_is_explained() -> None:

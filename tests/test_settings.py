@@ -86,6 +86,7 @@ def test_lists_in_a_file_and_on_the_command_line(tmp_path: Path) -> None:
     config.write_text('allow_fetch = ["a", "b"]')
     assert settings.load({"allow_fetch": None}, config=config).allow_fetch == ("a", "b")
     assert settings.load({"allow_fetch": ["c"]}, config=config).allow_fetch == ("c",)
+    assert settings.load({"allow_fetch": ["c:1,d", "e"]}, config=config).allow_fetch == ("c:1", "d", "e")
     config.write_text("allow_fetch = [7]")
     with pytest.raises(settings.SettingError, match="allow_fetch is a list of texts"):
         settings.load(config=config)

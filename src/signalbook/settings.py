@@ -129,7 +129,7 @@ def load(
         setting = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if name.startswith(ENVIRONMENT_PREFIX) and setting in known:
             values[setting] = _convert(setting, text, f"environment variable {name}")
-    values.update({name: _listed(value) for name, value in (given or {}).items() if value is not None})
+    values.update({name: _given(value) for name, value in (given or {}).items() if value is not None})
     unknown = set(values) - known
     if unknown:
         raise SettingError(f"unknown setting {sorted(unknown)[0]!r}; there are: {', '.join(names())}")
@@ -153,7 +153,7 @@ def _read_file(path: Path) -> dict[str, object]:
 def _convert(name: str, value: object, origin: str) -> object:
     wanted: type = type(getattr(Settings, name))
     if wanted is tuple:
-        found = tuple(value.replace(",", " ").split()) if isinstance(value, str) else _listed(value)
+        found = _members(value) if isinstance(value, str) else _listed(value)
         if isinstance(found, tuple) and all(isinstance(item, str) for item in found):
             return found
     try:
@@ -162,6 +162,17 @@ def _convert(name: str, value: object, origin: str) -> object:
     except ValueError:
         pass
     raise SettingError(f"{origin}: {name} is {_WORDS[wanted]}, not {value!r}")
+
+
+def _given(value: object) -> object:
+    """A list may come in one option, in several, or both."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(member for item in value for member in _members(item))
+    return _listed(value)
+
+
+def _members(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
 
 
 def _listed(value: object) -> object:
