@@ -16,7 +16,7 @@ import httpx
 from signalbook.errors import SignalbookError
 
 _START_SECONDS: Final = 300
-_STOP_SECONDS: Final = 60
+_STOP_SECONDS: Final = 300
 _TRIES: Final = 5
 _TAKEN: Final = "choose another --host or --port"
 
