@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.uris import is_uri, is_uri_reference, user_of, without_user
+from signalbook.uris import is_address, is_uri, is_uri_reference, user_of, without_user
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,21 @@ def test_uris(text: str, absolute: bool, reference: bool) -> None:
 )
 def test_users_in_urls(url: str, bare: str, user: tuple[str, str] | None) -> None:
     assert (without_user(url), user_of(url)) == (bare, user)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://example.com", True),
+        ("https://me:secret@[::1]:8080/registry", True),
+        ("http://[", False),
+        ("http://example.com:99999", False),
+        ("http://example.com:0", False),
+        ("http://:80", False),
+        ("ftp://example.com", False),
+        ("example.com", False),
+        ("", False),
+    ],
+)
+def test_addresses(text: str, expected: bool) -> None:
+    assert is_address(text) is expected

@@ -23,6 +23,15 @@ def is_uri(text: str) -> bool:
     return _ABSOLUTE.fullmatch(text) is not None and text.count("#") <= 1
 
 
+def is_address(text: str) -> bool:
+    """Whether ``text`` is the URL of something to be reached by HTTP."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, half of an IPv6 address
+        return False
+
+
 def without_user(url: str) -> str:
     """``url`` without the user and the password it may have: what may be shown, and names a server to others."""
     parts = urlsplit(url)

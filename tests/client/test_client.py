@@ -80,7 +80,9 @@ def test_what_is_no_xid_is_not_sent(client: Client, target: str) -> None:
         client.get(target)
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8080", "ftp://x", "http://", "http://[", "http://x:99999", "file:///etc/passwd"]
+)
 def test_what_is_no_url_of_a_registry(url: str) -> None:
     with pytest.raises(ClientError, match="is no URL of a registry"):
         Client(url)

@@ -71,7 +71,7 @@ def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
         opened.send(Request(method="GET", target="/", headers={}))
 
 
-@pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://"])
+@pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://", "http://["])
 def test_urls_that_are_none(url: str) -> None:
     with pytest.raises(WireError, match="is no URL of a registry"):
         Wire(url, timeout=1, headers={})

@@ -95,7 +95,17 @@ def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "text", ["source", "ftp://x", "http://", "http://x#nowhere", "http://x#/a/b=c/d", "http://x#/schemagroups=b"]
+    "text",
+    [
+        "source",
+        "ftp://x",
+        "http://",
+        "http://[",
+        "http://x:99999",
+        "http://x#nowhere",
+        "http://x#/a/b=c/d",
+        "http://x#/schemagroups=b",
+    ],
 )
 def test_what_cannot_be_followed(text: str) -> None:
     with pytest.raises(SettingError, match="follow"):

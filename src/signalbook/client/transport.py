@@ -15,7 +15,7 @@ from signalbook import __version__
 from signalbook.client.answers import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
 from signalbook.client.kept import Kept
 from signalbook.client.requests import Query, query_string
-from signalbook.uris import user_of, without_user
+from signalbook.uris import is_address, user_of, without_user
 
 _IDEMPOTENT: Final = frozenset({"GET", "PUT", "DELETE"})
 _FIRST_PAUSE: Final = 0.2
@@ -33,8 +33,7 @@ class Transport:
     def __init__(
         self, base_url: str, *, timeout: float, max_bytes: int, attempts: int, headers: Mapping[str, str]
     ) -> None:
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_address(base_url):
             raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
         self.base_url = without_user(base_url).rstrip("/")
         self._max_bytes = max_bytes
@@ -43,7 +42,7 @@ class Transport:
         names = {"User-Agent": f"signalbook/{__version__}", **headers}
         # Reading all certificates there are takes longer than most errands; without TLS none is needed.
         self._http = httpx.Client(
-            auth=user_of(base_url), timeout=timeout, headers=names, verify=parts.scheme == "https"
+            auth=user_of(base_url), timeout=timeout, headers=names, verify=urlsplit(base_url).scheme == "https"
         )
 
     def close(self) -> None:

@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
-from urllib.parse import urlsplit
 
 import httpx
 
 from signalbook import __version__
 from signalbook.conformance.matching import ABSENT
 from signalbook.errors import SignalbookError
+from signalbook.uris import is_address
 from signalbook.values import JSON, JSONError, parse_json
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -85,8 +85,7 @@ class Wire:
         headers: Mapping[str, str],
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_address(url):
             raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")
         self.url = url.rstrip("/")
         self.root = self.url

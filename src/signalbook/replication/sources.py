@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import urldefrag, urlsplit
 
 from signalbook.replication.link import within
 from signalbook.replication.scope import Scope, ScopeError
 from signalbook.settings import SettingError
-from signalbook.uris import without_user
+from signalbook.uris import is_address, without_user
 from signalbook.values import digest
 
 
@@ -23,10 +22,9 @@ class FollowedSource:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``URL``, ``URL#XID`` or, for a Group under another name, ``URL#XID=NAME``. Raises ``SettingError``."""
-        url, part = urldefrag(text)
+        url, _, part = text.partition("#")
         xid, _, name = part.partition("=")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_address(url):
             raise SettingError(f"follow: {text!r} does not begin with the URL of a registry")
         try:
             scope = Scope.parse(xid or "/", [f"{xid.strip('/')}={name}"] if name else ())
