@@ -30,9 +30,10 @@ from signalbook.xid import ROOT
 
 PROGRAM = """
 import sys
-from signalbook.server import run
+from signalbook import server
 from signalbook.settings import Settings
-run(Settings(port=int(sys.argv[1]), db=sys.argv[2], workers=int(sys.argv[3])))
+server._SHUTDOWN_SECONDS = 300  # a server that is slow to stop is not to be killed
+server.run(Settings(port=int(sys.argv[1]), db=sys.argv[2], workers=int(sys.argv[3])))
 """
 
 
@@ -83,6 +84,33 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
         assert told == f'Signalbook serves the registry "signalbook" at {url}/\n'
     with serving(store_url) as (url, _):
         assert len(httpx.get(f"{url}/schemagroups", timeout=PATIENCE).json()) == 10
+
+
+SLOW = """
+import sys, time
+from signalbook import server
+from signalbook.settings import Settings
+
+def build(settings):
+    print("begins", flush=True)
+    time.sleep(1000)
+
+server.build = build
+server.run(Settings(port=int(sys.argv[1]), db=sys.argv[2]))
+"""
+
+
+def test_a_server_that_is_still_starting_stops(tmp_path: Path) -> None:
+    """At once: none of its processes has to be killed."""
+    with kept_port() as port:
+        command = [sys.executable, "-c", SLOW, str(port), f"sqlite:///{tmp_path / 'r.db'}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            lines = iter(process.stdout)
+            assert "begins\n" in lines
+            process.terminate()
+            assert [line for line in lines if "Killing" in line] == []
+        assert process.returncode == 0
 
 
 def test_history_ends_where_the_setting_says(store_url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import socket
 import sys
 import tempfile
@@ -130,6 +131,8 @@ def _watch(engine: Engine, settings: Settings) -> Watch | None:
 
 def _application(settings: Settings) -> Starlette:
     """What each server process runs; it opens the store for itself."""
+    # Until it serves, it has the handler of the process that it was made from, and would not end when told.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     begin_log(settings.log_level.upper())
     application = build(settings)
     _spare_what_stays()
