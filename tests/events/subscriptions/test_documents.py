@@ -75,6 +75,17 @@ def test_a_faulty_protocol_is_told_beside_the_rest() -> None:
         documents.read({**SINK, "types": 1}, root=ROOT, check=check)
 
 
+def test_a_faulty_protocol_is_told_beside_a_faulty_credential() -> None:
+    def check(subscription: Subscription) -> None:
+        assert subscription.credential is None
+        raise SubscriptionError("/protocol: there is no such protocol")
+
+    wrong = {"credentialtype": "PLAIN", "identifier": 5, "secret": "s"}
+    with pytest.raises(InvalidSubscription) as caught:
+        documents.read({**SINK, "sinkcredential": wrong, "x": 1}, root=ROOT, check=check)
+    assert [fault.path for fault in caught.value.faults] == ["/x", "/sinkcredential/identifier", "/protocol"]
+
+
 def test_a_protocol_is_not_asked_about_what_is_missing() -> None:
     def check(_: Subscription) -> None:
         raise AssertionError

@@ -66,9 +66,10 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
     reading = _Reading(document, root)
     subscription = reading.subscription()
     faults = list(reading.faults)
-    if not any(fault.path.startswith(("/protocol", "/sink")) for fault in faults):
+    wrong = {fault.path[1:].partition("/")[0] for fault in faults}
+    if not wrong & {"protocol", "protocolsettings", "sink"}:
         # Without its secrets nothing can be said of a credential: that is for when they are there.
-        whole = not list(credentials.missing(subscription))
+        whole = "sinkcredential" not in wrong and not list(credentials.missing(subscription))
         faults += _told(check, subscription if whole else replace(subscription, credential=None))
     if faults:
         raise InvalidSubscription(faults)
