@@ -8,7 +8,7 @@ from signalbook.messages.materialise import Materialised, materialise
 from signalbook.messages.message import Message
 from signalbook.messages.normalise import normalise
 from signalbook.messages.outcome import Accepted, Dropped, Outcome, Passed, Rejected
-from signalbook.messages.policy import Policy
+from signalbook.messages.policy import Override, Policy, PolicyError, parse_flags, parse_policy
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import SchemaDocument
 
@@ -23,8 +23,10 @@ __all__ = [
     "Message",
     "Mode",
     "Outcome",
+    "Override",
     "Passed",
     "Policy",
+    "PolicyError",
     "Reason",
     "Rejected",
     "SchemaDocument",
@@ -33,4 +35,6 @@ __all__ = [
     "lint",
     "materialise",
     "normalise",
+    "parse_flags",
+    "parse_policy",
 ]

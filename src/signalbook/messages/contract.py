@@ -43,7 +43,7 @@ class Contract:
         events = [definition for definition in values if definition.is_event]
         self.events = Index((definition, definition.event_keys) for definition in events) if events else None
         self._natives = _by_protocol(d for d in values if d.protocol and not d.is_event)
-        self._mapped = _by_protocol(d for d in events if d.protocol and policy.native_mapping)
+        self._mapped = _by_protocol(d for d in events if d.protocol and d.policy.native_mapping)
         payload_only = [(d, ()) for d in values if not d.is_event and not d.protocol]
         self._payload_only = Bucket(payload_only) if payload_only else None
         self._bindings = {name: find_binding(name) for name in protocols()}
@@ -116,9 +116,7 @@ class Contract:
                 event = carried_event(clear, binding, values, mode)
             except EventError as error:
                 return (_refused(message, error),)
-        subject = Subject(
-            message=clear, mode=mode, event=event, values=values, strict_delivery=self.policy.strict_delivery
-        )
+        subject = Subject(message=clear, mode=mode, event=event, values=values)
         payload = Payload(clear, event)
         leaves = self._leaves(subject)
         fits = fit_all(_candidates(leaves, payload), subject)
@@ -126,7 +124,7 @@ class Contract:
             fits, explanation = self._look_wider(leaves, subject, payload)
             if not fits:
                 return self._unmatched(message, subject, explanation)
-        return decide(message, subject, fits, payload, binding, self.policy)
+        return decide(message, subject, fits, payload, binding)
 
     def _leaves(self, subject: Subject) -> list[Bucket]:
         protocol = subject.message.protocol

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from signalbook.formats import PayloadError, Typed
 from signalbook.formats.base import REFUSALS
-from signalbook.messages import CompiledDefinition, Contract, Policy
+from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
@@ -145,7 +145,7 @@ def _by_type(contract: Contract) -> dict[str, CompiledDefinition]:
         if name is None:
             return {}  # it may fit an event of any type
         typed.setdefault(name, []).append(definition)
-    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0], contract.policy)}
+    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0])}
 
 
 def _type(definition: CompiledDefinition) -> str | None:
@@ -153,9 +153,9 @@ def _type(definition: CompiledDefinition) -> str | None:
     return key.value if key is not None and isinstance(key.value, str) else None
 
 
-def _settled(definition: CompiledDefinition, policy: Policy) -> bool:
+def _settled(definition: CompiledDefinition) -> bool:
     """Whether envelope and payload are all that decides on a structured event out of a file."""
-    at_rest = not (definition.protocol and policy.strict_delivery)
+    at_rest = not (definition.protocol and definition.policy.strict_delivery)
     return definition.simple and definition.removal is None and at_rest
 
 
