@@ -20,6 +20,7 @@ from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Frame, Split
 from signalbook.pipeline.sources.cloudevents import JSONL, structured
+from signalbook.values import now
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def outcome(contract: Contract, source: Any, text: bytes) -> tuple[Tally, dict[s
         folder, path = Path(name), Path(name) / "in.jsonl"
         path.write_bytes(text)
         landing = Landing(folder, staged="s", prefix="p")
-        processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b"))
+        processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b", landed_at=now()))
         for frame in source.frames(Split(path=str(path), start=0, end=len(text))):
             processing.take(frame)
         processing.finish()
@@ -62,7 +63,9 @@ def outcome(contract: Contract, source: Any, text: bytes) -> tuple[Tally, dict[s
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("sidelined_at", "_source", "source")}
+    return {
+        name: value for name, value in row.items() if name not in ("sidelined_at", "_landed_at", "_source", "source")
+    }
 
 
 def check(contract: Contract, text: bytes) -> Tally:

@@ -53,6 +53,7 @@ BOOKKEEPING: Final = pa.schema(
         _column("_version", pa.string(), "Version of that definition"),
         _column("_fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
         _column("_batch", pa.string(), "Id of the batch that landed it"),
+        _column("_landed_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
 DEAD_LETTER: Final = pa.schema(
@@ -73,7 +74,7 @@ DEAD_LETTER: Final = pa.schema(
         _column("element", pa.int32(), "Which event of a batched message, from 0; null for a message of its own"),
         _column("fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
         _column("batch", pa.string(), "Id of the batch that sidelined it"),
-        _column("sidelined_at", TIMESTAMP, "When"),
+        _column("sidelined_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
 # The payload's column where it is no object, and the pair where no schema says what it is (domain.md K-42).

@@ -18,7 +18,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
-from signalbook.values import JSON, Finding, now
+from signalbook.values import JSON, Finding
 
 _TIME: Final = ATTRIBUTES.index("time")
 
@@ -39,6 +39,7 @@ class Mark:
 
     fingerprint: str
     batch: str
+    landed_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,10 @@ class Target:
         self._schema = schema
         self._builders: dict[Form, Payloads] = {}
         self._columns = columns.landed(None if schema is None else schema.shape())
-        self._bookkeeping = [pa.scalar(text, pa.string()) for text in (xid, version, mark.fingerprint, mark.batch)]
+        values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
+        self._bookkeeping = [
+            pa.scalar(value, kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
+        ]
 
     def row(self, accepted: Accepted, original: bytes, place: Place) -> Row:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
@@ -206,7 +210,6 @@ class DeadLetters:
     mark: Mark
     bytes: int = 0
     _letters: list[DeadLetter] = field(default_factory=list)
-    _times: list[datetime] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -214,18 +217,14 @@ class DeadLetters:
     def add(self, letter: DeadLetter) -> None:
         """Take one."""
         self._letters.append(letter)
-        self._times.append(now())
         self.bytes += len(letter.original)
 
     def take(self) -> pa.RecordBatch:
         """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
-        letters, times = self._letters, self._times
-        self._letters, self._times, self.bytes = [], [], 0
-        return pa.RecordBatch.from_arrays(
-            [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), _DEAD_TYPES, strict=True)]
-            + [pa.array(times, columns.TIMESTAMP)],
-            schema=columns.DEAD_LETTER,
-        )
+        letters, self._letters, self.bytes = self._letters, [], 0
+        kinds = columns.DEAD_LETTER.types
+        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
 
     def _columns(self, letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
         messages = [letter.message for letter in letters]
@@ -241,9 +240,7 @@ class DeadLetters:
         yield (letter.element for letter in letters)
         yield (self.mark.fingerprint for _ in letters)
         yield (self.mark.batch for _ in letters)
-
-
-_DEAD_TYPES: Final = columns.DEAD_LETTER.types[:-1]
+        yield (self.mark.landed_at for _ in letters)
 
 
 def _violation(finding: Finding) -> dict[str, str]:

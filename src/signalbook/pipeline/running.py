@@ -32,7 +32,7 @@ from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.planning import find_files, plan
 from signalbook.pipeline.tables.registry import open_tables
-from signalbook.values import fingerprint
+from signalbook.values import fingerprint, now
 
 Show = Callable[[Progress], None]
 _LOOK: Final = 0.3
@@ -65,7 +65,9 @@ def run(job: Job, show: Show) -> Report:
         show(Progress(stage="spark"))
         with _swept(journal), spark.session(job.master) as session:
             tasks = plan(source, files, session.sparkContext.defaultParallelism)
-            attempt = _Attempt(journal=journal, batch_id=batch_id, snapshot=snapshot, job=job, tasks=tasks)
+            attempt = _Attempt(
+                journal=journal, batch_id=batch_id, snapshot=snapshot, job=job, tasks=tasks, landed_at=now()
+            )
             batch = replace(attempt.process(session, show), origin=origin)
             batch.check()
         journal.prepare(batch)
@@ -145,6 +147,7 @@ class _Attempt:
     snapshot: Snapshot
     job: Job
     tasks: tuple[tuple[Split, ...], ...]
+    landed_at: datetime
 
     def process(self, session: SparkSession, show: Show) -> Batch:
         """Let Spark do every task. What is returned is staged and counted; nothing of it is visible yet."""
@@ -177,6 +180,7 @@ class _Attempt:
             tasks=self.tasks,
             batch=self.batch_id,
             fingerprint=self.snapshot.fingerprint,
+            landed_at=self.landed_at,
             staged=f"{STAGING}/{name}",
             policy=self.job.policy,
         )

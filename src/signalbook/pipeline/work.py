@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,7 @@ class Plan:
     tasks: tuple[tuple[Split, ...], ...]
     batch: str
     fingerprint: str
+    landed_at: datetime
     staged: str
     policy: Policy
 
@@ -89,7 +91,7 @@ def read_manifest(text: str) -> Manifest:
 def _run(staging: Path, plan: Plan, number: int) -> Manifest:
     prefix = f"{plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
     landing = Landing(staging, staged=plan.staged, prefix=prefix)
-    mark = Mark(fingerprint=plan.fingerprint, batch=plan.batch)
+    mark = Mark(fingerprint=plan.fingerprint, batch=plan.batch, landed_at=plan.landed_at)
     source = registry.find(plan.source)
     processing = Processing(_contract(staging, plan), source, landing, mark)
     odometer = _Odometer(staging / PROGRESS / f"{number}.json", processing.tally)
