@@ -34,7 +34,7 @@ from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, JSONError, digest, parse_json
 
 # What the binary decoder raises on bytes that are not what the schema says.
-_BROKEN: Final = (
+BROKEN: Final = (
     ArithmeticError,
     AttributeError,
     EOFError,
@@ -96,7 +96,7 @@ class AvroSchema:
                 value = written.read_datum(stream, written.parsed, None)
             else:
                 value = written.read_datum(stream, written.parsed, self.parsed)
-        except _BROKEN as error:
+        except BROKEN as error:
             why = str(error) or type(error).__name__
             raise _refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
         if stream.tell() != len(payload):
