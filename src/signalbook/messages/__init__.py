@@ -10,6 +10,7 @@ from signalbook.messages.normalise import normalise
 from signalbook.messages.outcome import Accepted, Dropped, Outcome, Passed, Rejected
 from signalbook.messages.policy import Override, Policy, PolicyError, parse_flags, parse_policy
 from signalbook.messages.reasons import Reason
+from signalbook.messages.records import of_record, to_record
 from signalbook.messages.schemas import SchemaDocument
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "lint",
     "materialise",
     "normalise",
+    "of_record",
     "parse_flags",
     "parse_policy",
+    "to_record",
 ]
