@@ -26,7 +26,8 @@ def test_one_json_object(cli: Cli) -> None:
     assert ran.code == 0, ran.err
     result = json.loads(ran.out)
     assert (result["read"], result["landed"], result["dead_lettered"], result["dropped"]) == (5, 3, 2, 0)
-    assert result["by_message"]["/messagegroups/shop.orders/messages/shop.order.placed"] == {"landed": 2, "rejected": 1}
+    counts = result["by_message"]["/messagegroups/shop.orders/messages/shop.order.placed"]
+    assert (counts["landed"], counts["rejected"]) == (2, 1)
     assert result["reasons"] == {"no_match": 1, "schema_violation": 1}
     assert result["seconds"] > 0
     assert result["events_per_second"] > 0

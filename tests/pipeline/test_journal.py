@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -59,6 +60,23 @@ def test_a_broken_entry_is_named(tmp_path: Path) -> None:
         journal.find("b1")
 
 
+def test_an_entry_of_a_former_program(tmp_path: Path) -> None:
+    entry = {
+        "id": "b1",
+        "fingerprint": "f",
+        "origin": "o",
+        "table_format": "parquet",
+        "tally": {"read": 2, "dropped": 0, "dead_lettered": 0, "landed": {"/x": 2}, "rejected": {}, "reasons": {}},
+        "files": [],
+        "seconds": 0.5,
+    }
+    journal = Journal.open(tmp_path)
+    (tmp_path / "batches" / "b1.json").write_text(json.dumps(entry))
+    found = journal.find("b1")
+    assert found is not None
+    assert (found.report().landed, found.report().finished) == (2, None)
+
+
 def test_totals_have_to_add_up() -> None:
     batch().check()
     lost = batch()
@@ -75,6 +93,8 @@ def test_dead_letters_are_counted_apart() -> None:
     entry = Batch(id="b", fingerprint="", origin="", table_format="iceberg", tally=tally, files=(dead,), seconds=1.0)
     entry.check()
     report = entry.report().to_json()
-    assert report["by_message"] == {"/messagegroups/g/messages/m": {"landed": 0, "rejected": 1}}
+    counts = report["by_message"]["/messagegroups/g/messages/m"]
+    assert (counts["landed"], counts["rejected"], counts["reasons"]) == (0, 1, {"schema_violation": 1})
+    assert report["bytes"]["written"] == 9
     assert report["reasons"] == {"no_match": 1, "schema_violation": 1}
     assert (report["read"], report["landed"], report["dead_lettered"], report["dropped"]) == (2, 0, 2, 0)

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -44,7 +45,11 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id."""
+    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
+
+    ``behind`` is how many messages waited at the source, ``finished`` when all of it was committed; older entries do
+    not tell.
+    """
 
     id: str
     fingerprint: str
@@ -53,6 +58,8 @@ class Batch:
     tally: Tally
     files: tuple[DataFile, ...]
     seconds: float
+    behind: int | None = None
+    finished: datetime | None = None
 
     def check(self) -> None:
         """Hold the counts to the rows in files. Raises ``PipelineError``."""
@@ -61,7 +68,16 @@ class Batch:
 
     def report(self, note: str = "") -> Report:
         """What became of it."""
-        return Report(batch=self.id, fingerprint=self.fingerprint, tally=self.tally, seconds=self.seconds, note=note)
+        return Report(
+            batch=self.id,
+            fingerprint=self.fingerprint,
+            tally=self.tally,
+            seconds=self.seconds,
+            written=sum(file.bytes for file in self.files),
+            finished=self.finished,
+            behind=self.behind,
+            note=note,
+        )
 
 
 @dataclass(frozen=True, slots=True)
