@@ -13,13 +13,14 @@ from signalbook.messages.bindings.registry import find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.compilation import Compilation, compile_all
 from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.index import Bucket, Index
 from signalbook.messages.matching import Explanation, Fit, Subject, explain, fit_all
 from signalbook.messages.materialise import Bases
 from signalbook.messages.message import Message
 from signalbook.messages.outcome import Dropped, Outcome, Passed, Rejected
-from signalbook.messages.payloads import Payload, Unreadable, unpacked
+from signalbook.messages.payloads import Payload
 from signalbook.messages.policy import Policy
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import Lookup

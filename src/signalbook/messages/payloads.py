@@ -1,8 +1,7 @@
-"""Payloads: the bytes behind a content encoding, decoded and held to a schema (domain.md K-39 to K-43)."""
+"""Payloads: decoded and held to a schema (domain.md K-39 to K-43)."""
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 import msgspec
@@ -16,18 +15,7 @@ from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import SchemaUse
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
-MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
-_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 UNSET: Final = msgspec.UNSET
-
-
-class Unreadable(Exception):
-    """A body that cannot be unpacked; ``reason`` and ``finding`` say why."""
-
-    def __init__(self, reason: Reason, finding: Finding) -> None:
-        self.reason = reason
-        self.finding = finding
-        super().__init__(str(finding))
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,35 +36,6 @@ _MISSING: Final = Verdict(
     reason=Reason.SCHEMA_VIOLATION,
     findings=(Finding(path="", rule="required", message="there is no payload, but the definition names its schema"),),
 )
-
-
-def unpacked(message: Message) -> Message:
-    """The message with its content encoding undone (K-40). Raises ``Unreadable``."""
-    encoding = message.content_encoding.strip().lower()
-    if encoding in ("", "identity") or not message.body:
-        return message
-    body = message.body
-    for name in reversed([part.strip() for part in encoding.split(",")]):
-        body = _inflated(name, body)
-    return msgspec.structs.replace(message, body=body, content_encoding="")
-
-
-def _inflated(encoding: str, body: bytes) -> bytes:
-    if encoding in ("", "identity"):
-        return body
-    if encoding not in _WINDOWS:
-        text = f"no decoder for content encoding {encoding!r}; there are: gzip, deflate"
-        raise Unreadable(Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="content_encoding", message=text))
-    try:
-        stream = zlib.decompressobj(_WINDOWS[encoding])
-        found = stream.decompress(body, MAX_DECOMPRESSED)
-    except zlib.error as error:
-        text = f"the body is not {encoding}: {error}"
-        raise Unreadable(Reason.DECODE_ERROR, Finding(path="", rule="content_encoding", message=text)) from None
-    if not stream.eof:
-        text = f"the {encoding} body is cut off, or unpacks to more than {MAX_DECOMPRESSED} bytes"
-        raise Unreadable(Reason.DECODE_ERROR, Finding(path="", rule="content_encoding", message=text))
-    return found
 
 
 class Payload:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
@@ -83,7 +83,7 @@ class SchemaShelf:
         document = self._lookup(xid)
         if document is None:
             return _unusable(Reason.SCHEMA_NOT_FOUND, "dataschema", f"there is no schema {xid} that wrote this event")
-        return self._parse(document, use.link, use.resource)
+        return _read_as(use, self._parse(document, use.link, use.resource))
 
     def _inline(self, schema: JSON, format: str) -> SchemaUse:
         content = schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
@@ -120,6 +120,13 @@ class SchemaShelf:
     def _content(self, uri: str) -> bytes | None:
         document = self._lookup(uri)
         return None if document is None else document.content
+
+
+def _read_as(reader: SchemaUse, writer: SchemaUse) -> SchemaUse:
+    """Payloads that ``writer`` wrote, read as ``reader`` has them where their format can (K-40)."""
+    if writer.schema is None or reader.schema is None:
+        return writer
+    return replace(writer, schema=reader.schema.reading(writer.schema))
 
 
 def _unusable(reason: Reason, path: str, message: str) -> SchemaUse:

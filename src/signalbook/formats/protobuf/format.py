@@ -18,6 +18,7 @@ from signalbook.formats.base import (
     PayloadError,
     Reason,
     Resolve,
+    Schema,
     SchemaError,
     is_json,
     media_type,
@@ -104,6 +105,10 @@ class ProtobufSchema:
             text = f"not a {self.descriptor.full_name} in protobuf: {error}"
             raise _refused("decode_error", "protobuf", text) from None
         return message
+
+    def reading(self, writer: Schema) -> Schema:
+        """``writer``: its payloads are as it says."""
+        return writer
 
     def validate(self, value: JSON) -> list[Finding]:
         """What keeps an already decoded value from being a message of this type."""
