@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,27 @@ def test_dead_letters_are_counted_apart() -> None:
     assert report["bytes"]["written"] == 9
     assert report["reasons"] == {"no_match": 1, "schema_violation": 1}
     assert (report["read"], report["landed"], report["dead_lettered"], report["dropped"]) == (2, 0, 2, 0)
+
+
+def test_a_replay_takes_letters_out_of_files() -> None:
+    """Of three letters one lands and one stays as it is; the third was not looked at."""
+    old = DataFile(table=DEAD_LETTERS, staged="", name="old", rows=3, bytes=9)
+    new = DataFile(table=DEAD_LETTERS, staged="s/new", name="new", rows=2, bytes=9)
+    landed = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=1, bytes=9)
+    tally = Tally(read=2, landed=Counter({"/messagegroups/g/messages/m": 1}))
+    tally.reject("no_match")
+    entry = replace(batch(), tally=tally, files=(landed, new), removed=(old,), replayed=2)
+    entry.check()
+    with pytest.raises(PipelineError, match="do not add up"):
+        replace(entry, files=(landed, replace(new, rows=3))).check()
+
+
+def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    for name in ("f", "g"):
+        (tmp_path / "tables" / "g" / "m").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tables" / "g" / "m" / name).touch()
+    for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
+        journal.prepare(entry)
+        journal.commit(entry)
+    assert journal.tables() == {FILE.table: [tmp_path / "tables" / "g" / "m" / "g"]}

@@ -30,6 +30,8 @@ STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 
 TableFormat = Literal["iceberg", "parquet"]
+# How tables that do not exist yet are to be divided.
+Partition = Literal["day", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +49,9 @@ class DataFile:
 class Batch:
     """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
 
-    ``behind`` is how many messages waited at the source, ``finished`` when all of it was committed; older entries do
-    not tell.
+    ``landed_at`` is what its rows say in ``_landed_at``, ``behind`` is how many messages waited at the source,
+    ``finished`` when all of it was committed; older entries do not tell. ``removed`` are files of earlier batches that
+    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay.
     """
 
     id: str
@@ -58,13 +61,19 @@ class Batch:
     tally: Tally
     files: tuple[DataFile, ...]
     seconds: float
+    partition: Partition = "none"
+    landed_at: datetime | None = None
     behind: int | None = None
     finished: datetime | None = None
+    removed: tuple[DataFile, ...] = ()
+    replayed: int = 0
 
     def check(self) -> None:
         """Hold the counts to the rows in files. Raises ``PipelineError``."""
         dead = sum(file.rows for file in self.files if file.table == DEAD_LETTERS)
-        self.tally.check(landed_rows=sum(file.rows for file in self.files) - dead, dead_letter_rows=dead)
+        landed = sum(file.rows for file in self.files) - dead
+        gone = sum(file.rows for file in self.removed)
+        self.tally.check(landed_rows=landed, dead_letter_rows=dead - gone + self.replayed)
 
     def report(self, note: str = "") -> Report:
         """What became of it."""
@@ -128,10 +137,12 @@ class Journal:
     def tables(self) -> dict[TableName, list[Path]]:
         """The files of each table, as far as they are still where the batches left them."""
         found: dict[TableName, list[Path]] = {}
-        for batch in self.committed():
+        batches = self.committed()
+        removed = {(file.table, file.name) for batch in batches for file in batch.removed}
+        for batch in batches:
             for file in batch.files:
                 place = self.output / home(file.table, batch.table_format) / file.name
-                if place.exists():
+                if (file.table, file.name) not in removed and place.exists():
                     found.setdefault(file.table, []).append(place)
         return dict(sorted(found.items()))
 
