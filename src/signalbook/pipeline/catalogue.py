@@ -45,6 +45,18 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
                 yield f"{xid}/versions/{name}", {**version, "versionid": name}
 
 
+def version_of(document: JSONObject, xid: str) -> JSONObject | None:
+    """The attributes of a Version, if it is one of a message or schema here."""
+    resource_xid, _, versionid = xid.partition("/versions/")
+    parts = resource_xid.strip("/").split("/")
+    resource = _entity(document, resource_xid)
+    if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
+        return None
+    resource = _followed(document, resource)
+    found = (resource.get("versions") or dict([_default(resource_xid, resource)])).get(versionid)
+    return {**found, "versionid": versionid} if isinstance(found, dict) else None
+
+
 def contents(schema: JSONObject) -> bytes | None:
     """The document of a schema Version, if it is in the registry document; one that lies elsewhere is not fetched."""
     encoded, text = schema.get("schemabase64"), schema.get("schema")
