@@ -9,7 +9,6 @@ from typing import Any, Final
 import fastavro
 import msgspec
 
-from signalbook.formats import PayloadError
 from signalbook.formats.avro import BROKEN, FORMAT
 from signalbook.formats.base import is_json
 from signalbook.messages.cloudevents import Attribute, CloudEvent
@@ -68,18 +67,25 @@ class AvroEventFormat:
         raise undecodable("batch", "the Avro format has no batches")
 
 
+def read_datum(stream: BytesIO) -> Any:
+    """The next datum of a stream. Raises one of ``BROKEN``."""
+    start = stream.tell()
+    record: Any = fastavro.schemaless_reader(stream, _quick, None)
+    if not isinstance(record["data"], dict):
+        return record
+    stream.seek(start)
+    return _full.read_datum(stream, _full.parsed, None)
+
+
 def _record(body: bytes) -> Any:
     stream = BytesIO(body)
     try:
-        record: Any = fastavro.schemaless_reader(stream, _quick, None)
-        if stream.tell() == len(body) and not isinstance(record["data"], dict):
-            return record
-    except BROKEN:
-        pass
-    try:
-        return _full.decode(body)
-    except PayloadError as error:
-        raise undecodable("avro", f"not a CloudEvent in Avro: {error.findings[0].message}") from None
+        record = read_datum(stream)
+    except BROKEN as error:
+        raise undecodable("avro", f"not a CloudEvent in Avro: {error or type(error).__name__}") from None
+    if stream.tell() != len(body):
+        raise undecodable("avro", f"{len(body) - stream.tell()} bytes follow the CloudEvent in Avro")
+    return record
 
 
 def _attribute(value: str | int | bool | bytes) -> Attribute:
