@@ -15,7 +15,7 @@ from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Place, Row, Target
-from signalbook.pipeline.sources.base import Frame, Source, Unreadable
+from signalbook.pipeline.sources.base import Frame, RecordSource, Source, Unreadable
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -46,13 +46,17 @@ class Processing:
         self._targets: dict[str, Target] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._letters = DeadLetters(mark)
-        self._lanes = Lanes(contract, self._target, self._land, self._thoroughly) if source.cloudevents_json else None
+        self._lanes = (
+            Lanes(contract, _protocol(source), self._target, self._land, self._thoroughly)
+            if source.cloudevents_json
+            else None
+        )
         self._window = 0
 
     def take(self, frame: Frame) -> None:
         """Take all messages of a frame."""
         self.tally.read += len(frame)
-        if self._lanes is None:
+        if self._lanes is None or frame.thorough:
             self._thoroughly(frame, range(len(frame)))
         else:
             self._lanes.take(frame)
@@ -87,7 +91,7 @@ class Processing:
         """Judge messages one by one."""
         for index in indices:
             original = frame.raw(index)
-            if not original.strip(_BLANK):
+            if frame.records is None and not original.strip(_BLANK):
                 self.tally.read -= 1
                 continue
             place = Place(frame.path, int(frame.positions[index]))
@@ -153,6 +157,11 @@ class Processing:
     def _sideline(self) -> None:
         if self._letters:
             self._landing.add(DEAD_LETTERS, self._letters.take())
+
+
+def _protocol(source: Source) -> str:
+    """The protocol that messages of the source come by, empty for files."""
+    return source.protocol if isinstance(source, RecordSource) else ""
 
 
 def _letter(rejected: Rejected, original: bytes, place: Place, element: int | None) -> DeadLetter:

@@ -14,7 +14,7 @@ from msgspec import UNSET, structs
 from signalbook.formats import Schema, Typed
 from signalbook.messages import Accepted, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, Attribute
-from signalbook.pipeline import columns
+from signalbook.pipeline import columns, headers
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
@@ -165,7 +165,7 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([_headers(message) for message in messages]),
+        text_map([headers.texts(message.protocol, message.sections.get("headers", ())) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([place.path for place in places], pa.string()),
         pa.array([place.position for place in places], pa.int64()),
@@ -179,15 +179,6 @@ def address(message: Message) -> str | None:
         if isinstance(value, str):
             return value
     return None
-
-
-def _headers(message: Message) -> list[tuple[str, str]] | None:
-    """Headers by lower-case name; those sent several times joined as RFC 9110 5.2 says."""
-    joined: dict[str, str] = {}
-    for name, value in message.sections.get("headers", ()):
-        key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
-    return list(joined.items()) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""One task: splits of the input in, files of rows out. Runs in Spark's Python workers.
+"""One task: messages in, files of rows out. Runs in Spark's Python workers.
 
-Spark ships the number of the task and nothing else; definitions and splits lie in the run's staging folder, and each
-worker process compiles the definitions once.
+Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
+tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
+compiles the definitions once.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,8 +28,8 @@ from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
-from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources import records, registry
+from signalbook.pipeline.sources.base import Frame, Source, Split
 
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
@@ -69,45 +70,69 @@ class Mileage:
 
 
 def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: task numbers in, one manifest as JSON out for each."""
-    staging = Path(folder)
-    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
-    # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
-    gc.disable()
-    try:
-        for batch in batches:
-            found = [_run(staging, plan, number) for number in batch.column(0).to_pylist()]
-            texts = [msgspec.json.encode(manifest).decode() for manifest in found]
-            yield pa.RecordBatch.from_pydict({"manifest": pa.array(texts, pa.string())})
-    finally:
-        gc.enable()
+    """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
+    task = _Task.of(folder)
+    source = registry.files(task.plan.source)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            frames = (frame for split in task.plan.tasks[number] for frame in source.frames(split))
+            yield task.run(number, source, frames)
+
+
+def take(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow`` over records: rows of ``records.COLUMNS`` in, one manifest as JSON out."""
+    task = _Task.of(folder)
+    frames = (frame for batch in batches for frame in records.frames(batch))
+    context = TaskContext.get()
+    yield task.run(0 if context is None else context.partitionId(), registry.find(task.plan.source), frames)
 
 
 def read_manifest(text: str) -> Manifest:
-    """The manifest that ``work`` wrote as ``text``."""
+    """The manifest that a task wrote as ``text``."""
     return decode(text.encode(), Manifest)
 
 
-def _run(staging: Path, plan: Plan, number: int) -> Manifest:
-    prefix = f"{plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
-    landing = Landing(staging, staged=plan.staged, prefix=prefix)
-    mark = Mark(fingerprint=plan.fingerprint, batch=plan.batch, landed_at=plan.landed_at)
-    source = registry.find(plan.source)
-    processing = Processing(_contract(staging, plan), source, landing, mark)
-    odometer = _Odometer(staging / PROGRESS / f"{number}.json", processing.tally)
-    try:
-        for split in plan.tasks[number]:
-            for frame in source.frames(split):
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the tasks of a run have in common."""
+
+    staging: Path
+    plan: Plan
+
+    @classmethod
+    def of(cls, folder: str) -> _Task:
+        staging = Path(folder)
+        return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan))
+
+    def run(self, number: int, source: Source, frames: Iterable[Frame]) -> pa.RecordBatch:
+        """The manifest of task ``number``, whose input is ``frames``, as a row."""
+        # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
+        gc.disable()
+        try:
+            text = msgspec.json.encode(self._process(number, source, frames)).decode()
+        finally:
+            gc.enable()
+        return pa.RecordBatch.from_pydict({"manifest": pa.array([text], pa.string())})
+
+    def _process(self, number: int, source: Source, frames: Iterable[Frame]) -> Manifest:
+        plan, staging = self.plan, self.staging
+        prefix = f"{plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
+        landing = Landing(staging, staged=plan.staged, prefix=prefix)
+        mark = Mark(fingerprint=plan.fingerprint, batch=plan.batch, landed_at=plan.landed_at)
+        processing = Processing(_contract(staging, plan), source, landing, mark)
+        odometer = _Odometer(staging / PROGRESS / f"{number}.json", processing.tally)
+        try:
+            for frame in frames:
                 processing.take(frame)
                 odometer.advance(len(frame.block))
-        processing.finish()
-        return Manifest(files=landing.finish(), tally=processing.tally)
-    except OSError as error:
-        landing.abandon()
-        raise disk_failure(error, staging.parent.parent) from error
-    except BaseException:
-        landing.abandon()
-        raise
+            processing.finish()
+            return Manifest(files=landing.finish(), tally=processing.tally)
+        except OSError as error:
+            landing.abandon()
+            raise disk_failure(error, staging.parent.parent) from error
+        except BaseException:
+            landing.abandon()
+            raise
 
 
 def _attempt() -> int:

@@ -7,18 +7,26 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Source
+from signalbook.pipeline.sources.base import FileSource, RecordSource
 
 GROUP: Final = "signalbook.sources"
 
 
-def find(name: str) -> Source:
+def find(name: str) -> FileSource | RecordSource:
     """The source called ``name``. Raises ``PipelineError`` if there is none, or if two packages claim the name."""
     offered = _offered()
     if name not in offered:
         raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
-    found: Source = offered[name].load()
+    found: FileSource | RecordSource = offered[name].load()
     return found
+
+
+def files(name: str) -> FileSource:
+    """The source called ``name``, which reads files. Raises ``PipelineError``."""
+    source = find(name)
+    if isinstance(source, RecordSource):
+        raise PipelineError(f"{name} reads no files: this takes an input format of files")
+    return source
 
 
 def names() -> tuple[str, ...]:
