@@ -215,3 +215,29 @@ def test_a_policy_about_nothing_is_refused(parcels: Any) -> None:
     snapshot.check(parse_flags(["/messagegroups/parcels:on_schema_violation=tag"]))
     with pytest.raises(PipelineError, match="a policy for /messagegroups/parcel, but no definition"):
         snapshot.check(parse_flags(["/messagegroups/parcel:on_schema_violation=tag"]))
+
+
+def test_a_schema_that_is_not_there_stops_nobody_else(parcels: Any) -> None:
+    """K-39, K-45: its own messages wait among the dead letters, to be tried again."""
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.noted"]["dataschemauri"] = f"{PARCEL}s"
+    document["schemagroups"]["parcels"]["schemas"]["elsewhere"] = {"schemauri": "https://down.example/schema"}
+    document["schemagroups"]["parcels"]["schemas"]["mangled"] = {"schemabase64": "x"}
+    taken = snapshot(document)
+    taken.check(Policy())
+    body = parcels.lines(parcels.event(type="parcel.noted"), parcels.event()).splitlines()
+    outcomes = [
+        taken.compile(Policy()).process(Message(content_type="application/cloudevents+json", body=line))
+        for line in body
+    ]
+    assert [getattr(outcome, "reason", "accepted") for (outcome,) in outcomes] == ["schema_not_found", "accepted"]
+
+
+@pytest.mark.parametrize("labels", [{"confluent.id": "42"}, {"confluent.id": 42}])
+def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels: Any) -> None:
+    document = parcels.catalogue()
+    document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = labels
+    found = snapshot(document).schema(f"{PARCEL}?confluent.id=42")
+    assert found is not None
+    assert found.xid == f"{PARCEL}/versions/1"
+    assert snapshot(parcels.catalogue()).schema(f"{PARCEL}?confluent.id=42") is None

@@ -105,6 +105,10 @@ class CompiledDefinition:
         use = self.schema_use
         return self.shelf.of_writer(use, dataschema) if dataschema and use.resource else use
 
+    def schema_of_number(self, number: int) -> SchemaUse:
+        """The schema a payload was written with: the Version that the number in its wire prefix means."""
+        return self.shelf.of_number(self.schema_use, number)
+
     @cached_property
     def constants(self) -> Mapping[str, frozenset[Any]]:
         """Top-level payload members with a closed set of values (K-30)."""

@@ -13,6 +13,7 @@ from signalbook.messages.definition import CompiledDefinition
 from signalbook.messages.message import Message
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import SchemaUse
+from signalbook.messages.wireprefix import stripped
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 UNSET: Final = msgspec.UNSET
@@ -22,13 +23,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a schema says of a payload: the decoded data, or why there is none.
 
     ``data`` is ``UNSET`` where there is no schema to decode it by. With a ``reason`` it is the value that violates the
-    schema, if it could be decoded at all.
+    schema, if it could be decoded at all. ``bare`` is the payload without its wire prefix, if it had one.
     """
 
     data: JSON = UNSET
     schema: Schema | None = None
     reason: Reason | None = None
     findings: tuple[Finding, ...] = ()
+    bare: bytes | None = None
 
 
 OPAQUE: Final = Verdict()
@@ -77,15 +79,34 @@ class Payload:
     def judge(self, definition: CompiledDefinition) -> Verdict:
         """What the definition's schema says (K-39 to K-41)."""
         event = self._event
+        if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
+            return self._judge_prefixed(definition)
         dataschema = None if event is None else event.attributes.get("dataschema")
         use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
         if use.schema is None:
-            return OPAQUE if use.reason is None else Verdict(reason=use.reason, findings=use.findings)
+            return _without_schema(use)
         if use.of_values and self.value is not UNSET:
             return self._judge_value(use.schema)
         if use.of_values and self._broken is not None:
             return self._broken
-        return self._judge_body(definition, use)
+        return self._judge_body(definition, use.schema, self.body())
+
+    def _judge_prefixed(self, definition: CompiledDefinition) -> Verdict:
+        """What the schema says whose number precedes the payload."""
+        use, body = definition.schema_use, self.body()
+        if use.schema is None:
+            return _without_schema(use)
+        if body is None:
+            return _MISSING
+        try:
+            number, bare = stripped(body, use.schema.format)
+        except ValueError as error:
+            finding = Finding(path="", rule="wire_prefix", message=str(error))
+            return Verdict(schema=use.schema, reason=Reason.DECODE_ERROR, findings=(finding,))
+        use = definition.schema_of_number(number)
+        if use.schema is None:
+            return _without_schema(use)
+        return msgspec.structs.replace(self._judge_body(definition, use.schema, bare), bare=bare)
 
     def _judge_value(self, schema: Schema) -> Verdict:
         findings = schema.validate(self.value)
@@ -93,12 +114,15 @@ class Payload:
             return Verdict(data=self.value, schema=schema)
         return Verdict(data=self.value, schema=schema, reason=Reason.SCHEMA_VIOLATION, findings=tuple(findings))
 
-    def _judge_body(self, definition: CompiledDefinition, use: SchemaUse) -> Verdict:
-        body, schema = self.body(), use.schema
-        if body is None or schema is None:
+    def _judge_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> Verdict:
+        if body is None:
             return _MISSING
         try:
             data = schema.decode(body, self.content_type() or definition.payload_type)
         except PayloadError as error:
             return Verdict(schema=schema, reason=Reason(error.reason), findings=error.findings)
         return Verdict(data=data, schema=schema)
+
+
+def _without_schema(use: SchemaUse) -> Verdict:
+    return OPAQUE if use.reason is None else Verdict(reason=use.reason, findings=use.findings)

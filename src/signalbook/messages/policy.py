@@ -38,7 +38,9 @@ class Policy:
       alone, and is made an event (K-26, K-35);
     - ``strict_delivery``: delivery details such as MQTT ``qos`` must fit too, and a message from a file fits no
       definition that names a protocol (K-27);
-    - ``required_schema``: a definition without a payload schema is not enough (K-42).
+    - ``required_schema``: a definition without a payload schema is not enough (K-42);
+    - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
+      (``wireprefix.py``).
 
     ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
     is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
@@ -52,6 +54,7 @@ class Policy:
     native_mapping: bool = False
     strict_delivery: bool = False
     required_schema: bool = False
+    wire_prefix: Literal["none", "confluent"] = "none"
     overrides: tuple[Override, ...] = ()
 
     def of(self, xid: str) -> Policy:

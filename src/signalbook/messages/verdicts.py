@@ -132,6 +132,7 @@ def _accept(message: Message, subject: Subject, fit: Fit, verdict: Verdict, bind
         data=verdict.data,
         schema=verdict.schema,
         warnings=warnings,
+        bare=verdict.bare,
     )
 
 

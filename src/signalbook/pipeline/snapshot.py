@@ -12,7 +12,7 @@ import msgspec
 
 from signalbook.client import Client
 from signalbook.documents import aim, read_folder, read_source
-from signalbook.messages import Contract, Policy, SchemaDocument
+from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.pipeline import catalogue
 from signalbook.pipeline.failures import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest
@@ -104,7 +104,7 @@ class Snapshot:
         content = None if schema is None else catalogue.contents(schema)
         if schema is None or content is None:
             return None
-        version = xid if "/versions/" in xid else f"{xid}/versions/{schema['versionid']}"
+        version = xid if "/versions/" in xid else f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=version)
 
     def compile(self, policy: Policy) -> Contract:
@@ -115,12 +115,19 @@ class Snapshot:
     def check(self, policy: Policy) -> None:
         """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why.
 
+        A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
         """
         strangers = policy.strangers(self.selected)
         if strangers:
             raise PipelineError(f"there is a policy for {', '.join(strangers)}, but no definition it is about")
-        broken = self.compile(policy).verify()
+        contract = self.compile(policy)
+        uses = {xid: definition.schema_use for xid, definition in contract.definitions.items()}
+        broken = {
+            xid: findings
+            for xid, findings in contract.verify().items()
+            if xid not in uses or uses[xid].reason is not Reason.SCHEMA_NOT_FOUND
+        }
         if broken:
             shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
             more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
