@@ -23,7 +23,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline import work
 from signalbook.pipeline.failures import PipelineError, full_disk
 from signalbook.pipeline.job import Progress
-from signalbook.pipeline.journal import STAGING, Batch, Journal, TableFormat
+from signalbook.pipeline.journal import STAGING, Batch, Journal, Partition, TableFormat
 from signalbook.pipeline.naming import escape
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.snapshot import Snapshot
@@ -71,8 +71,10 @@ class Attempt:
     intake: Intake
     snapshot: Snapshot
     table_format: TableFormat
+    partition: Partition
     policy: Policy
     landed_at: datetime
+    stream: str = ""
 
     def process(self, session: SparkSession, show: Show) -> Batch:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
@@ -91,6 +93,9 @@ class Attempt:
             tally=tally,
             files=tuple(file for manifest in manifests for file in manifest.files),
             seconds=time.monotonic() - started,
+            partition=self.partition,
+            landed_at=self.landed_at,
+            stream=self.stream,
         )
         batch.check()
         return batch

@@ -92,6 +92,11 @@ REPETITIVE: Final = (
     *BOOKKEEPING.names,
     *("reason", "protocol", "content_type", "address", "source", "fingerprint", "batch"),
 )
+# The column with the instant of the batch: of landed rows, of dead letters.
+LANDED_AT: Final = ("_landed_at", "sidelined_at")
+# Its day, where tables are divided by it: no column, but readers see it as one.
+DAY: Final = "landed_on"
+
 
 _LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING])
 _SCALARS: Final[dict[str, pa.DataType]] = {
@@ -121,7 +126,7 @@ def payload(shape: Shape | None) -> pa.Schema:
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
-        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *_LAST.names)))
+        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *_LAST.names, DAY)))
     return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
 
 

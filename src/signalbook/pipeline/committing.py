@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,8 +13,9 @@ from pyspark.sql import SparkSession
 from signalbook.pipeline.attempt import Attempt, Show
 from signalbook.pipeline.failures import PipelineError, disk_failure
 from signalbook.pipeline.job import Progress
-from signalbook.pipeline.journal import Batch, DataFile, Journal, TableFormat
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.journal import Batch, Journal, TableFormat
+from signalbook.pipeline.placing import place
+from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.registry import open_tables
 from signalbook.values import now
 
@@ -26,36 +26,38 @@ def land(attempt: Attempt, session: SparkSession, show: Show) -> Batch:
     """
     journal = attempt.journal
     with _swept(journal):
-        batch = attempt.process(session, show)
+        processed = attempt.process(session, show)
+        tables = open_tables(journal.output, processed.table_format)
+        batch = place(tables, journal.output, processed)
     journal.prepare(batch)
     show(Progress(stage="prepared"))
-    return commit(journal, batch, show)
+    return commit(journal, tables, batch, show)
 
 
 def settle(journal: Journal, show: Show) -> dict[str, Batch]:
     """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged."""
-    completed = {batch.id: commit(journal, batch, show) for batch in journal.unfinished()}
+    completed: dict[str, Batch] = {}
+    for batch in journal.unfinished():
+        tables = open_tables(journal.output, batch.table_format)
+        with _optional(batch):
+            completed[batch.id] = commit(journal, tables, batch, show)
     journal.sweep()
     return completed
 
 
-def commit(journal: Journal, batch: Batch, show: Show) -> Batch:
+def commit(journal: Journal, tables: Tables, batch: Batch, show: Show) -> Batch:
     """Commit a prepared batch table by table; again after a crash, as often as it takes."""
     started = time.monotonic()
-    tables = open_tables(journal.output, batch)
-    groups = {name: list(files) for name, files in groupby(sorted(batch.files, key=_table), key=_table)}
-    for number, files in enumerate(groups.values()):
-        show(Progress(stage="committing", done=number, total=len(groups)))
-        tables.commit(files[0].table, files)
+    names = sorted({file.table for file in (*batch.files, *batch.removed)})
+    for number, table in enumerate(names):
+        show(Progress(stage="committing", done=number, total=len(names)))
+        with _withdrawn(journal, batch):
+            tables.commit(batch, table)
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)
     journal.sweep()
-    show(Progress(stage="committed", done=len(groups), total=len(groups)))
+    show(Progress(stage="committed", done=len(names), total=len(names)))
     return committed
-
-
-def _table(file: DataFile) -> TableName:
-    return file.table
 
 
 def same(done: Batch, origin: str) -> None:
@@ -76,6 +78,27 @@ def one_format(journal: Journal, wanted: TableFormat) -> None:
         raise PipelineError(
             f"the tables in {journal.output} are {there}: choose that format, or another output for {wanted}"
         )
+
+
+@contextmanager
+def _withdrawn(journal: Journal, batch: Batch) -> Iterator[None]:
+    """Forget a compaction of files that are no longer there: nothing depends on it, and it would stop all else."""
+    try:
+        yield
+    except Outdated:
+        if batch.compaction:
+            journal.withdraw(batch)
+        raise
+
+
+@contextmanager
+def _optional(batch: Batch) -> Iterator[None]:
+    """Go on where the compaction of another day was withdrawn."""
+    try:
+        yield
+    except Outdated:
+        if not batch.compaction:
+            raise
 
 
 @contextmanager

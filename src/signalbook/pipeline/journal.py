@@ -11,12 +11,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import msgspec
 
@@ -28,6 +29,7 @@ BATCHES: Final = "batches"
 PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
+_PAUSE: Final = 0.1
 
 TableFormat = Literal["iceberg", "parquet"]
 # How tables that do not exist yet are to be divided.
@@ -51,7 +53,9 @@ class Batch:
 
     ``landed_at`` is what its rows say in ``_landed_at``, ``behind`` is how many messages waited at the source,
     ``finished`` when all of it was committed; older entries do not tell. ``removed`` are files of earlier batches that
-    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay.
+    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay;
+    ``stream`` is the name of the stream it is a part of. A ``compaction`` has no input: its files hold the rows of
+    those it removes.
     """
 
     id: str
@@ -67,6 +71,8 @@ class Batch:
     finished: datetime | None = None
     removed: tuple[DataFile, ...] = ()
     replayed: int = 0
+    compaction: bool = False
+    stream: str = ""
 
     def check(self) -> None:
         """Hold the counts to the rows in files. Raises ``PipelineError``."""
@@ -107,15 +113,19 @@ class Journal:
         return cls(output)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other runs out of this output folder. Raises ``PipelineError`` if one is at work."""
+    def alone(self, patience: float = 0.0) -> Iterator[None]:
+        """Keep other runs out of this output folder.
+
+        Raises ``PipelineError`` if one is still at work after ``patience`` seconds.
+        """
+        deadline = time.monotonic() + patience
         with (self.output / _LOCK).open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise PipelineError(
-                    f"another run is writing to {self.output}; wait for it or choose another output"
-                ) from None
+            while not _locked(lock):
+                if time.monotonic() >= deadline:
+                    raise PipelineError(
+                        f"another run is writing to {self.output}; wait for it or choose another output"
+                    )
+                time.sleep(_PAUSE)
             yield
 
     def find(self, batch: str) -> Batch | None:
@@ -131,20 +141,28 @@ class Journal:
         return cls(output)
 
     def committed(self) -> list[Batch]:
-        """Entries of all committed batches, by their ids."""
-        return [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+        """Entries of all committed batches, by their ids, without compactions."""
+        return [entry for entry in self._entries() if not entry.compaction]
+
+    def files(self) -> dict[TableName, list[DataFile]]:
+        """The files of each table that no others stand for, as far as they are still where they were left."""
+        entries = self._entries()
+        removed = {(file.table, file.name) for entry in entries for file in entry.removed}
+        found: dict[TableName, list[DataFile]] = {}
+        for entry in entries:
+            for file in entry.files:
+                place = self.output / home(file.table, entry.table_format) / file.name
+                if (file.table, file.name) not in removed and place.exists():
+                    found.setdefault(file.table, []).append(file)
+        return dict(sorted(found.items()))
 
     def tables(self) -> dict[TableName, list[Path]]:
         """The files of each table, as far as they are still where the batches left them."""
-        found: dict[TableName, list[Path]] = {}
-        batches = self.committed()
-        removed = {(file.table, file.name) for batch in batches for file in batch.removed}
-        for batch in batches:
-            for file in batch.files:
-                place = self.output / home(file.table, batch.table_format) / file.name
-                if (file.table, file.name) not in removed and place.exists():
-                    found.setdefault(file.table, []).append(place)
-        return dict(sorted(found.items()))
+        table_format = self.table_format() or "parquet"
+        return {
+            table: [self.output / home(table, table_format) / file.name for file in files]
+            for table, files in self.files().items()
+        }
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
@@ -164,6 +182,10 @@ class Journal:
         _write(self._path(BATCHES, batch.id), batch)
         self._path(PREPARED, batch.id).unlink()
 
+    def withdraw(self, batch: Batch) -> None:
+        """Forget a prepared batch that cannot be committed any more."""
+        self._path(PREPARED, batch.id).unlink()
+
     def staging(self, attempt: str) -> Path:
         """An empty folder for the files of one attempt."""
         folder = self.output / STAGING / attempt
@@ -174,8 +196,19 @@ class Journal:
         """Remove what dead runs staged. Only with no entry unfinished."""
         shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
+    def _entries(self) -> list[Batch]:
+        return [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+
     def _path(self, state: str, batch: str) -> Path:
         return self.output / state / f"{escape(batch)}.json"
+
+
+def _locked(lock: BinaryIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:

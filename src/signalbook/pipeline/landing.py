@@ -28,6 +28,13 @@ _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
 
+def open_file(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A data file as all tables have them, open for row groups."""
+    return pq.ParquetWriter(
+        path, schema, compression=_COMPRESSION, compression_level=_LEVEL, use_dictionary=list(columns.REPETITIVE)
+    )
+
+
 @dataclass(slots=True, kw_only=True)
 class _Table:
     name: TableName
@@ -113,13 +120,7 @@ class Landing:
             if len(self._open) >= _OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             table.path = self._place()
-            table.writer = pq.ParquetWriter(
-                table.path,
-                schema,
-                compression=_COMPRESSION,
-                compression_level=_LEVEL,
-                use_dictionary=list(columns.REPETITIVE),
-            )
+            table.writer = open_file(table.path, schema)
             self._open[table.name] = table
         return table.writer
 

@@ -55,6 +55,7 @@ def run(job: Job, show: Show) -> Report:
                 intake=open_intake(session),
                 snapshot=snapshot,
                 table_format=job.table_format,
+                partition=job.partition,
                 policy=job.policy,
                 landed_at=now(),
             )
