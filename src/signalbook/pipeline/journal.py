@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,7 +53,8 @@ class Batch:
 
     ``landed_at`` is what its rows say in ``_landed_at``, ``behind`` is how many messages waited at the source,
     ``finished`` when all of it was committed; older entries do not tell. ``removed`` are files of earlier batches that
-    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay;
+    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay, ``changed``
+    those of them that stay for another reason;
     ``stream`` is the name of the stream it is a part of. A ``compaction`` has no input: its files hold the rows of
     those it removes.
     """
@@ -71,6 +72,7 @@ class Batch:
     finished: datetime | None = None
     removed: tuple[DataFile, ...] = ()
     replayed: int = 0
+    changed: int = 0
     compaction: bool = False
     stream: str = ""
 
@@ -168,6 +170,15 @@ class Journal:
         """The format of the tables here; None while there are none."""
         first = next(iter((self.output / BATCHES).glob("*.json")), None)
         return None if first is None else _read(first).table_format
+
+    def news(self, known: Container[str]) -> list[str]:
+        """The names of committed entries that are not ``known``, in the order they were committed in."""
+        fresh = [path for path in (self.output / BATCHES).glob("*.json") if path.stem not in known]
+        return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
+
+    def entry(self, name: str) -> Batch:
+        """A committed entry by one of the names that ``news`` tells."""
+        return _read(self.output / BATCHES / f"{name}.json")
 
     def unfinished(self) -> list[Batch]:
         """Entries of batches that are prepared; some may be committed, all but this entry."""
