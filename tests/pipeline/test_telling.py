@@ -14,11 +14,12 @@ import uvicorn
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
+from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch, Journal
 from signalbook.pipeline.posting import Posts
 from signalbook.pipeline.report import Span, Tally
-from signalbook.pipeline.telling import Audience, metrics, telling
+from signalbook.pipeline.telling import exposition, telling
 from signalbook.server import build
 from signalbook.settings import Settings
 from signalbook.values import Finding
@@ -32,7 +33,7 @@ def journal(tmp_path: Path) -> Journal:
     return Journal.open(tmp_path / "my lake")
 
 
-def commit(journal: Journal, *ids: str, **more: bool) -> None:
+def commit(journal: Journal, *ids: str, compaction: bool = False) -> None:
     """Enter batches, each of three messages."""
     for name in ids:
         tally = Tally(read=3, dropped=1, bytes=30)
@@ -43,7 +44,7 @@ def commit(journal: Journal, *ids: str, **more: bool) -> None:
             id=name, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(), seconds=0.5, behind=2
         )
         journal.prepare(batch)
-        journal.commit(replace(batch, finished=datetime(2026, 1, 2, tzinfo=UTC), **more))
+        journal.commit(replace(batch, finished=datetime(2026, 1, 2, tzinfo=UTC), compaction=compaction))
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +205,7 @@ def test_metrics_go_on_where_the_journal_ends(journal: Journal, tmp_path: Path) 
             told()
             told()
     assert b'signalbook_pipeline_batches_total{pipeline="my-lake"} 2.0' in path.read_bytes()
-    assert path.read_bytes() == metrics(journal.output)
+    assert path.read_bytes() == exposition(journal.output)
     assert said == []
 
 
@@ -231,4 +232,4 @@ def test_an_audience_that_cannot_be(journal: Journal, audience: Audience, words:
 
 def test_metrics_of_what_is_no_output(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no output folder"):
-        metrics(tmp_path)
+        exposition(tmp_path)

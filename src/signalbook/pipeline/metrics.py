@@ -102,12 +102,12 @@ class Metrics(Collector):
         last = self._last
         if last is None:
             return
-        told = {
+        told: dict[str, tuple[str, float | None]] = {
             "last_batch_messages": ("Messages read by the newest batch.", last.tally.read),
             "last_batch_seconds": ("Time that the newest batch took.", last.seconds),
             "last_batch_timestamp_seconds": (
                 "When the newest batch was committed.",
-                last.finished and last.finished.timestamp(),
+                last.finished.timestamp() if last.finished else None,
             ),
             "lag_seconds": ("Age of the newest event when the newest batch was committed.", last.lag_seconds),
             "behind_messages": ("Messages that waited at the source behind the newest batch.", last.behind),

@@ -28,7 +28,8 @@ class Posts:
     """The reports of an output folder for the pipeline ``name`` of the registry at ``url``.
 
     ``tell`` is told what is wrong, once until it is right again; a registry that does not answer is left alone for
-    ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError`` for what is no URL.
+    ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError`` for
+    what is no URL.
     """
 
     def __init__(

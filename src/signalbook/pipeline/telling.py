@@ -8,8 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
+from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.metrics import Metrics
@@ -18,21 +17,6 @@ from signalbook.xid import XidError, check_id
 
 _NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
 _LONGEST: Final = 128
-
-
-class Audience(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The section ``report`` of a job file.
-
-    ``to`` is the URL of a registry, ``name`` what the pipeline is called there and in metrics, by default as its output
-    folder. ``metrics_file`` is replaced after each batch; while batches are processed, metrics are served at
-    ``metrics_host`` and ``metrics_port``, with 0 nowhere.
-    """
-
-    to: str = ""
-    name: str = ""
-    metrics_file: str = ""
-    metrics_port: int = 0
-    metrics_host: str = "127.0.0.1"
 
 
 Tell = Callable[[str], None]
@@ -65,7 +49,7 @@ def telling(output: Path, audience: Audience, tell: Tell) -> Iterator[Callable[[
         yield everybody
 
 
-def metrics(output: Path, name: str = "") -> bytes:
+def exposition(output: Path, name: str = "") -> bytes:
     """The text exposition of all batches of an output folder. Raises ``PipelineError``."""
     found = Metrics(_name(output, Audience(name=name)))
     _refresh(found, Journal.existing(output), set())
