@@ -16,8 +16,9 @@ import pytest
 from signalbook.messages import Message, Reason, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline import columns
+from signalbook.pipeline.job import Wanted
 from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.letters import LetterSource, Wanted, frames, portions
+from signalbook.pipeline.letters import LetterSource, choose, frames, portions
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
@@ -112,7 +113,7 @@ def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: P
     rows = pa.RecordBatch.from_pylist(letters, columns.DEAD_LETTER)
     again = [
         LetterSource().message(frame, index)
-        for frame in frames(0, rows, Wanted().mask(rows))
+        for frame in frames(0, rows, choose(Wanted(), rows))
         for index in range(len(frame))
     ]
     assert again == [list(sent.values())[letter["position"]] for letter in letters]
@@ -142,7 +143,7 @@ def test_a_message_that_landed_for_another_definition_says_so(parcels: Any, tmp_
     (letter,) = sidelined(snapshot, Given(too_large), tmp_path, "on_ambiguous=all")
     assert letter["definition"] == "/messagegroups/parcels/messages/parcel.accepted"
     rows = pa.RecordBatch.from_pylist([letter], columns.DEAD_LETTER)
-    assert not Wanted().mask(rows).any()
+    assert not choose(Wanted(), rows).any()
 
 
 def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
@@ -168,9 +169,9 @@ def test_letters_are_chosen(wanted: Wanted, expected: list[bool]) -> None:
         {"reason": "ambiguous", "batch": "b1", "candidates": ["/x", "/e"], "sidelined_at": NOW - timedelta(days=1)},
         {"reason": "no_match", "batch": "b1", "message": None},
     )
-    assert wanted.mask(rows).tolist() == expected
-    assert wanted.mask(rows.slice(1, 2)).tolist() == expected[1:3]
-    assert wanted.mask(rows.slice(0, 0)).tolist() == []
+    assert choose(wanted, rows).tolist() == expected
+    assert choose(wanted, rows.slice(1, 2)).tolist() == expected[1:3]
+    assert choose(wanted, rows.slice(0, 0)).tolist() == []
 
 
 def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches([old]), tmp_path / "f.parquet")
     ((first, rows),) = portions(str(tmp_path / "f.parquet"))
     assert (first, rows.schema, rows.column("reason").to_pylist()) == (0, columns.DEAD_LETTER, ["no_match"])
-    assert not Wanted().mask(rows).any()
+    assert not choose(Wanted(), rows).any()
 
 
 def test_frames_have_one_source_each() -> None:

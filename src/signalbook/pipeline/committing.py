@@ -25,7 +25,7 @@ def land(attempt: Attempt, session: SparkSession, show: Show) -> Batch:
     what ``settle`` does.
     """
     journal = attempt.journal
-    with _swept(journal):
+    with swept(journal):
         processed = attempt.process(session, show)
         tables = open_tables(journal.output, processed.table_format)
         batch = place(tables, journal.output, processed)
@@ -111,7 +111,7 @@ def disk(output: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _swept(journal: Journal) -> Iterator[None]:
+def swept(journal: Journal) -> Iterator[None]:
     """Leave nothing behind of an attempt that fails."""
     try:
         yield

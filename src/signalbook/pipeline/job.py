@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +55,34 @@ class StreamJob:
     def batch_id(self, number: int) -> str:
         """The id of a micro-batch, by Spark's number of it."""
         return f"{self.name}-{number:09d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which dead letters to look at: those of any of these reasons, candidates and batches; none means all."""
+
+    reasons: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    batches: tuple[str, ...] = ()
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayJob:
+    """The options of ``signalbook pipeline replay``.
+
+    ``registry``, ``groups`` and ``policy`` are as for a run; ``versions`` are xids of Versions of messages and schemas
+    that stand for the default ones. With ``dry_run`` nothing is moved.
+    """
+
+    registry: str
+    output: Path
+    wanted: Wanted = field(default_factory=Wanted)
+    groups: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    master: str = "local[*]"
+    dry_run: bool = False
 
 
 Stage = Literal["definitions", "spark", "processing", "prepared", "committing", "committed", "compacting"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from signalbook.messages import Message, of_record
 from signalbook.pipeline import columns
 from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.job import Wanted
 from signalbook.pipeline.sources.base import Frame, Offsets, Place, Unreadable
 
 Mask = npt.NDArray[np.bool_]
@@ -24,28 +24,18 @@ Mask = npt.NDArray[np.bool_]
 _ROWS: Final = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which dead letters to look at: those of any of these reasons, candidates and batches; none means all."""
-
-    reasons: tuple[str, ...] = ()
-    definitions: tuple[str, ...] = ()
-    batches: tuple[str, ...] = ()
-    since: datetime | None = None
-
-    def mask(self, rows: pa.RecordBatch) -> Mask:
-        """Which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
-        mask = rows.column("message").is_valid() if len(rows) else pa.array([], pa.bool_())
-        mask = pc.and_(mask, rows.column("definition").is_null())
-        if self.reasons:
-            mask = pc.and_(mask, pc.is_in(rows.column("reason"), pa.array(self.reasons, pa.string())))
-        if self.batches:
-            mask = pc.and_(mask, pc.is_in(rows.column("batch"), pa.array(self.batches, pa.string())))
-        if self.since is not None:
-            late = pc.greater_equal(rows.column("sidelined_at"), pa.scalar(self.since, columns.TIMESTAMP))
-            mask = pc.and_(mask, late.fill_null(False))
-        found: Mask = mask.to_numpy(zero_copy_only=False)
-        return found & _meant(rows, self.definitions) if self.definitions else found
+def choose(wanted: Wanted, rows: pa.RecordBatch) -> Mask:
+    """Which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
+    mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
+    if wanted.reasons:
+        mask = pc.and_(mask, pc.is_in(rows.column("reason"), pa.array(wanted.reasons, pa.string())))
+    if wanted.batches:
+        mask = pc.and_(mask, pc.is_in(rows.column("batch"), pa.array(wanted.batches, pa.string())))
+    if wanted.since is not None:
+        late = pc.greater_equal(rows.column("sidelined_at"), pa.scalar(wanted.since, columns.TIMESTAMP))
+        mask = pc.and_(mask, late.fill_null(False))
+    found: Mask = mask.to_numpy(zero_copy_only=False)
+    return found & _meant(rows, wanted.definitions) if wanted.definitions else found
 
 
 def _meant(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
