@@ -20,7 +20,8 @@ COLUMNS: Final = (
 )
 """A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
 
-``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to.
+``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
+of no protocol, which is empty then, are structured CloudEvents in JSON.
 """
 _FRAME: Final = 1 << 20
 _TYPE: Final = "content-type"
@@ -44,6 +45,9 @@ def frames(batch: pa.RecordBatch) -> Iterator[Frame]:
 
 def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Which records are beyond doubt structured CloudEvents in JSON, with a value and without content encoding."""
+    present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
+    if not _protocol(records):
+        return present
     listed = records.column("headers")
     flat = listed.flatten()
     names = flat.field("name")
@@ -55,15 +59,20 @@ def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     typed = pc.equal(names, _TYPE)
     event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT, pa.binary())))
     once = (count(typed) == 1) & (count(event) == 1) & (count(pc.equal(names, _ENCODING)) == 0)
-    valid: npt.NDArray[np.bool_] = once & records.column("value").is_valid().to_numpy(zero_copy_only=False)
+    valid: npt.NDArray[np.bool_] = once & present
     return valid
 
 
 def delivered(records: pa.RecordBatch) -> list[pa.Array]:
     """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is."""
-    protocol = records.column("protocol")
-    found = headers.maps(protocol[0].as_py() if len(protocol) else "", records.column("headers"))
-    return [protocol, records.column("address"), found, records.column("received_at").cast(columns.TIMESTAMP)]
+    protocol = _protocol(records)
+    found = headers.maps(protocol, records.column("headers"))
+    protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
+    return [protocols, records.column("address"), found, records.column("received_at").cast(columns.TIMESTAMP)]
+
+
+def _protocol(records: pa.RecordBatch) -> str:
+    return str(records.column("protocol")[0].as_py()) if len(records) else ""
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
