@@ -92,8 +92,8 @@ OPAQUE: Final = pa.schema(
     ]
 )
 
-# The column with the instant of the batch: of landed rows, of dead letters.
-LANDED_AT: Final = ("_landed_at", "sidelined_at")
+# The instant of the batch, the same in all of its rows.
+LANDED_AT: Final = "_landed_at"
 # Its day, where tables are divided by it: no column, but readers see it as one.
 DAY: Final = "landed_on"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch, DataFile, sync_folder
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 
 
 class Tables(Protocol):
@@ -41,18 +41,23 @@ class Tables(Protocol):
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
 
         All at once where the format can. Raises ``PipelineError`` or ``OSError``; the batch stays prepared then, and
-        the next run goes on from there. Raises ``Outdated`` if what it removes is no longer in the table.
+        the next run goes on from there. Raises ``Outdated`` if the table is no longer as it was left.
         """
         ...
 
 
 class Outdated(PipelineError):
-    """A table that no longer has the files that others were to stand for."""
+    """A table that is no longer what a batch was made for; doing it again will not help until someone undoes that."""
 
 
 def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
     """Those of ``files`` that belong to ``table``."""
     return [file for file in files if file.table == table]
+
+
+def divides(batch: Batch, table: TableName) -> bool:
+    """Whether ``batch`` makes ``table`` one that is divided by day: a replay writes letters of many days anew."""
+    return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
 
 
 def day_folder(batch: Batch) -> str:

@@ -34,7 +34,7 @@ from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import BATCHES, Batch
 from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
 from signalbook.pipeline.tables.arrow import plain
-from signalbook.pipeline.tables.base import Outdated, day_folder, move_in, of_table
+from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
 from signalbook.values import digest
 
 CATALOG: Final = "catalog.db"
@@ -93,7 +93,7 @@ class IcebergTables:
     def folder(self, table: TableName, batch: Batch) -> str:
         """A folder a day for tables divided by it, as the table is already; the catalog would find files anywhere."""
         found = self._find(table)
-        by_day = batch.partition == "day" if found is None else any(field.name == DAY for field in found.spec().fields)
+        by_day = divides(batch, table) if found is None else any(field.name == DAY for field in found.spec().fields)
         return day_folder(batch) if by_day else ""
 
     def paths(self, table: TableName) -> list[str]:
@@ -177,10 +177,9 @@ class IcebergTables:
             location=f"file://{self.output}/{TABLES}/{table.path}",
             properties={COLUMNS_KEY: _digest(schema), **definition},
         )
-        landed_at = next((name for name in LANDED_AT if name in schema.names), None)
-        if batch.partition == "day" and landed_at is not None:
+        if divides(batch, table):
             with transaction.update_spec() as spec:
-                spec.add_field(landed_at, DayTransform(), DAY)
+                spec.add_field(LANDED_AT, DayTransform(), DAY)
         return transaction
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
@@ -201,7 +200,7 @@ def _plainly(what: str) -> Iterator[None]:
             f"{what} cannot be used: {error.orig}. Another program may hold it: run again when it is done"
         ) from error
     except (ValueError, TypeError, ValidationError) as error:
-        raise PipelineError(
+        raise Outdated(
             f"{what} was changed by someone else and does not take the batch: {error}. Undo that, or rename the table: "
             "the next run of this output makes a new one and goes on"
         ) from error

@@ -20,7 +20,7 @@ from signalbook.pipeline.evolution import merge, refuse
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch
 from signalbook.pipeline.naming import TableName, home
-from signalbook.pipeline.tables.base import day_folder, move_in, of_table
+from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table
 
 COLUMNS: Final = "_common_metadata"
 _FILES: Final = "*.parquet"
@@ -60,7 +60,7 @@ class ParquetTables:
         home = self._home(table)
         by_day = next(home.glob(f"{DAY}=*"), None) is not None
         flat = next(home.glob(_FILES), None) is not None
-        return day_folder(batch) if by_day or (batch.partition == "day" and not flat) else ""
+        return day_folder(batch) if by_day or (divides(batch, table) and not flat) else ""
 
     def paths(self, table: TableName) -> list[str]:
         """The folder, where it has files."""
