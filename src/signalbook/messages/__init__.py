@@ -8,7 +8,7 @@ from signalbook.messages.materialise import Materialised, materialise
 from signalbook.messages.message import Message
 from signalbook.messages.normalise import normalise
 from signalbook.messages.outcome import Accepted, Dropped, Outcome, Passed, Rejected
-from signalbook.messages.policy import Override, Policy, PolicyError, parse_flags, parse_policy
+from signalbook.messages.policy import Override, Policy, PolicyError, flag_settings, parse_flags, parse_policy
 from signalbook.messages.reasons import Reason
 from signalbook.messages.records import of_record, to_record
 from signalbook.messages.schemas import SchemaDocument
@@ -33,6 +33,7 @@ __all__ = [
     "SchemaDocument",
     "attribute_text",
     "dedupe_key",
+    "flag_settings",
     "lint",
     "materialise",
     "normalise",

@@ -86,9 +86,14 @@ def parse_policy(settings: Mapping[str, Any]) -> Policy:
 
 
 def parse_flags(flags: Iterable[str]) -> Policy:
-    """A policy out of texts like ``on_no_match=drop`` and ``/messagegroups/shop:on_schema_violation=tag``.
+    """The policy of ``flag_settings``. Raises ``PolicyError``."""
+    return parse_policy(flag_settings(flags))
 
-    Raises ``PolicyError``.
+
+def flag_settings(flags: Iterable[str]) -> dict[str, Any]:
+    """Texts like ``on_no_match=drop`` and ``/messagegroups/shop:on_removed=warn`` as a section of a configuration.
+
+    Raises ``PolicyError`` for a text of another form.
     """
     settings: dict[str, Any] = {}
     for flag in flags:
@@ -97,7 +102,7 @@ def parse_flags(flags: Iterable[str]) -> Policy:
         if not equals or (xid and not xid.startswith("/")):
             raise PolicyError(f"policy {flag!r}: write NAME=VALUE, or XID:NAME=VALUE for a group or definition")
         (settings.setdefault(xid, {}) if xid else settings)[name] = value
-    return parse_policy(settings)
+    return settings
 
 
 def _choices() -> dict[str, tuple[Setting, ...]]:
