@@ -13,7 +13,8 @@ import pytest
 
 from signalbook.pipeline import compacting
 from signalbook.pipeline.committing import settle
-from signalbook.pipeline.compacting import Compaction, compact
+from signalbook.pipeline.compacting import compact
+from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Progress
 from signalbook.pipeline.journal import TableFormat

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.committing import commit, disk, settle
+from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.evolution import merge, promote
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Progress
@@ -28,32 +29,9 @@ from signalbook.pipeline.landing import ROW_GROUP_BYTES, open_file
 from signalbook.pipeline.naming import TableName, definition_of, home
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.tables.registry import open_tables
-from signalbook.values import JSONObject
 
 TARGET: Final = 256 * 1024 * 1024
 Show = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
-    """What became of one table: files and their bytes before and after."""
-
-    table: TableName
-    files_before: int
-    files_after: int
-    bytes_before: int
-    bytes_after: int
-    rows: int
-
-    def to_json(self) -> JSONObject:
-        """The object that ``pipeline compact --json`` prints."""
-        return {
-            "table": str(self.table),
-            "definition": definition_of(self.table),
-            "rows": self.rows,
-            "files": {"before": self.files_before, "after": self.files_after},
-            "bytes": {"before": self.bytes_before, "after": self.bytes_after},
-        }
 
 
 def compact(output: Path, definitions: Sequence[str], target: int, show: Show) -> list[Compaction]:
