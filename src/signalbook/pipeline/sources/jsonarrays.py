@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -26,7 +28,6 @@ def _table(values: Mapping[bytes, int]) -> npt.NDArray[np.int8]:
 
 _DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
 _IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
-_IS_BLANK: Final = _table({_BLANK: 1}).astype(bool)
 
 
 def frames(path: str, file: Bytes) -> Iterator[Frame]:
@@ -41,23 +42,27 @@ def frames(path: str, file: Bytes) -> Iterator[Frame]:
         if content:
             yield one_message(path, content, 0)
         return
-    number, rest = 0, b""
-    while piece := file.read(max(BLOCK, len(rest))):
-        data = rest + piece
-        commas, close = _boundaries(data)
-        ends = commas if close is None else np.append(commas, close)
+    scan, number, pending = _Scan(), 0, [b""]
+    while piece := file.read(BLOCK):
+        ends, close = scan.boundaries(piece)
+        pending.append(piece)
+        if not len(ends):
+            _bounded(path, sum(map(len, pending)), number)
+            continue
+        data = b"".join(pending)
+        ends += len(data) - len(piece)
         found = _frame(path, data, ends, number)
-        if close is not None and number == 0 and len(found) == 1 and not found.raw(0):
+        if close and number == 0 and len(found) == 1 and not found.raw(0):
             found = _frame(path, data, ends[:0], 0)  # an array of nothing
         if len(found):
             yield found
         number += len(found)
-        if close is not None:
-            yield from _following(path, file, data[close + 1 :], number)
+        pending = [data[int(ends[-1]) + 1 :]]
+        if close:
+            yield from _following(path, file, pending[0], number)
             return
-        rest = data[commas[-1] + 1 :] if len(commas) else data
-        _bounded(path, rest, number)
-    yield one_message(path, rest.strip(_BLANK), number, fault="the file ends inside of its JSON array: it is cut off")
+    rest = b"".join(pending).strip(_BLANK)
+    yield one_message(path, rest, number, fault="the file ends inside of its JSON array: it is cut off")
 
 
 def _first_character(file: Bytes) -> bytes:
@@ -67,45 +72,63 @@ def _first_character(file: Bytes) -> bytes:
     return character
 
 
-def _boundaries(data: bytes) -> tuple[Offsets, int | None]:
-    """Where in an array the commas between its elements are, and where it ends if it does.
+@dataclass(slots=True)
+class _Scan:
+    """How far into an array its pieces have led: how deep, and whether into a string or behind its backslash."""
 
-    ``data`` begins between two elements.
-    """
-    text = np.frombuffer(data, np.uint8)
-    places = np.flatnonzero(_IS_STRUCTURAL[text])
-    places = places[np.searchsorted(_quotes(text), places) % 2 == 0]
-    characters = text[places]
-    depths = np.cumsum(_DEPTHS[characters], dtype=np.int64)
-    closing = np.flatnonzero(depths < 0)
-    last = len(places) if not len(closing) else int(closing[0])
-    commas = places[:last][(characters[:last] == _COMMA) & (depths[:last] == 0)]
-    return commas, int(places[last]) if len(closing) else None
+    depth: int = 0
+    in_string: bool = False
+    escaping: bool = False
 
+    def boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
+        """Where in the next piece elements end: at commas, and at the end of the array, if that is the last of them."""
+        text = np.frombuffer(piece, np.uint8)
+        quotes = self._quotes(text)
+        places = np.flatnonzero(_IS_STRUCTURAL[text])
+        places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
+        characters = text[places]
+        depths = self.depth + np.cumsum(_DEPTHS[characters], dtype=np.int64)
+        closing = np.flatnonzero(depths < 0)
+        last = int(closing[0]) if len(closing) else len(places)
+        commas = places[:last][(characters[:last] == _COMMA) & (depths[:last] == 0)]
+        self.in_string ^= len(quotes) % 2 == 1
+        self.depth = int(depths[-1]) if len(depths) else self.depth
+        return np.append(commas, places[last : last + 1]), len(closing) > 0
 
-def _quotes(text: npt.NDArray[np.uint8]) -> Offsets:
-    """Where strings begin and end: at quotes that no odd number of backslashes precedes."""
-    quotes = np.flatnonzero(text == _QUOTE)
-    escapes = np.flatnonzero(text == _ESCAPE)
-    if not len(escapes):
-        return quotes
-    breaks = np.flatnonzero(np.diff(escapes) > 1)
-    firsts = escapes[np.append(0, breaks + 1)]
-    lasts = escapes[np.append(breaks, len(escapes) - 1)]
-    escaped = lasts[(lasts - firsts) % 2 == 0] + 1
-    return np.setdiff1d(quotes, escaped, assume_unique=True)
+    def _quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
+        """Where strings begin and end: at quotes that no odd number of backslashes precedes."""
+        quotes = np.flatnonzero(text == _QUOTE)
+        escapes = np.flatnonzero(text == _ESCAPE)
+        if self.escaping:
+            escapes = np.append(-1, escapes)  # the one that the piece before ended with
+        self.escaping = False
+        if not len(escapes):
+            return quotes
+        breaks = np.flatnonzero(np.diff(escapes) > 1)
+        firsts = escapes[np.append(0, breaks + 1)]
+        lasts = escapes[np.append(breaks, len(escapes) - 1)]
+        escaped = lasts[(lasts - firsts) % 2 == 0] + 1
+        self.escaping = bool(len(escaped)) and int(escaped[-1]) == len(text)
+        return np.setdiff1d(quotes, escaped, assume_unique=True)
 
 
 def _frame(path: str, data: bytes, ends: Offsets, number: int) -> Frame:
     """The elements that end where ``ends`` says, without the blanks around them."""
-    starts = np.concatenate([[0], ends[:-1] + 1])[: len(ends)].astype(np.int64)
-    solid = np.append(np.flatnonzero(~_IS_BLANK[np.frombuffer(data, np.uint8)]), len(data))
-    starts = np.minimum(solid[np.searchsorted(solid, starts)], ends)
-    before = np.searchsorted(solid, ends) - 1
-    ends = np.maximum(np.where(before < 0, 0, solid[before] + 1), starts)
-    return Frame(
-        path=path, block=data, starts=starts, ends=ends, positions=np.arange(number, number + len(ends), dtype=np.int64)
-    )
+    bounds = [_trimmed(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
+    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
+    positions = np.arange(number, number + len(ends), dtype=np.int64)
+    return Frame(path=path, block=data, starts=starts, ends=ends, positions=positions)
+
+
+def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """The element between two places, without blanks; most have one before them at most."""
+    if start < end and data[start] in _BLANK:
+        start += 1
+    if start < end and data[start] not in _BLANK and data[end - 1] not in _BLANK:
+        return start, end
+    element = data[start:end].rstrip(_BLANK)
+    end = start + len(element)
+    return end - len(element.lstrip(_BLANK)), end
 
 
 def _following(path: str, file: Bytes, rest: bytes, number: int) -> Iterator[Frame]:
@@ -119,10 +142,10 @@ def _to_end(path: str, file: Bytes, head: bytes, number: int) -> bytes:
     content = bytearray(head.lstrip(_BLANK))
     while piece := file.read(BLOCK):
         content += piece if content else piece.lstrip(_BLANK)
-        _bounded(path, content, number)
+        _bounded(path, len(content), number)
     return bytes(content.rstrip(_BLANK))
 
 
-def _bounded(path: str, data: bytes | bytearray, number: int) -> None:
-    if len(data) > MAX_ELEMENT:
+def _bounded(path: str, size: int, number: int) -> None:
+    if size > MAX_ELEMENT:
         raise PipelineError(f"{path}: element {number} of the array is longer than {MAX_ELEMENT} bytes; is this JSON?")
