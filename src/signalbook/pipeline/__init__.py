@@ -7,29 +7,49 @@ Start reading in ``running.py`` (the driver), ``work.py`` (a task) and ``columns
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.inference import Draft, DraftJob
-from signalbook.pipeline.job import Job, Progress
+from signalbook.pipeline.job import Job, Progress, ReplayJob, StreamJob, Wanted
+from signalbook.pipeline.jobfile import JobOptions
+from signalbook.pipeline.jobfile import options as job_options
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.profiles import Profile
+from signalbook.pipeline.replays import Replay
 from signalbook.pipeline.report import Report
+from signalbook.pipeline.streaming.state import StreamState
+from signalbook.pipeline.streaming.state import streams as streams_of
 
 __all__ = [
+    "Audience",
     "Draft",
     "DraftJob",
     "Job",
+    "JobOptions",
     "PipelineError",
     "Profile",
     "Progress",
+    "Replay",
+    "ReplayJob",
     "Report",
+    "StreamJob",
+    "StreamState",
+    "Wanted",
+    "exposition",
     "infer",
+    "job_options",
     "profile",
+    "replay",
+    "reporting",
     "run",
     "status",
+    "stream",
+    "streams",
 ]
 
 
@@ -43,6 +63,22 @@ def run(job: Job, progress: Callable[[Progress], None] = lambda _: None) -> Repo
     with _extra():
         from signalbook.pipeline.running import run as run_now
     return run_now(job, progress)
+
+
+def stream(
+    job: StreamJob,
+    stop: threading.Event,
+    tell: Callable[[str], None] = lambda _: None,
+    done: Callable[[Report], None] = lambda _: None,
+) -> None:
+    """Land messages as they come until ``stop`` is set, and with ``job.once`` no longer than there are some.
+
+    ``done`` takes the report of each batch, ``tell`` what people should know meanwhile. Raises as ``run`` does, with
+    all batches that were reported committed; the next run of the same stream goes on behind them.
+    """
+    with _extra():
+        from signalbook.pipeline.streaming.running import run as stream_now
+    stream_now(job, stop, tell, done)
 
 
 def infer(job: DraftJob, progress: Callable[[str], None] = lambda _: None) -> Draft:
@@ -70,9 +106,48 @@ def profile(
     return profile_now(output, definitions, master, progress)
 
 
+def replay(job: ReplayJob, progress: Callable[[Progress], None] = lambda _: None) -> Replay:
+    """Hold the dead letters of an output folder to the definitions of today, and move those that conform by now.
+
+    Raises as ``run`` does. A replay that was killed is completed by whatever works on the folder next, or was never
+    begun.
+    """
+    with _extra():
+        from signalbook.pipeline.replaying import replay as replay_now
+    return replay_now(job, progress)
+
+
+@contextmanager
+def reporting(output: Path, audience: Audience, tell: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    """Something to call after each batch of an output folder, which tells the ``audience`` of it.
+
+    What is called never raises, and ``tell`` takes what went wrong. Raises ``PipelineError`` and other
+    ``SignalbookError`` for an audience that cannot be.
+    """
+    with _extra():
+        from signalbook.pipeline.telling import telling
+    with telling(output, audience, tell) as told:
+        yield told
+
+
+def exposition(output: Path, name: str = "") -> bytes:
+    """Metrics of all batches of an output folder, in Prometheus' text format; ``name`` is the pipeline's.
+
+    Raises ``PipelineError``.
+    """
+    with _extra():
+        from signalbook.pipeline.telling import exposition as expose
+    return expose(output, name)
+
+
 def status(output: Path) -> list[Report]:
     """The batches that were committed to an output folder, by their ids. Raises ``PipelineError``."""
     return [batch.report() for batch in Journal.existing(output).committed()]
+
+
+def streams(output: Path) -> list[StreamState]:
+    """The streams that landed something in an output folder, by name. Raises ``PipelineError``."""
+    return streams_of(Journal.existing(output))
 
 
 @contextmanager
@@ -86,4 +161,4 @@ def _extra() -> Iterator[None]:
         raise PipelineError(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
 
 
-_EXTRA = frozenset({"pandas", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})
+_EXTRA = frozenset({"pandas", "prometheus_client", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})

@@ -21,7 +21,7 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.report import Report
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
-from signalbook.pipeline.sources.base import FileSource
+from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.planning import find_files, plan
 from signalbook.values import fingerprint, now
 
@@ -48,7 +48,7 @@ def run(job: Job, show: Show) -> Report:
         snapshot = Snapshot.load(job.registry, job.groups)
         snapshot.check(job.policy)
         show(Progress(stage="spark"))
-        with spark.session(job.master) as session:
+        with spark.session(job.master, jars=job.jars, packages=_packages(job)) as session:
             attempt = Attempt(
                 journal=journal,
                 batch_id=batch_id,
@@ -68,9 +68,17 @@ def check(policy: Policy) -> None:
         raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
 
 
+def _packages(job: Job) -> tuple[str, ...]:
+    source = registry.find(job.input_format)
+    return source.packages if isinstance(source, RecordSource) else ()
+
+
 def _input(job: Job) -> tuple[str, Open]:
     """What tells this input from another, and a way to it once Spark runs."""
-    source = registry.files(job.input_format)
+    source = registry.find(job.input_format)
+    if isinstance(source, RecordSource):
+        origin = fingerprint([job.input_format, sorted(job.inputs)])
+        return origin, partial(_brought, job, source, origin)
     files = find_files(job.inputs)
     origin = _origin(job, files)
     return origin, partial(_dealt, source, files, origin)
@@ -79,6 +87,11 @@ def _input(job: Job) -> tuple[str, Open]:
 def _origin(job: Job, files: Sequence[tuple[str, int]]) -> str:
     """The format of files, and the name and size of each."""
     return fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
+
+
+def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
+    records = source.batch(session, job.inputs, job.options)
+    return Intake(source=source.name, origin=origin, records=records.coalesce(session.sparkContext.defaultParallelism))
 
 
 def _dealt(source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession) -> Intake:

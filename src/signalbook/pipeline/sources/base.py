@@ -120,6 +120,8 @@ class RecordSource(Source, Protocol):
 
     # the protocol of all its messages
     protocol: str
+    # what Spark needs for it: names of Maven artifacts, without the versions of Scala and Spark
+    packages: tuple[str, ...]
 
     def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """All messages there are now, as ``records.COLUMNS``. Raises ``PipelineError``."""

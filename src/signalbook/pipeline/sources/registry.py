@@ -29,6 +29,14 @@ def files(name: str) -> FileSource:
     return source
 
 
+def records(name: str) -> RecordSource:
+    """The source called ``name``, which Spark reads, and so can follow. Raises ``PipelineError``."""
+    source = find(name)
+    if isinstance(source, RecordSource):
+        return source
+    raise PipelineError(f"{name} is an input format of files, which are no stream: read them by pipeline run")
+
+
 def names() -> tuple[str, ...]:
     """The names of all sources."""
     return tuple(sorted(_offered()))
