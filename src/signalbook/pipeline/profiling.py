@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
@@ -17,6 +17,7 @@ from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TAGS, TR
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.naming import TableName
 from signalbook.pipeline.profiles import ColumnProfile, Profile
+from signalbook.pipeline.reading import Lake
 
 _OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names, *TAGS.names))
 # Distinct values within 5 %: exact counts would need all values in one place.
