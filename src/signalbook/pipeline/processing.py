@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from signalbook.messages import (
     Accepted,
@@ -215,9 +214,11 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     """The event times of rows; without any, when they were received."""
     for name in _TIMES:
         times = rows.column(name)
-        if times.null_count < len(times):
-            bounds = pc.min_max(times.cast(pa.int64()))
-            return Span(oldest=bounds["min"].as_py(), newest=bounds["max"].as_py())
+        if times.null_count:
+            times = times.drop_null()
+        if len(times):
+            moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
+            return Span(oldest=int(moments.min()), newest=int(moments.max()))
     return None
 
 
