@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from signalbook.pipeline.audience import Audience
+from signalbook.pipeline.backtests import Backtest
+from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.inference import Draft, DraftJob
-from signalbook.pipeline.job import Job, Progress, ReplayJob, StreamJob, Wanted
+from signalbook.pipeline.job import BacktestJob, Job, Progress, ReplayJob, StreamJob, Wanted
 from signalbook.pipeline.jobfile import JobOptions
 from signalbook.pipeline.jobfile import options as job_options
 from signalbook.pipeline.journal import Journal
@@ -24,9 +27,16 @@ from signalbook.pipeline.replays import Replay
 from signalbook.pipeline.report import Report
 from signalbook.pipeline.streaming.state import StreamState
 from signalbook.pipeline.streaming.state import streams as streams_of
+from signalbook.values import JSONObject
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "Audience",
+    "Backtest",
+    "BacktestJob",
+    "Compaction",
     "Draft",
     "DraftJob",
     "Job",
@@ -40,16 +50,20 @@ __all__ = [
     "StreamJob",
     "StreamState",
     "Wanted",
+    "backtest",
+    "compact",
     "exposition",
     "infer",
     "job_options",
     "profile",
+    "read",
     "replay",
     "reporting",
     "run",
     "status",
     "stream",
     "streams",
+    "views",
 ]
 
 
@@ -106,6 +120,42 @@ def profile(
     return profile_now(output, definitions, master, progress)
 
 
+def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
+    """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
+
+    Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
+    """
+    with _extra():
+        from signalbook.pipeline.reading import read as read_now
+    return read_now(session, output, definition)
+
+
+def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
+    """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
+
+    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
+    Raises ``PipelineError``.
+    """
+    with _extra():
+        from signalbook.pipeline.reading import views as views_now
+    return views_now(output, definitions, catalog)
+
+
+def compact(
+    output: Path,
+    definitions: Sequence[str] = (),
+    target_bytes: int = 256 * 1024 * 1024,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> list[Compaction]:
+    """Make few files of at most ``target_bytes`` of the small ones in tables, those of ``definitions`` (xids) or all.
+
+    Tells of each table that had something to do. Raises ``PipelineError``, with every table as it was or compacted.
+    """
+    with _extra():
+        from signalbook.pipeline.compacting import compact as compact_now
+    return compact_now(output, definitions, target_bytes, progress)
+
+
 def replay(job: ReplayJob, progress: Callable[[Progress], None] = lambda _: None) -> Replay:
     """Hold the dead letters of an output folder to the definitions of today, and move those that conform by now.
 
@@ -138,6 +188,16 @@ def exposition(output: Path, name: str = "") -> bytes:
     with _extra():
         from signalbook.pipeline.telling import exposition as expose
     return expose(output, name)
+
+
+def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None) -> Backtest:
+    """Hold landed messages and dead letters to a candidate; ``progress`` is told what is being done.
+
+    Raises ``PipelineError``. Nothing is written anywhere.
+    """
+    with _extra():
+        from signalbook.pipeline.backtesting import backtest as backtest_now
+    return backtest_now(job, progress)
 
 
 def status(output: Path) -> list[Report]:

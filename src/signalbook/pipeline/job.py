@@ -85,6 +85,25 @@ class ReplayJob:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacktestJob:
+    """The options of ``signalbook pipeline backtest``.
+
+    ``candidate`` is a file or the xid of a Version, ``definitions`` are the xids it is compared for, none meaning all
+    that it changes. ``by`` is the column that names producers, ``sample`` the share of messages that is looked at.
+    """
+
+    registry: str
+    output: Path
+    candidate: str
+    definitions: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    by: str = "ce_source"
+    sample: float = 1.0
+    policy: Policy = field(default_factory=Policy)
+    master: str = "local[*]"
+
+
 Stage = Literal["definitions", "spark", "processing", "prepared", "committing", "committed", "compacting"]
 
 
