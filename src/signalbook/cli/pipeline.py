@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli import infer, lake, letters, reports, stream
+from signalbook.cli import infer, lake, letters, reports, stream, tables
 from signalbook.cli.console import console
 from signalbook.values import dump_json
 
@@ -45,6 +45,8 @@ app.command("stream", help=stream.HELP)(stream.stream)
 app.command("replay", help=letters.REPLAY)(letters.replay)
 app.command("status", help=lake.STATUS)(lake.status)
 app.command("profile", help=lake.PROFILE)(lake.profile)
+app.command("compact", help=tables.COMPACT)(tables.compact)
+app.command("views", help=tables.VIEWS)(tables.views)
 app.command("metrics", help=reports.METRICS)(reports.metrics)
 
 
