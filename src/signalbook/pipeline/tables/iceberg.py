@@ -5,6 +5,7 @@ Each batch is one snapshot of a table, with the batch id in its summary: a commi
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -26,7 +27,6 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.transforms import DayTransform
-from sqlalchemy.exc import DatabaseError
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.evolution import merge, promote
@@ -195,10 +195,6 @@ def _plainly(what: str) -> Iterator[None]:
         yield
     except (CommitFailedException, CommitStateUnknownException) as error:
         raise PipelineError(f"{what} was changed by someone else at the same moment ({error}): run again") from error
-    except DatabaseError as error:
-        raise PipelineError(
-            f"{what} cannot be used: {error.orig}. Another program may hold it: run again when it is done"
-        ) from error
     except (ValueError, TypeError, ValidationError) as error:
         raise Outdated(
             f"{what} was changed by someone else and does not take the batch: {error}. Undo that, or rename the table: "
@@ -208,6 +204,14 @@ def _plainly(what: str) -> Iterator[None]:
         raise PipelineError(
             f"{what} has lost a file that its catalog names ({error}). Put it back, or drop the table from the "
             "catalog: the next run of this output makes a new one and goes on"
+        ) from error
+
+    except Exception as error:
+        # the catalog's own errors stand for those of SQLite
+        if not isinstance(error.__cause__, sqlite3.Error):
+            raise
+        raise PipelineError(
+            f"{what} cannot be used: {error.__cause__}. Another program may hold it: run again when it is done"
         ) from error
 
 
