@@ -43,11 +43,12 @@ class Partition(StrEnum):
 app.command("infer", help=infer.HELP)(infer.run)
 app.command("stream", help=stream.HELP)(stream.stream)
 app.command("replay", help=letters.REPLAY)(letters.replay)
+app.command("backtest", help=letters.BACKTEST)(letters.backtest)
 app.command("status", help=lake.STATUS)(lake.status)
 app.command("profile", help=lake.PROFILE)(lake.profile)
+app.command("metrics", help=reports.METRICS)(reports.metrics)
 app.command("compact", help=tables.COMPACT)(tables.compact)
 app.command("views", help=tables.VIEWS)(tables.views)
-app.command("metrics", help=reports.METRICS)(reports.metrics)
 
 
 @app.command("run", help=HELP)
