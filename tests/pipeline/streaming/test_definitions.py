@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+import uvicorn
 
-from signalbook.client import Unreachable
+from signalbook.client import Client, Unreachable
 from signalbook.messages import Policy
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.streaming.definitions import Definitions, kept_name
+from signalbook.server import build
+from signalbook.settings import Settings
 
 BROKEN = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "nonsense"}}
 
@@ -89,3 +95,39 @@ def test_a_registry_that_is_down_from_the_start(definitions: Path) -> None:
     assert again.definitions.current().fingerprint == snapshot.fingerprint
     assert "kept from before" in again.said[0]
     assert kept_name("a", ()) != kept_name("a", ("/messagegroups/x",)) != kept_name("b", ())
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A registry on a real socket."""
+    settings = Settings(db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
+    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning"))
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: Path, parcels: Any) -> None:
+    """K-47: what changes there counts from the next batch on; while it is away, what was there before does."""
+    document = parcels.catalogue()
+    with served(tmp_path) as url, Client(url) as client:
+        client.import_document(document)
+        followed = Followed(definitions, url)
+        before = followed.definitions.current()
+        assert followed.definitions.current() is before
+        document["messagegroups"]["parcels"]["messages"] = {"late": parcels.message("late")}
+        client.import_document(document)
+        assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted", "late"}
+    for _ in range(3):
+        assert "late" in followed.types()
+    assert [words.partition(":")[0] for words in followed.said] == [
+        "new definitions",
+        "the definitions before stay in force",
+    ]
