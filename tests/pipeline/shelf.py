@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ from signalbook.pipeline.tables.registry import open_tables
 ORDER = TableName("shop", "order")
 XID = "/messagegroups/shop/messages/order"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
 
 
 @dataclass(slots=True)
@@ -44,12 +45,13 @@ class Shelf:
     def tables(self) -> Tables:
         return open_tables(self.output, self.table_format)
 
-    def prepared(self, rows: list[dict[str, Any]], columns: dict[str, pa.DataType], table: TableName = ORDER) -> Batch:
+    def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> Batch:
         """A batch in the journal with these rows, and when they landed."""
         self.count += 1
         name = f"b{self.count:03}"
         staged = self.journal.staging(name) / "f.parquet"
-        schema = pa.schema([*columns.items(), ("_landed_at", TIMESTAMP)])
+        fields = columns if isinstance(columns, pa.Schema) else columns.items()
+        schema = pa.schema([*fields, ("_landed_at", TIMESTAMP)])
         pq.write_table(pa.Table.from_pylist([{**row, "_landed_at": self.landed_at} for row in rows], schema), staged)
         path = staged.relative_to(self.output).as_posix()
         file = DataFile(table=table, staged=path, name=f"{name}.parquet", rows=len(rows), bytes=staged.stat().st_size)
@@ -72,7 +74,7 @@ class Shelf:
         """Commit it."""
         commit(self.journal, self.tables, batch, show)
 
-    def put(self, rows: list[dict[str, Any]], columns: dict[str, pa.DataType], table: TableName = ORDER) -> TableName:
+    def put(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> TableName:
         """Land rows; tells in which table."""
         batch = self.prepared(rows, columns, table)
         self.commit(batch)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from signalbook.pipeline.committing import settle
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.naming import DEAD_LETTERS, definition_of
+from signalbook.pipeline.naming import DEAD_LETTERS, definition_of, table_name
+from signalbook.pipeline.tables.iceberg import IcebergTables
 
 from .shelf import NOON, ORDER, XID, Shelf
 
@@ -53,8 +56,6 @@ def test_what_a_table_cannot_take_goes_to_the_next(shelf: Shelf) -> None:
 
 
 def test_names_that_begin_alike_are_not_taken_for_versions(shelf: Shelf) -> None:
-    from signalbook.pipeline.naming import table_name
-
     for xid in (XID, f"{XID}@2", f"{XID}s", f"{XID}@v2"):
         shelf.put([{"a": 1}], {"a": INT}, table_name(xid))
     assert shelf.tables.versions(ORDER) == [ORDER]
@@ -78,6 +79,29 @@ def test_parquet_never_mixes_types(parquet: Shelf) -> None:
     assert parquet.put([{"a": 2**40}], {"a": LONG}) == SECOND
 
 
+def test_a_repeated_commit_repeats_the_choice(shelf: Shelf) -> None:
+    """As after a death between the commit of a table and the journal's word of it."""
+    shelf.put([{"a": 1}], {"a": INT})
+    batch = shelf.prepared([{"a": "x"}], {"a": TEXT})
+    assert {file.table for file in batch.files} == {SECOND}
+    shelf.tables.commit(batch, SECOND)
+    settle(shelf.journal, lambda _: None)
+    assert (shelf.rows(SECOND), shelf.journal.unfinished()) == ([{"a": "x"}], [])
+
+
+def test_columns_tell_what_they_are(shelf: Shelf) -> None:
+    """Descriptions follow the definition, nested ones too."""
+    for word in ("old", "new"):
+        member = pa.field("m", INT, metadata={"doc": f"{word} member"})
+        columns = pa.schema([pa.field("s", pa.struct([member]), metadata={"doc": f"{word} column"})])
+        shelf.put([{"s": {"m": 1}}], columns)
+    found = shelf.tables.columns(ORDER).field("s")
+    assert found.metadata == {b"doc": b"new column"}
+    if shelf.table_format == "iceberg":
+        table = IcebergTables(shelf.output).catalog.load_table(("shop", "order"))
+        assert table.schema().find_field("s.m").doc == "new member"
+
+
 def test_a_day_is_a_partition(shelf: Shelf) -> None:
     shelf.put([{"a": 1}], {"a": INT})
     shelf.at(NOON + timedelta(days=1)).put([{"a": 2}], {"a": INT})
@@ -87,8 +111,6 @@ def test_a_day_is_a_partition(shelf: Shelf) -> None:
 
 
 def test_the_days_of_iceberg_prune_files(iceberg: Shelf) -> None:
-    from signalbook.pipeline.tables.iceberg import IcebergTables
-
     for days in range(3):
         iceberg.at(NOON + timedelta(days=days)).put([{"a": days}], {"a": INT})
     table = IcebergTables(iceberg.output).catalog.load_table(("shop", "order"))
@@ -117,10 +139,6 @@ def test_dead_letters_have_one_table(shelf: Shelf) -> None:
 
 
 def test_a_table_may_be_dropped_to_begin_anew(shelf: Shelf) -> None:
-    import shutil
-
-    from signalbook.pipeline.tables.iceberg import IcebergTables
-
     shelf.put([{"a": 1}], {"a": INT})
     if shelf.table_format == "iceberg":
         IcebergTables(shelf.output).catalog.drop_table(("shop", "order"))

@@ -127,14 +127,3 @@ def test_a_catalog_that_is_something_else(shelf: Shelf) -> None:
     (shelf.output / CATALOG).write_bytes(b"no database " * 100)
     with pytest.raises(PipelineError, match="file is not a database"):
         shelf.put([ROW], COLUMNS)
-
-
-def test_columns_tell_what_they_are(shelf: Shelf) -> None:
-    described = pa.schema([pa.field("a", INT, metadata={"doc": "Cents"})])
-    batch = shelf.prepared([ROW], COLUMNS)
-    tables = IcebergTables(shelf.output)
-    shelf.commit(batch)
-    transaction = table(shelf).transaction()
-    with transaction:
-        tables._widen(transaction, described)
-    assert shelf.tables.columns(ORDER).field("a").metadata == {b"doc": b"Cents"}
