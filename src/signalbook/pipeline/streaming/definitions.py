@@ -113,7 +113,7 @@ def _stamps(path: Path) -> _Clue:
     """Which files there are, with their sizes and times."""
 
     def look() -> object:
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
         found = [(str(file), file.stat()) for file in files]
         return canonical_json([[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in found])
 
