@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test check bench conformance run clean
+.PHONY: help demo test cluster check bench conformance run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -15,6 +15,10 @@ demo:  ## load real definitions, run the pipeline over real events, show the res
 test:  ## run all tests
 	@tools/setup test
 	$(BIN)/pytest -n $(WORKERS) $(TESTS)
+
+cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
+	@tools/setup test
+	$(BIN)/pytest -q --cluster tests/pipeline/test_cluster.py
 
 check:  ## linter, formatter, types, and who may import whom
 	@tools/setup test

@@ -37,6 +37,7 @@ settings.load_profile("signalbook")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the command line may say beside pytest's own."""
     parser.addoption("--kills", type=int, default=3, help="how often tests/test_killing.py kills a server")
+    parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
 
 
 @pytest.fixture(scope="session")

@@ -195,3 +195,9 @@ def test_the_clients_page_works(place: Path, url: str) -> None:
 def test_the_documents_page_works(place: Path) -> None:
     (block,) = blocks("docs/documents.md", "sh", "")
     assert "schemaid: order" in run(["bash", "-ec", block], place)
+
+
+def test_the_inputs_page_works(place: Path) -> None:
+    (script,), (shell,) = blocks("docs/inputs.md", "python", ""), blocks("docs/inputs.md", "sh", "")
+    run([sys.executable, "-c", script], place)
+    assert "5 read = 3 landed + 2 dead letters + 0 dropped" in run(["bash", "-ec", shell], place)

@@ -177,7 +177,7 @@ def _prepare(settings: Settings) -> str:
 
 
 def _check_settings(settings: Settings) -> None:
-    for name in ("workers", "threads"):
+    for name in ("workers", "threads", "max_reports"):
         if getattr(settings, name) < 1:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
     if not 0 < settings.port < 65536:

@@ -63,6 +63,8 @@ class Settings:
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
+    max_pipelines: int = _setting(1000, "Most pipelines that may report their batches.")
+    max_reports: int = _setting(1000, "Reports kept of each pipeline, the newest.")
     max_subscriptions: int = _setting(10_000, "Most subscriptions there may be.")
     allow_sinks: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that events may be delivered to, beside public addresses."

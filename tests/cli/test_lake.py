@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
+from ..pipeline.shelf import XID, Shelf
 from .conftest import Cli
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
@@ -28,3 +32,35 @@ def test_an_empty_folder_is_no_output(cli: Cli) -> None:
         ran = cli("pipeline", command, "--output", ".")
         assert ran.code == 1
         assert "no output folder" in ran.err
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    """Two files of one day."""
+    shelf = Shelf(tmp_path / "lake", "parquet")
+    for number in range(2):
+        shelf.put([{"a": number}], {"a": pa.int32()})
+    return shelf
+
+
+@pytest.mark.usefixtures("shelf")
+def test_tables_are_seen_as_one(cli: Cli) -> None:
+    ran = cli("pipeline", "views", "--output", "lake", "--json")
+    assert json.loads(ran.out)["view"] == "shop__order"
+    ran = cli("pipeline", "views", "--output", "lake", "--definition", XID, "--catalog", "c")
+    assert ran.out.startswith("CREATE OR REPLACE VIEW `shop__order` AS\nSELECT `a` AS `a`")
+    assert cli("pipeline", "views", "--output", "lake", "--definition", "/x").code == 1
+
+
+@pytest.mark.usefixtures("shelf")
+def test_tables_are_compacted(cli: Cli) -> None:
+    ran = cli("pipeline", "compact", "--output", "lake", "--json")
+    assert json.loads(ran.out)["files"] == {"before": 2, "after": 1}
+    assert cli("pipeline", "compact", "--output", "lake").out == "nothing to compact\n"
+    assert len(cli("pipeline", "status", "--output", "lake", "--json").out.splitlines()) == 2
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_compaction_is_shown(cli: Cli) -> None:
+    ran = cli("pipeline", "compact", "--output", "lake", "--definition", XID, "--target-size", "1")
+    assert "shop.order" in ran.out

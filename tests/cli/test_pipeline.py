@@ -26,15 +26,26 @@ def test_one_json_object(cli: Cli) -> None:
     assert ran.code == 0, ran.err
     result = json.loads(ran.out)
     assert (result["read"], result["landed"], result["dead_lettered"], result["dropped"]) == (5, 3, 2, 0)
-    assert result["by_message"]["/messagegroups/shop.orders/messages/shop.order.placed"] == {"landed": 2, "rejected": 1}
+    counts = result["by_message"]["/messagegroups/shop.orders/messages/shop.order.placed"]
+    assert (counts["landed"], counts["rejected"]) == (2, 1)
     assert result["reasons"] == {"no_match": 1, "schema_violation": 1}
     assert result["seconds"] > 0
     assert result["events_per_second"] > 0
 
 
-def test_a_summary_for_people(cli: Cli) -> None:
-    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", "--group", "/messagegroups/shop.orders")
+def test_a_summary_for_people(cli: Cli, server: str) -> None:
+    audience = ("--report-to", server, "--pipeline", "orders", "--metrics-file", "orders.prom")
+    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", "--group", "/messagegroups/shop.orders", *audience)
     assert ran.code == 0, ran.err
+    assert "Violations" in ran.out
+    assert "s old" in ran.out
+    metrics = cli("pipeline", "metrics", "lake", "--pipeline", "orders")
+    assert (metrics.code, metrics.out) == (0, Path("orders.prom").read_text())
+    assert 'signalbook_pipeline_read_messages_total{pipeline="orders"} 5.0' in metrics.out
+    told = cli("pipeline", "status", "--registry", server, "--pipeline", "orders", "--json")
+    kept = cli("pipeline", "status", "--output", "lake", "--json")
+    assert json.loads(told.out)["report"] == json.loads(kept.out)
+    assert "5 read = 3 landed + 2 dead letters + 0 dropped" in cli("pipeline", "status", "--registry", server).out
     assert "5 read = 3 landed + 2 dead letters + 0 dropped" in ran.out
     assert "schema_violation" in ran.out
     assert Path("lake/catalog.db").exists()
@@ -66,3 +77,10 @@ def test_an_unknown_choice(cli: Cli, option: str, code: int) -> None:
     ran = cli("pipeline", "run", *ORDERS, "--output", "lake", option, "nonsense")
     assert (ran.code, ran.out) == (code, "")
     assert "nonsense" in ran.err
+
+
+@pytest.mark.parametrize("options", [(), ("--output", "x", "--registry", "http://127.0.0.1:9"), ("--pipeline", "p")])
+def test_a_status_of_what(cli: Cli, options: tuple[str, ...]) -> None:
+    ran = cli("pipeline", "status", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--output, or --registry" in ran.err

@@ -100,7 +100,7 @@ def test_reasons(
         (Message(content_type="application/cloudevents+json", body=b'{"specversion'), "decode_error"),
         (Message(content_type="application/cloudevents+json", body=None), "decode_error"),
         (Message(content_type="application/cloudevents+json", body=b"[]"), "invalid_cloudevent"),
-        (Message(content_type="application/cloudevents+avro", body=b"x"), "unsupported_format"),
+        (Message(content_type="application/cloudevents+xml", body=b"x"), "unsupported_format"),
         (Message(content_type="application/json", body=b"{}"), "not_cloudevent"),
         (Message(protocol="SMTP", body=b"{}"), "unsupported_format"),
         (Message(content_encoding="gzip", body=b"{}"), "decode_error"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from pyspark.sql import SparkSession
 
 from signalbook.pipeline import spark
 from signalbook.values import JSONObject
+
+CONNECTORS = Path(sys.prefix) / "brokers" / "spark"
+"""Where ``tools/setup test`` lays the connectors that Spark is given."""
 
 SCHEMA: JSONObject = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -89,5 +93,5 @@ def definitions(tmp_path: Path, parcels: Parcels) -> Path:
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
     """The session that runs of this process work in."""
-    with spark.session("local[2]") as session:
+    with spark.session("local[2]", jars=[CONNECTORS]) as session:
         yield session

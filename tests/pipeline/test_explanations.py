@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from signalbook.pipeline.attempt import explain
 from signalbook.pipeline.failures import disk_failure
-from signalbook.pipeline.running import explain
 
 
 @pytest.mark.parametrize(

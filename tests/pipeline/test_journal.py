@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,23 @@ def test_a_broken_entry_is_named(tmp_path: Path) -> None:
         journal.find("b1")
 
 
+def test_an_entry_of_a_former_program(tmp_path: Path) -> None:
+    entry = {
+        "id": "b1",
+        "fingerprint": "f",
+        "origin": "o",
+        "table_format": "parquet",
+        "tally": {"read": 2, "dropped": 0, "dead_lettered": 0, "landed": {"/x": 2}, "rejected": {}, "reasons": {}},
+        "files": [],
+        "seconds": 0.5,
+    }
+    journal = Journal.open(tmp_path)
+    (tmp_path / "batches" / "b1.json").write_text(json.dumps(entry))
+    found = journal.find("b1")
+    assert found is not None
+    assert (found.report().landed, found.report().finished) == (2, None)
+
+
 def test_totals_have_to_add_up() -> None:
     batch().check()
     lost = batch()
@@ -75,6 +94,32 @@ def test_dead_letters_are_counted_apart() -> None:
     entry = Batch(id="b", fingerprint="", origin="", table_format="iceberg", tally=tally, files=(dead,), seconds=1.0)
     entry.check()
     report = entry.report().to_json()
-    assert report["by_message"] == {"/messagegroups/g/messages/m": {"landed": 0, "rejected": 1}}
+    counts = report["by_message"]["/messagegroups/g/messages/m"]
+    assert (counts["landed"], counts["rejected"], counts["reasons"]) == (0, 1, {"schema_violation": 1})
+    assert report["bytes"]["written"] == 9
     assert report["reasons"] == {"no_match": 1, "schema_violation": 1}
     assert (report["read"], report["landed"], report["dead_lettered"], report["dropped"]) == (2, 0, 2, 0)
+
+
+def test_a_replay_takes_letters_out_of_files() -> None:
+    """Of three letters one lands and one stays as it is; the third was not looked at."""
+    old = DataFile(table=DEAD_LETTERS, staged="", name="old", rows=3, bytes=9)
+    new = DataFile(table=DEAD_LETTERS, staged="s/new", name="new", rows=2, bytes=9)
+    landed = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=1, bytes=9)
+    tally = Tally(read=2, landed=Counter({"/messagegroups/g/messages/m": 1}))
+    tally.reject("no_match")
+    entry = replace(batch(), tally=tally, files=(landed, new), removed=(old,), replayed=2)
+    entry.check()
+    with pytest.raises(PipelineError, match="do not add up"):
+        replace(entry, files=(landed, replace(new, rows=3))).check()
+
+
+def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    for name in ("f", "g"):
+        (tmp_path / "tables" / "g" / "m").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tables" / "g" / "m" / name).touch()
+    for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
+        journal.prepare(entry)
+        journal.commit(entry)
+    assert journal.tables() == {FILE.table: [tmp_path / "tables" / "g" / "m" / "g"]}

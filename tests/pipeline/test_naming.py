@@ -24,6 +24,8 @@ IDS = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), 
         ("/messagegroups/a\\b/messages/a=b c", "a%5Cb/a%3Db%20c"),
         ("/messagegroups/\x00/messages/ü", "%00/%C3%BC"),
         ("/messagegroups/signalbook/messages/dead_letters", "signalbook/%64ead_letters"),
+        ("/messagegroups/shop/messages/order@2", "shop/order%402"),
+        ("/messagegroups/shop/messages/order@0", "shop/order@0"),
     ],
 )
 def test_a_definition_has_a_table(xid: str, path: str) -> None:
@@ -41,6 +43,11 @@ def test_no_id_leaves_its_folder_and_every_name_reads_back(group: str, message: 
         assert not part.startswith((".", "_"))
         assert len(part) < 255
     assert definition_of(name) == xid
+    assert (name.version, name.first, name.numbered(1)) == (1, name, name)
+    second = name.numbered(2)
+    assert (second.version, second.first, second.numbered(12).version) == (2, name, 12)
+    assert definition_of(second) == xid
+    assert second != table_name(f"{xid}@2")
 
 
 def test_long_ids_are_cut_and_stay_apart() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from signalbook.documents import parse_document
-from signalbook.messages import Accepted, Message, Policy, Rejected
+from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.snapshot import Snapshot
 
@@ -184,3 +184,60 @@ def test_compact_and_spread_mean_the_same(document: Any, metric: Any, outcome: t
     event = {"specversion": "1.0", "id": "1", "type": "telemetry", "source": "/d", "data": {"metric": metric}}
     message = Message(content_type="application/cloudevents+json", body=json.dumps(event).encode())
     assert [type(found) for found in contract.process(message)] == [outcome]
+
+
+def test_a_version_stands_for_the_default_one(parcels: Any) -> None:
+    document = parcels.catalogue()
+    versions = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]
+    versions["2"] = {**versions["1"], "schema": {"type": "string"}}
+    message = document["messagegroups"]["parcels"]["messages"]
+    noted = message["parcel.noted"]
+    message["parcel.noted"] = {"versions": {"a": {**noted, "name": "old"}, "b": noted}, "versionid": "b"}
+    schema, named = "/schemagroups/parcels/schemas/parcel", "/messagegroups/parcels/messages/parcel.noted"
+    today = Snapshot.of_documents([("d", document)])
+    pinned = Snapshot.of_documents([("d", document)], versions=(f"{schema}/versions/1", f"{named}/versions/a"))
+    assert (today.schemas[schema]["versionid"], pinned.schemas[schema]["versionid"]) == ("2", "1")
+    assert (today.messages[named].get("name"), pinned.messages[named]["name"]) == (None, "old")
+    assert pinned.selected == today.selected
+
+
+@pytest.mark.parametrize(
+    "xid", ["/schemagroups/parcels/schemas/parcel/versions/9", "/schemagroups/parcels/schemas/parcel", "/x", ""]
+)
+def test_a_version_that_is_not_there(parcels: Any, xid: str) -> None:
+    with pytest.raises(PipelineError, match="no Version"):
+        Snapshot.of_documents([("d", parcels.catalogue())], versions=(xid,))
+
+
+def test_a_policy_about_nothing_is_refused(parcels: Any) -> None:
+    """K-46"""
+    snapshot = Snapshot.of_documents([("d", parcels.catalogue())])
+    snapshot.check(parse_flags(["/messagegroups/parcels:on_schema_violation=tag"]))
+    with pytest.raises(PipelineError, match="a policy for /messagegroups/parcel, but no definition"):
+        snapshot.check(parse_flags(["/messagegroups/parcel:on_schema_violation=tag"]))
+
+
+def test_a_schema_that_is_not_there_stops_nobody_else(parcels: Any) -> None:
+    """K-39, K-45: its own messages wait among the dead letters, to be tried again."""
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.noted"]["dataschemauri"] = f"{PARCEL}s"
+    document["schemagroups"]["parcels"]["schemas"]["elsewhere"] = {"schemauri": "https://down.example/schema"}
+    document["schemagroups"]["parcels"]["schemas"]["mangled"] = {"schemabase64": "x"}
+    taken = snapshot(document)
+    taken.check(Policy())
+    body = parcels.lines(parcels.event(type="parcel.noted"), parcels.event()).splitlines()
+    outcomes = [
+        taken.compile(Policy()).process(Message(content_type="application/cloudevents+json", body=line))
+        for line in body
+    ]
+    assert [getattr(outcome, "reason", "accepted") for (outcome,) in outcomes] == ["schema_not_found", "accepted"]
+
+
+@pytest.mark.parametrize("labels", [{"confluent.id": "42"}, {"confluent.id": 42}])
+def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels: Any) -> None:
+    document = parcels.catalogue()
+    document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = labels
+    found = snapshot(document).schema(f"{PARCEL}?confluent.id=42")
+    assert found is not None
+    assert found.xid == f"{PARCEL}/versions/1"
+    assert snapshot(parcels.catalogue()).schema(f"{PARCEL}?confluent.id=42") is None

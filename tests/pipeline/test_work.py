@@ -18,6 +18,7 @@ from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.work import PLAN, PROGRESS, SNAPSHOT, Plan, read_manifest, work
+from signalbook.values import now
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ def staging(tmp_path: Path, parcels: Any, definitions: Path) -> Path:
         tasks=(task,),
         batch="b1",
         fingerprint=snapshot.fingerprint,
+        landed_at=now(),
         staged=".staging/attempt",
         policy=Policy(),
     )

@@ -12,7 +12,16 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import consent, feed, health, messagecatalog, notifications, schemaregistry, subscriptions
+from signalbook.api import (
+    consent,
+    feed,
+    health,
+    messagecatalog,
+    notifications,
+    pipelines,
+    schemaregistry,
+    subscriptions,
+)
 from signalbook.api.commits import Commits
 from signalbook.api.inbound import Inbound
 from signalbook.api.urls import base_url
@@ -78,6 +87,7 @@ def create_app(
         *subscriptions.routes(
             subscriptions.Doorway(book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits)
         ),
+        *pipelines.routes(pipelines.Doorway(engine=engine, settings=settings, workers=workers, commits=commits)),
         *consent.routes(book, deliveries, workers, commits),
         *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
     ]

@@ -34,7 +34,7 @@ def run(
         typer.Option(
             "--input-format",
             metavar="FORMAT",
-            help="What the input holds: cloudevents-jsonl, cloudevents-batch, http-jsonl.",
+            help="What the input holds, such as cloudevents-jsonl, cloudevents-avro, http-jsonl.",
         ),
     ] = "cloudevents-jsonl",
     out: Annotated[

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from signalbook.cli import reports
 from signalbook.cli.console import working
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
-    from signalbook.pipeline import Profile
+    from rich.table import Table
+
+    from signalbook.pipeline import Profile, StreamState
 
 STATUS: Final = (
-    "List the batches that were committed to an output folder: what was read, landed and sidelined, and why."
+    "List the streams and the batches that were committed to an output folder: what was read, landed and sidelined, "
+    "and why."
 )
 PROFILE: Final = (
     "Tell what is in the landed tables: how often each column is empty, its least and its greatest value, how many "
@@ -24,18 +29,42 @@ OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 
-def status(output: OutputOption, as_json: JsonOption = False) -> None:
+def status(
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="URL", help="What this registry was told instead.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """List the batches."""
+    if registry is not None and output is None:
+        reports.history(registry, name, as_json=as_json)
+    elif output is not None and registry is None and name is None:
+        _batches(output, as_json)
+    else:
+        raise typer.BadParameter("give either --output, or --registry with or without --pipeline")
+
+
+def _batches(output: Path, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from signalbook import pipeline
 
-    reports = pipeline.status(output)
+    reports, streams = pipeline.status(output), pipeline.streams(output)
     if as_json:
-        for report in reports:
-            typer.echo(dump_json(report.to_json()))
+        for line in [*(each.to_json() for each in streams), *(each.to_json() for each in reports)]:
+            typer.echo(dump_json(line))
         return
+    if streams:
+        Console(highlight=False).print(_streams(streams))
     table = Table("batch")
     for name in ("read", "landed", "dead letters", "dropped"):
         table.add_column(name, justify="right")
@@ -46,6 +75,21 @@ def status(output: OutputOption, as_json: JsonOption = False) -> None:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.reasons.most_common())
         table.add_row(report.batch, *(f"{count:,}" for count in counts), reasons)
     Console(highlight=False).print(table)
+
+
+def _streams(streams: Sequence[StreamState]) -> Table:
+    from rich.table import Table
+
+    table = Table("stream")
+    for name in ("batches", "read", "landed", "dead letters", "dropped"):
+        table.add_column(name, justify="right")
+    table.add_column("last batch")
+    for each in streams:
+        tally = each.tally
+        counts = (each.batches, tally.read, tally.landed.total(), tally.dead_lettered, tally.dropped)
+        finished = f"{each.finished:%Y-%m-%d %H:%M:%S} UTC" if each.finished else ""
+        table.add_row(each.name, *(f"{count:,}" for count in counts), finished)
+    return table
 
 
 def profile(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli import infer, lake
+from signalbook.cli import infer, lake, letters, reports, stream, tables
 from signalbook.cli.console import console
 from signalbook.values import dump_json
 
@@ -34,21 +33,38 @@ class TableFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class Partition(StrEnum):
+    """How new tables are divided."""
+
+    DAY = "day"
+    NONE = "none"
+
+
 app.command("infer", help=infer.HELP)(infer.run)
+app.command("stream", help=stream.HELP)(stream.stream)
+app.command("replay", help=letters.REPLAY)(letters.replay)
+app.command("backtest", help=letters.BACKTEST)(letters.backtest)
 app.command("status", help=lake.STATUS)(lake.status)
 app.command("profile", help=lake.PROFILE)(lake.profile)
+app.command("metrics", help=reports.METRICS)(reports.metrics)
+app.command("compact", help=tables.COMPACT)(tables.compact)
+app.command("views", help=tables.VIEWS)(tables.views)
 
 
 @app.command("run", help=HELP)
 def run(
-    registry: Annotated[
-        str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False)
-    ],
+    job: stream.JobOption = None,
+    registry: stream.RegistryOption = None,
     input: Annotated[
-        list[str],
-        typer.Option("--input", metavar="PATH", help="File, folder or glob; may be given again.", show_default=False),
-    ],
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where to land.", show_default=False)],
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="PATH|URL",
+            help="File, folder, glob or kafka://HOST:PORT/TOPIC; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    output: stream.OutputOption = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,35 +75,55 @@ def run(
         ),
     ] = None,
     input_format: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--input-format",
             metavar="FORMAT",
-            help="What the input holds: cloudevents-jsonl, cloudevents-batch, http-jsonl.",
+            help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka.",
+            show_default="cloudevents-jsonl, or what the URL says",
         ),
-    ] = "cloudevents-jsonl",
-    table_format: Annotated[TableFormat, typer.Option("--table-format", help="Kind of tables.")] = TableFormat.ICEBERG,
+    ] = None,
+    table_format: Annotated[
+        TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
+    ] = None,
+    partition: Annotated[
+        Partition | None, typer.Option("--partition", help="How new tables are divided.", show_default="day")
+    ] = None,
     batch_id: Annotated[
-        str, typer.Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
-    ] = "",
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+        str | None,
+        typer.Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time"),
+    ] = None,
+    policy: letters.PolicyOption = None,
+    jars: stream.JarsOption = None,
+    master: stream.MasterOption = None,
+    report_to: reports.ReportToOption = None,
+    name: reports.PipelineOption = None,
+    metrics_file: reports.MetricsFileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Run one batch; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
+    from signalbook.messages import flag_settings
 
-    job = pipeline.Job(
-        registry=registry,
-        groups=tuple(group or ()),
-        inputs=tuple(input),
-        input_format=input_format,
-        output=output,
-        table_format=table_format.value,
-        batch_id=batch_id,
-        master=master,
-    )
-    with _shown_progress() as progress:
-        report = pipeline.run(job, progress=progress)
+    given = {
+        "registry": registry,
+        "groups": group,
+        "inputs": input,
+        "input_format": input_format,
+        "output": output,
+        "table_format": table_format and table_format.value,
+        "partition": partition and partition.value,
+        "batch_id": batch_id,
+        "policy": None if policy is None else flag_settings(policy),
+        "jars": jars,
+        "master": master,
+    }
+    options = pipeline.job_options(job, given)
+    wanted = options.job()
+    audience = reports.audience(options.report, to=report_to, name=name, metrics_file=metrics_file)
+    with pipeline.reporting(wanted.output, audience, reports.say) as told, _shown_progress() as progress:
+        report = pipeline.run(wanted, progress=progress)
+        told()
     if as_json:
         typer.echo(dump_json(report.to_json()))
     else:
@@ -138,10 +174,14 @@ def _show(report: Report) -> None:
         for reason, count in sorted(result["reasons"].items(), key=lambda row: -row[1]):
             reasons.add_row(reason, f"{count:,}")
         screen.print(reasons)
+    if result["violations"]:
+        screen.print(reports.violations(result["violations"]))
     screen.print(
         f"{result['read']:,} read = {result['landed']:,} landed + {result['dead_lettered']:,} dead letters + "
         f"{result['dropped']:,} dropped, in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",
         soft_wrap=True,
     )
+    if "seconds" in result["lag"]:
+        screen.print(f"the newest event was {result['lag']['seconds']:,.0f} s old", soft_wrap=True)
     if "note" in result:
         screen.print(result["note"], soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Final, Self, TypedDict, Unpack
 from signalbook.client import feed, requests
 from signalbook.client.answers import BadAnswer, Document, NotFound, document, json_object
 from signalbook.client.feed import Events
+from signalbook.client.pipelines import Pipelines
 from signalbook.client.requests import Query, ReadFlags, Target
 from signalbook.client.subscriptions import Subscriptions
 from signalbook.client.transport import Transport
@@ -208,6 +209,11 @@ class Client:
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
         return feed.wait(self._transport, after, seconds)
+
+    @property
+    def pipelines(self) -> Pipelines:
+        """Pipelines that tell of their batches here. Not every server has them: then ``NotFound``."""
+        return Pipelines(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:

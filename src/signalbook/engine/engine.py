@@ -28,13 +28,14 @@ from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
 from signalbook.engine.context import Context, Documents
 from signalbook.engine.references import resolver
+from signalbook.engine.reports import Filed, TooMany
 from signalbook.engine.tree import Clash, Tree, load_entities
 from signalbook.engine.view import View
 from signalbook.engine.writing import Writing, check_command
 from signalbook.errors import RegistryError
 from signalbook.model import BUILTIN, Included, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DuplicateId, Record, Row, Store, Writer
+from signalbook.storage.base import DuplicateId, Pipeline, Record, Report, Row, Store, Writer
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
@@ -126,6 +127,21 @@ class Engine:
         with self._store.write() as writer:
             for name, note in notes.items():
                 writer.put_note(name, note)
+
+    def pipeline(self, name: str) -> Pipeline | None:
+        """A pipeline that has reported, None if there is none."""
+        with self._store.read() as reader:
+            return reader.pipeline(name)
+
+    def pipelines(self, after: str, limit: int) -> list[Pipeline]:
+        """Pipelines that have reported, by name: as ``Reader.pipelines``."""
+        with self._store.read() as reader:
+            return reader.pipelines(after, limit)
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[Report]:
+        """Reports of a pipeline, the newest first: as ``Reader.reports``."""
+        with self._store.read() as reader:
+            return reader.reports(pipeline, before, limit, size)
 
     def listen(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` after each commit of this engine, in the thread that made it, which waits: be quick."""
@@ -256,6 +272,19 @@ class Session:
     def keep(self, name: str, note: JSON) -> None:
         """As ``Engine.keep``, in this very transaction."""
         self._writer.put_note(name, note)
+
+    def file(self, name: str, report: Filed, *, keep: int, most: int) -> tuple[int, bool]:
+        """Keep a pipeline's report, and of all of them the newest ``keep``: its number, and whether it is new.
+
+        Raises ``TooMany`` if it were the first of one pipeline more than ``most``.
+        """
+        if self._writer.pipeline(name) is None and self._writer.pipeline_count() >= most:
+            raise TooMany(f"there are {most} pipelines, and no more are taken (setting max_pipelines)")
+        return self._writer.put_report(name, report.batch, report.text, report.gist, time=self.now, keep=keep)
+
+    def drop_pipeline(self, name: str) -> bool:
+        """Forget a pipeline and its reports; whether there was one."""
+        return self._writer.drop_pipeline(name)
 
     def position(self) -> int:
         """The position of the last change before this session's own, 0 if there is none."""

@@ -93,6 +93,13 @@ class Schema(Protocol):
         """
         ...
 
+    def reading(self, writer: Schema) -> Schema:
+        """The schema for payloads that ``writer``, another version of this one, wrote (domain.md K-40).
+
+        A format with a schema resolution of its own decodes them to what this schema says; any other is ``writer``'s.
+        """
+        ...
+
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in an already decoded value, each with its JSON Pointer; empty if it conforms."""
         ...

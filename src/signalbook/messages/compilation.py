@@ -51,5 +51,5 @@ def _compile(
     faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(definition)]
     if faults:
         raise DefinitionError(xid, faults)
-    compiled = compile_definition(xid, definition, shelf, strict_delivery=policy.strict_delivery)
+    compiled = compile_definition(xid, definition, shelf, policy.of(xid))
     return compiled, [*found.findings, *lint(definition)]

@@ -13,13 +13,14 @@ from signalbook.messages.bindings.registry import find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.compilation import Compilation, compile_all
 from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.index import Bucket, Index
 from signalbook.messages.matching import Explanation, Fit, Subject, explain, fit_all
 from signalbook.messages.materialise import Bases
 from signalbook.messages.message import Message
 from signalbook.messages.outcome import Dropped, Outcome, Passed, Rejected
-from signalbook.messages.payloads import Payload, Unreadable, unpacked
+from signalbook.messages.payloads import Payload
 from signalbook.messages.policy import Policy
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import Lookup
@@ -43,7 +44,7 @@ class Contract:
         events = [definition for definition in values if definition.is_event]
         self.events = Index((definition, definition.event_keys) for definition in events) if events else None
         self._natives = _by_protocol(d for d in values if d.protocol and not d.is_event)
-        self._mapped = _by_protocol(d for d in events if d.protocol and policy.native_mapping)
+        self._mapped = _by_protocol(d for d in events if d.protocol and d.policy.native_mapping)
         payload_only = [(d, ()) for d in values if not d.is_event and not d.protocol]
         self._payload_only = Bucket(payload_only) if payload_only else None
         self._bindings = {name: find_binding(name) for name in protocols()}
@@ -116,9 +117,7 @@ class Contract:
                 event = carried_event(clear, binding, values, mode)
             except EventError as error:
                 return (_refused(message, error),)
-        subject = Subject(
-            message=clear, mode=mode, event=event, values=values, strict_delivery=self.policy.strict_delivery
-        )
+        subject = Subject(message=clear, mode=mode, event=event, values=values)
         payload = Payload(clear, event)
         leaves = self._leaves(subject)
         fits = fit_all(_candidates(leaves, payload), subject)
@@ -126,7 +125,7 @@ class Contract:
             fits, explanation = self._look_wider(leaves, subject, payload)
             if not fits:
                 return self._unmatched(message, subject, explanation)
-        return decide(message, subject, fits, payload, binding, self.policy)
+        return decide(message, subject, fits, payload, binding)
 
     def _leaves(self, subject: Subject) -> list[Bucket]:
         protocol = subject.message.protocol

@@ -20,6 +20,7 @@ from signalbook.messages.checks import (
 )
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED
 from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
+from signalbook.messages.policy import Policy
 from signalbook.messages.properties import (
     Check,
     Context,
@@ -68,7 +69,7 @@ class CompiledDefinition:
     reads from a message, ``message_checks`` over the rest. ``discriminators`` are the names of the protocol properties
     whose mismatch means another kind of message. ``payload_type`` is the content type of the payload where the message
     does not say (declared, else implied by the schema's format). ``score`` counts constants, templates and required
-    properties (K-29).
+    properties (K-29). ``policy`` is what applies to this definition (K-46).
     """
 
     xid: str
@@ -87,6 +88,7 @@ class CompiledDefinition:
     warnings: tuple[Finding, ...]
     removal: datetime | None
     shelf: SchemaShelf
+    policy: Policy
 
     @property
     def message_id(self) -> str:
@@ -102,6 +104,10 @@ class CompiledDefinition:
         """The schema an event was written with: the Version its ``dataschema`` names, if it names one (K-39)."""
         use = self.schema_use
         return self.shelf.of_writer(use, dataschema) if dataschema and use.resource else use
+
+    def schema_of_number(self, number: int) -> SchemaUse:
+        """The schema a payload was written with: the Version that the number in its wire prefix means."""
+        return self.shelf.of_number(self.schema_use, number)
 
     @cached_property
     def constants(self) -> Mapping[str, frozenset[Any]]:
@@ -119,11 +125,9 @@ class CompiledDefinition:
         return [finding for check in self.event_checks if (finding := check(attributes, context)) is not None]
 
 
-def compile_definition(
-    xid: str, definition: JSONObject, shelf: SchemaShelf, *, strict_delivery: bool = False
-) -> CompiledDefinition:
+def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, policy: Policy) -> CompiledDefinition:
     """Compile a materialised definition. Raises ``DefinitionError``."""
-    compiler = _Compiler(definition, strict_delivery)
+    compiler = _Compiler(definition, policy.strict_delivery)
     if compiler.findings:
         raise DefinitionError(xid, compiler.findings)
     properties = (*compiler.attributes, *compiler.options)
@@ -144,6 +148,7 @@ def compile_definition(
         warnings=_deprecation(definition),
         removal=_removal(definition),
         shelf=shelf,
+        policy=policy,
     )
 
 

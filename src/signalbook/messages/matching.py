@@ -25,7 +25,6 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     event: CloudEvent | None
     values: Mapping[str, Any]
-    strict_delivery: bool = False
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +74,7 @@ def violations(definition: CompiledDefinition, subject: Subject, context: Contex
 def _gate(definition: CompiledDefinition, subject: Subject) -> Finding | None:
     """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
     protocol = subject.message.protocol
-    if protocol == "" and definition.is_event and not subject.strict_delivery:
+    if protocol == "" and definition.is_event and not definition.policy.strict_delivery:
         return None
     text = f"the definition is for {definition.protocol}, the message came by {protocol or 'no protocol'}"
     return Finding(path="protocol", rule="protocol", message=text)

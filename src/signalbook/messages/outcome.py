@@ -19,6 +19,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
     ``event`` is the CloudEvent it carries (or was mapped to), ``context`` the values of the placeholders, ``data`` the
     decoded payload, validated by ``schema``; it is ``UNSET`` where there is no payload, or no schema to decode it by.
+    ``bare`` is the payload without its wire prefix, if it had one.
     """
 
     message: Message
@@ -28,9 +29,12 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     data: JSON = msgspec.UNSET
     schema: Schema | None = None
     warnings: tuple[Finding, ...] = ()
+    bare: bytes | None = None
 
     def payload(self) -> bytes | None:
-        """The payload's bytes as they were sent; ``None`` if there is no payload."""
+        """The payload's bytes as they were sent, but for a wire prefix; ``None`` if there is no payload."""
+        if self.bare is not None:
+            return self.bare
         return self.message.body if self.event is None else self.event.payload()
 
 

@@ -1,8 +1,7 @@
-"""Payloads: the bytes behind a content encoding, decoded and held to a schema (domain.md K-39 to K-43)."""
+"""Payloads: decoded and held to a schema (domain.md K-39 to K-43)."""
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 import msgspec
@@ -14,33 +13,24 @@ from signalbook.messages.definition import CompiledDefinition
 from signalbook.messages.message import Message
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import SchemaUse
+from signalbook.messages.wireprefix import stripped
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
-MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
-_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 UNSET: Final = msgspec.UNSET
-
-
-class Unreadable(Exception):
-    """A body that cannot be unpacked; ``reason`` and ``finding`` say why."""
-
-    def __init__(self, reason: Reason, finding: Finding) -> None:
-        self.reason = reason
-        self.finding = finding
-        super().__init__(str(finding))
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a schema says of a payload: the decoded data, or why there is none.
 
     ``data`` is ``UNSET`` where there is no schema to decode it by. With a ``reason`` it is the value that violates the
-    schema, if it could be decoded at all.
+    schema, if it could be decoded at all. ``bare`` is the payload without its wire prefix, if it had one.
     """
 
     data: JSON = UNSET
     schema: Schema | None = None
     reason: Reason | None = None
     findings: tuple[Finding, ...] = ()
+    bare: bytes | None = None
 
 
 OPAQUE: Final = Verdict()
@@ -48,35 +38,6 @@ _MISSING: Final = Verdict(
     reason=Reason.SCHEMA_VIOLATION,
     findings=(Finding(path="", rule="required", message="there is no payload, but the definition names its schema"),),
 )
-
-
-def unpacked(message: Message) -> Message:
-    """The message with its content encoding undone (K-40). Raises ``Unreadable``."""
-    encoding = message.content_encoding.strip().lower()
-    if encoding in ("", "identity") or not message.body:
-        return message
-    body = message.body
-    for name in reversed([part.strip() for part in encoding.split(",")]):
-        body = _inflated(name, body)
-    return msgspec.structs.replace(message, body=body, content_encoding="")
-
-
-def _inflated(encoding: str, body: bytes) -> bytes:
-    if encoding in ("", "identity"):
-        return body
-    if encoding not in _WINDOWS:
-        text = f"no decoder for content encoding {encoding!r}; there are: gzip, deflate"
-        raise Unreadable(Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="content_encoding", message=text))
-    try:
-        stream = zlib.decompressobj(_WINDOWS[encoding])
-        found = stream.decompress(body, MAX_DECOMPRESSED)
-    except zlib.error as error:
-        text = f"the body is not {encoding}: {error}"
-        raise Unreadable(Reason.DECODE_ERROR, Finding(path="", rule="content_encoding", message=text)) from None
-    if not stream.eof:
-        text = f"the {encoding} body is cut off, or unpacks to more than {MAX_DECOMPRESSED} bytes"
-        raise Unreadable(Reason.DECODE_ERROR, Finding(path="", rule="content_encoding", message=text))
-    return found
 
 
 class Payload:
@@ -118,15 +79,34 @@ class Payload:
     def judge(self, definition: CompiledDefinition) -> Verdict:
         """What the definition's schema says (K-39 to K-41)."""
         event = self._event
+        if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
+            return self._judge_prefixed(definition)
         dataschema = None if event is None else event.attributes.get("dataschema")
         use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
         if use.schema is None:
-            return OPAQUE if use.reason is None else Verdict(reason=use.reason, findings=use.findings)
+            return _without_schema(use)
         if use.of_values and self.value is not UNSET:
             return self._judge_value(use.schema)
         if use.of_values and self._broken is not None:
             return self._broken
-        return self._judge_body(definition, use)
+        return self._judge_body(definition, use.schema, self.body())
+
+    def _judge_prefixed(self, definition: CompiledDefinition) -> Verdict:
+        """What the schema says whose number precedes the payload."""
+        use, body = definition.schema_use, self.body()
+        if use.schema is None:
+            return _without_schema(use)
+        if body is None:
+            return _MISSING
+        try:
+            number, bare = stripped(body, use.schema.format)
+        except ValueError as error:
+            finding = Finding(path="", rule="wire_prefix", message=str(error))
+            return Verdict(schema=use.schema, reason=Reason.DECODE_ERROR, findings=(finding,))
+        use = definition.schema_of_number(number)
+        if use.schema is None:
+            return _without_schema(use)
+        return msgspec.structs.replace(self._judge_body(definition, use.schema, bare), bare=bare)
 
     def _judge_value(self, schema: Schema) -> Verdict:
         findings = schema.validate(self.value)
@@ -134,12 +114,15 @@ class Payload:
             return Verdict(data=self.value, schema=schema)
         return Verdict(data=self.value, schema=schema, reason=Reason.SCHEMA_VIOLATION, findings=tuple(findings))
 
-    def _judge_body(self, definition: CompiledDefinition, use: SchemaUse) -> Verdict:
-        body, schema = self.body(), use.schema
-        if body is None or schema is None:
+    def _judge_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> Verdict:
+        if body is None:
             return _MISSING
         try:
             data = schema.decode(body, self.content_type() or definition.payload_type)
         except PayloadError as error:
             return Verdict(schema=schema, reason=Reason(error.reason), findings=error.findings)
         return Verdict(data=data, schema=schema)
+
+
+def _without_schema(use: SchemaUse) -> Verdict:
+    return OPAQUE if use.reason is None else Verdict(reason=use.reason, findings=use.findings)

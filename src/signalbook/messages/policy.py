@@ -1,9 +1,26 @@
-"""What to do where a contract leaves a choice (domain.md K-46)."""
+"""What to do where a contract leaves a choice (domain.md K-46), for all definitions or for some of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, get_args, get_type_hints
+
+from signalbook.errors import SignalbookError
+
+Setting = str | bool
+
+
+class PolicyError(SignalbookError):
+    """A setting that is none, or has a value it cannot have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """Settings for the message group, endpoint or message definition ``xid`` that differ from those for all."""
+
+    xid: str
+    settings: tuple[tuple[str, Setting], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,15 +29,21 @@ class Policy:
 
     - ``on_no_match``: a message no definition fits is rejected, passed through as it is, or dropped;
     - ``on_ambiguous``: several definitions fit: reject, accept once for each (``all``), or accept for the most
-      specific one where there is one (``best``, K-29);
+      specific one where there is one (``best``, K-29); definitions that do not agree on it mean reject;
     - ``on_schema_violation``: reject, or accept with the violations as warnings (``tag``);
     - ``on_removed``: a definition past its ``deprecated.removal`` only warns, or rejects (K-33);
-    - ``prefer_specific``: of several fitting definitions take the most specific before payloads are looked at (K-29);
+    - ``prefer_specific``: of several fitting definitions take the most specific before payloads are looked at (K-29),
+      if all of them say so;
     - ``native_mapping``: a message that is no CloudEvent may fit a CloudEvents definition by its protocol options
       alone, and is made an event (K-26, K-35);
     - ``strict_delivery``: delivery details such as MQTT ``qos`` must fit too, and a message from a file fits no
       definition that names a protocol (K-27);
-    - ``required_schema``: a definition without a payload schema is not enough (K-42).
+    - ``required_schema``: a definition without a payload schema is not enough (K-42);
+    - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
+      (``wireprefix.py``).
+
+    ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
+    is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
     """
 
     on_no_match: Literal["dead_letter", "pass", "drop"] = "dead_letter"
@@ -31,3 +54,85 @@ class Policy:
     native_mapping: bool = False
     strict_delivery: bool = False
     required_schema: bool = False
+    wire_prefix: Literal["none", "confluent"] = "none"
+    overrides: tuple[Override, ...] = ()
+
+    def of(self, xid: str) -> Policy:
+        """The settings for the definition ``xid``, without overrides."""
+        places = _group(xid), xid.partition("/versions/")[0]
+        chosen: dict[str, Any] = {}
+        for place in places:
+            chosen.update(pair for override in self.overrides if override.xid == place for pair in override.settings)
+        return replace(self, overrides=(), **chosen) if self.overrides else self
+
+    def strangers(self, definitions: Iterable[str]) -> tuple[str, ...]:
+        """The xids of overrides that name none of these definitions, and no group of one."""
+        known = {place for xid in definitions for place in (xid, _group(xid))}
+        return tuple(dict.fromkeys(override.xid for override in self.overrides if override.xid not in known))
+
+
+def parse_policy(settings: Mapping[str, Any]) -> Policy:
+    """A policy out of a section of a configuration: settings by name, and under xids objects of settings.
+
+    Raises ``PolicyError``.
+    """
+    plain = {name: value for name, value in settings.items() if not name.startswith("/")}
+    overrides = tuple(
+        Override(xid=xid, settings=tuple(_checked(settings[xid], f"policy for {xid}", _BY_DEFINITION).items()))
+        for xid in settings
+        if xid.startswith("/")
+    )
+    return Policy(**_checked(plain, "policy", tuple(_CHOICES)), overrides=overrides)
+
+
+def parse_flags(flags: Iterable[str]) -> Policy:
+    """The policy of ``flag_settings``. Raises ``PolicyError``."""
+    return parse_policy(flag_settings(flags))
+
+
+def flag_settings(flags: Iterable[str]) -> dict[str, Any]:
+    """Texts like ``on_no_match=drop`` and ``/messagegroups/shop:on_removed=warn`` as a section of a configuration.
+
+    Raises ``PolicyError`` for a text of another form.
+    """
+    settings: dict[str, Any] = {}
+    for flag in flags:
+        place, equals, value = flag.rpartition("=")
+        xid, _, name = place.rpartition(":")
+        if not equals or (xid and not xid.startswith("/")):
+            raise PolicyError(f"policy {flag!r}: write NAME=VALUE, or XID:NAME=VALUE for a group or definition")
+        (settings.setdefault(xid, {}) if xid else settings)[name] = value
+    return settings
+
+
+def _choices() -> dict[str, tuple[Setting, ...]]:
+    hints = get_type_hints(Policy)
+    names = [field.name for field in fields(Policy) if field.name != "overrides"]
+    return {name: (True, False) if hints[name] is bool else get_args(hints[name]) for name in names}
+
+
+_CHOICES: Final = _choices()
+_BY_DEFINITION: Final = tuple(name for name in _CHOICES if name != "on_no_match")
+_FLAGS: Final = {"true": True, "false": False}
+
+
+def _checked(settings: Any, where: str, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        raise PolicyError(f"{where}: must be an object of settings")
+    return {name: _value(name, value, where, names) for name, value in settings.items()}
+
+
+def _value(name: str, value: Any, where: str, names: tuple[str, ...]) -> Setting:
+    if name not in names:
+        raise PolicyError(f"{where}: there is no setting {name!r}; there are: {', '.join(names)}")
+    choices = _CHOICES[name]
+    found = _FLAGS.get(value, value) if isinstance(value, str) and True in choices else value
+    for choice in choices:
+        if found.__class__ is choice.__class__ and found == choice:
+            return choice
+    shown = ", ".join(str(choice).lower() for choice in choices)
+    raise PolicyError(f"{where}: {name} is {value!r}, and must be one of {shown}")
+
+
+def _group(xid: str) -> str:
+    return "/".join(xid.split("/")[:3])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
 from signalbook.messages.reasons import Reason
 from signalbook.messages.references import readings, resource_of, version_named
+from signalbook.messages.wireprefix import LABEL, reference
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
@@ -54,7 +55,7 @@ class SchemaShelf:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._parsed: dict[tuple[str, str, str], SchemaUse] = {}
-        self._writers: dict[tuple[str, str, str], SchemaUse] = {}
+        self._writers: dict[tuple[str, str, str | int], SchemaUse] = {}
 
     def of_definition(self, definition: JSONObject) -> SchemaUse:
         """The schema a materialised definition names: inline, by xid, or by URI, in this order (K-39)."""
@@ -76,6 +77,25 @@ class SchemaShelf:
                 self._writers[key] = found
         return found
 
+    def of_number(self, use: SchemaUse, number: int) -> SchemaUse:
+        """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
+        if not use.resource:
+            return use
+        key = (use.resource, use.link, number)
+        if key not in self._writers:
+            found = self._numbered(use, number)
+            if len(self._writers) >= _MAX_WRITERS:
+                return found
+            self._writers[key] = found
+        return self._writers[key]
+
+    def _numbered(self, use: SchemaUse, number: int) -> SchemaUse:
+        document = self._lookup(reference(use.resource, number))
+        if document is None:
+            text = f"no Version of {use.resource} has the label {LABEL} {number}, which wrote this payload"
+            return _unusable(Reason.SCHEMA_NOT_FOUND, "wire_prefix", text)
+        return _read_as(use, self._parse(document, use.link, use.resource))
+
     def _writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
         xid = version_named(dataschema, use.resource)
         if xid is None or xid == use.resource:
@@ -83,15 +103,15 @@ class SchemaShelf:
         document = self._lookup(xid)
         if document is None:
             return _unusable(Reason.SCHEMA_NOT_FOUND, "dataschema", f"there is no schema {xid} that wrote this event")
-        return self._parse(document, use.link, use.resource)
+        return _read_as(use, self._parse(document, use.link, use.resource))
 
     def _inline(self, schema: JSON, format: str) -> SchemaUse:
         content = schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
         return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
 
     def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
-        for reference, link in readings(uri):
-            document = self._lookup(reference)
+        for named, link in readings(uri):
+            document = self._lookup(named)
             if document is not None:
                 known = document if document.format else SchemaDocument(
                     content=document.content, format=format, xid=document.xid
@@ -120,6 +140,13 @@ class SchemaShelf:
     def _content(self, uri: str) -> bytes | None:
         document = self._lookup(uri)
         return None if document is None else document.content
+
+
+def _read_as(reader: SchemaUse, writer: SchemaUse) -> SchemaUse:
+    """Payloads that ``writer`` wrote, read as ``reader`` has them where their format can (K-40)."""
+    if writer.schema is None or reader.schema is None or writer.schema is reader.schema:
+        return writer
+    return replace(writer, schema=reader.schema.reading(writer.schema))
 
 
 def _unusable(reason: Reason, path: str, message: str) -> SchemaUse:

@@ -13,7 +13,6 @@ from signalbook.messages.matching import Fit, Subject, attributed
 from signalbook.messages.message import Message
 from signalbook.messages.outcome import Accepted, Outcome, Rejected
 from signalbook.messages.payloads import Payload, Verdict
-from signalbook.messages.policy import Policy
 from signalbook.messages.reasons import Reason
 from signalbook.values import Finding, now
 
@@ -32,31 +31,31 @@ _PRECEDENCE: Final = (
 
 
 def decide(
-    message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding, policy: Policy
+    message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding
 ) -> tuple[Outcome, ...]:
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
     if len(fits) == 1:
-        verdict = _judge(fits[0].definition, payload, policy)
+        verdict = _judge(fits[0].definition, payload)
         if verdict.reason is None:
-            return (_accept(message, subject, fits[0], verdict, binding, policy),)
-    elif policy.prefer_specific:
+            return (_accept(message, subject, fits[0], verdict, binding),)
+    elif all(fit.definition.policy.prefer_specific for fit in fits):
         fits = _most_specific(fits)
-    judged = [(fit, _judge(fit.definition, payload, policy)) for fit in fits]
+    judged = [(fit, _judge(fit.definition, payload)) for fit in fits]
     passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is None]
-    if not passed and policy.on_schema_violation == "tag":
-        passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is Reason.SCHEMA_VIOLATION][:1]
+    passed = passed or [pair for pair in judged if _is_tagged(*pair)][:1]
     if not passed:
         return (_turned_down(message, _singled_out(judged, payload)),)
     if len(passed) > 1:
-        passed = _chosen(passed, policy)
-    if len(passed) > 1 and policy.on_ambiguous != "all":
-        return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
-    return tuple(_accept(message, subject, fit, verdict, binding, policy) for fit, verdict in passed)
+        choice = _on_ambiguous(passed)
+        passed = _most_specific_passed(passed) if choice == "best" else passed
+        if len(passed) > 1 and choice != "all":
+            return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
+    return tuple(_accept(message, subject, fit, verdict, binding) for fit, verdict in passed)
 
 
-def _judge(definition: CompiledDefinition, payload: Payload, policy: Policy) -> Verdict:
+def _judge(definition: CompiledDefinition, payload: Payload) -> Verdict:
     verdict = payload.judge(definition)
-    if policy.required_schema and verdict.schema is None and verdict.reason is None:
+    if definition.policy.required_schema and verdict.schema is None and verdict.reason is None:
         return _NO_SCHEMA
     return verdict
 
@@ -68,9 +67,17 @@ def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
     return leaders if len(leaders) == 1 else fits
 
 
-def _chosen(passed: list[tuple[Fit, Verdict]], policy: Policy) -> list[tuple[Fit, Verdict]]:
-    if policy.on_ambiguous != "best":
-        return passed
+def _is_tagged(fit: Fit, verdict: Verdict) -> bool:
+    return verdict.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
+
+
+def _on_ambiguous(passed: Sequence[tuple[Fit, Verdict]]) -> str:
+    """What the definitions agree on; what they do not agree on is for a person to see."""
+    choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
+    return choices.pop() if len(choices) == 1 else "dead_letter"
+
+
+def _most_specific_passed(passed: list[tuple[Fit, Verdict]]) -> list[tuple[Fit, Verdict]]:
     best = _most_specific([fit for fit, _ in passed])
     return [pair for pair in passed if pair[0] in best]
 
@@ -104,14 +111,12 @@ def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> R
     )
 
 
-def _accept(
-    message: Message, subject: Subject, fit: Fit, verdict: Verdict, binding: Binding, policy: Policy
-) -> Outcome:
+def _accept(message: Message, subject: Subject, fit: Fit, verdict: Verdict, binding: Binding) -> Outcome:
     definition, event = fit.definition, subject.event
     warnings = definition.warnings + verdict.findings
     if definition.removal is not None and _is_past(definition, message):
         finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
-        if policy.on_removed == "dead_letter":
+        if definition.policy.on_removed == "dead_letter":
             return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
         warnings = (*warnings, finding)
     if event is None and definition.is_event:
@@ -127,6 +132,7 @@ def _accept(
         data=verdict.data,
         schema=verdict.schema,
         warnings=warnings,
+        bare=verdict.bare,
     )
 
 

@@ -19,7 +19,10 @@ from signalbook.values import JSON, JSONObject
 VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
 # Paths of the API itself and of doors to come: a Group type of such a name could not be reached.
 _RESERVED_GROUPS: Final = frozenset(
-    {"capabilitiesoffered", "check", "compat", "events", "export", "health", "metrics", "subscriptions", "ui"}
+    {
+        *("capabilitiesoffered", "check", "compat", "events", "export", "health", "metrics", "pipelines"),
+        *("subscriptions", "ui"),
+    }
 )
 _MAX_SHORT_NAME: Final = 57
 _MAX_NAME: Final = 63

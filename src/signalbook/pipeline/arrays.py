@@ -26,8 +26,9 @@ Values = Sequence[Any]
 # Takes values and whether there may be a None among them.
 Build = Callable[[Values, bool], pa.Array]
 _UNSET: Final = msgspec.UNSET
-# What Arrow and the conversions below raise for a value that does not fit its column.
-MISFITS: Final = (pa.ArrowException, OverflowError, TypeError, ValueError)
+# What Arrow and the conversions below raise for a value that does not fit its column; payloads that are let through
+# against their schema may have any value anywhere.
+MISFITS: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError)
 
 
 class Form(Enum):
@@ -168,6 +169,8 @@ def _list(shape: ListOf, type: pa.DataType, form: Form) -> Build:
     def build(values: Values, gaps: bool) -> pa.Array:
         mask = _mask(values) if gaps else None
         present = values if mask is None else [value for value in values if value is not None]
+        if form is Form.DECODED and not all(isinstance(value, list) for value in present):
+            raise TypeError("a value is no list")
         items = item(list(chain.from_iterable(present)), inner_gaps)
         return pa.ListArray.from_arrays(_offsets(values, mask), items, type=type, mask=mask)
 

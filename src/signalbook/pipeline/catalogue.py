@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from signalbook.documents import Upload
+from signalbook.messages import wireprefix
 from signalbook.pipeline.failures import PipelineError
 from signalbook.values import JSONObject, dump_json
 
@@ -34,7 +35,10 @@ def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
 
 
 def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
-    """Each schema Version's xid and attributes; the default Version once more under the Resource's xid."""
+    """Each schema Version's xid and attributes; the default Version once more under the Resource's xid.
+
+    One that wire prefixes may mean is there under that number, too.
+    """
     for xid, resource in _resources(document, _SCHEMAS):
         resource = _followed(document, resource)
         versionid, default = _default(xid, resource)
@@ -43,13 +47,32 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
         for name, version in versions.items():
             if isinstance(version, dict):
                 yield f"{xid}/versions/{name}", {**version, "versionid": name}
+                labels = version.get("labels")
+                number = labels.get(wireprefix.LABEL) if isinstance(labels, dict) else None
+                if number is not None:
+                    yield wireprefix.reference(xid, number), {**version, "versionid": name}
+
+
+def version_of(document: JSONObject, xid: str) -> JSONObject | None:
+    """The attributes of a Version, if it is one of a message or schema here."""
+    resource_xid, _, versionid = xid.partition("/versions/")
+    parts = resource_xid.strip("/").split("/")
+    resource = _entity(document, resource_xid)
+    if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
+        return None
+    resource = _followed(document, resource)
+    found = (resource.get("versions") or dict([_default(resource_xid, resource)])).get(versionid)
+    return {**found, "versionid": versionid} if isinstance(found, dict) else None
 
 
 def contents(schema: JSONObject) -> bytes | None:
     """The document of a schema Version, if it is in the registry document; one that lies elsewhere is not fetched."""
     encoded, text = schema.get("schemabase64"), schema.get("schema")
     if isinstance(encoded, str):
-        return b64decode(encoded)
+        try:
+            return b64decode(encoded)
+        except ValueError:
+            return None
     if text is None:
         return None
     return text.encode() if isinstance(text, str) else dump_json(text)

@@ -53,27 +53,34 @@ BOOKKEEPING: Final = pa.schema(
         _column("_version", pa.string(), "Version of that definition"),
         _column("_fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
         _column("_batch", pa.string(), "Id of the batch that landed it"),
+        _column("_landed_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
+)
+_VIOLATIONS: Final = pa.list_(pa.struct([("path", pa.string()), ("rule", pa.string()), ("message", pa.string())]))
+TAGS: Final = pa.schema(
+    [_column("_violations", _VIOLATIONS, "What its schema has against the payload, landed all the same by a policy")]
 )
 DEAD_LETTER: Final = pa.schema(
     [
         _column("reason", pa.string(), "Why it did not land"),
-        _column(
-            "violations",
-            pa.list_(pa.struct([("path", pa.string()), ("rule", pa.string()), ("message", pa.string())])),
-            "Everything found wrong with it, each with path and rule",
-        ),
+        _column("violations", _VIOLATIONS, "Everything found wrong with it, each with path and rule"),
         _column("candidates", pa.list_(pa.string()), "xids of the definitions it may have been meant for"),
         _column("original", pa.binary(), "The message's bytes as they were read, untouched"),
+        _column("body", pa.binary(), "The message's body, where it is not all of those bytes"),
+        _column(
+            "message", pa.string(), "All of the message but its body, as JSON; null where the bytes are no message"
+        ),
         _column("protocol", pa.string(), "Protocol the message came by"),
         _column("content_type", pa.string(), "Content type it was sent with"),
         _column("address", pa.string(), "HTTP path, topic or subject it was sent to"),
         _column("source", pa.string(), "File it was read from"),
         _column("position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),
         _column("element", pa.int32(), "Which event of a batched message, from 0; null for a message of its own"),
+        _column("received_at", TIMESTAMP, "When the transport took it in, where that is known"),
+        _column("definition", pa.string(), "The definition it did not land for, where it landed for others"),
         _column("fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
         _column("batch", pa.string(), "Id of the batch that sidelined it"),
-        _column("sidelined_at", TIMESTAMP, "When"),
+        _column("sidelined_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
 # The payload's column where it is no object, and the pair where no schema says what it is (domain.md K-42).
@@ -85,6 +92,11 @@ OPAQUE: Final = pa.schema(
     ]
 )
 
+# The instant of the batch, the same in all of its rows.
+LANDED_AT: Final = "_landed_at"
+# Its day, where tables are divided by it: no column, but readers see it as one.
+DAY: Final = "landed_on"
+
 # Columns that pay to be written as a dictionary; of payloads nothing is known, and zstd does as well there.
 REPETITIVE: Final = (
     *("ce_source", "ce_type", "ce_datacontenttype", "ce_dataschema", "_protocol", "_address", "_source"),
@@ -92,7 +104,7 @@ REPETITIVE: Final = (
     *("reason", "protocol", "content_type", "address", "source", "fingerprint", "batch"),
 )
 
-_LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING])
+_LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING, *TAGS])
 _SCALARS: Final[dict[str, pa.DataType]] = {
     "bool": pa.bool_(),
     "int32": pa.int32(),
@@ -120,7 +132,7 @@ def payload(shape: Shape | None) -> pa.Schema:
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
-        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *_LAST.names)))
+        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *_LAST.names, DAY)))
     return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
 
 

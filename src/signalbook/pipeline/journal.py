@@ -11,11 +11,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import msgspec
 
@@ -27,8 +29,11 @@ BATCHES: Final = "batches"
 PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
+_PAUSE: Final = 0.1
 
 TableFormat = Literal["iceberg", "parquet"]
+# How tables that do not exist yet are to be divided.
+Partition = Literal["day", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,15 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id."""
+    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
+
+    ``landed_at`` is what its rows say in ``_landed_at``, ``behind`` is how many messages waited at the source,
+    ``finished`` when all of it was committed; older entries do not tell. ``removed`` are files of earlier batches that
+    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay, ``changed``
+    those of them that stay for another reason;
+    ``stream`` is the name of the stream it is a part of. A ``compaction`` has no input: its files hold the rows of
+    those it removes.
+    """
 
     id: str
     fingerprint: str
@@ -53,15 +66,35 @@ class Batch:
     tally: Tally
     files: tuple[DataFile, ...]
     seconds: float
+    partition: Partition = "none"
+    landed_at: datetime | None = None
+    behind: int | None = None
+    finished: datetime | None = None
+    removed: tuple[DataFile, ...] = ()
+    replayed: int = 0
+    changed: int = 0
+    compaction: bool = False
+    stream: str = ""
 
     def check(self) -> None:
         """Hold the counts to the rows in files. Raises ``PipelineError``."""
         dead = sum(file.rows for file in self.files if file.table == DEAD_LETTERS)
-        self.tally.check(landed_rows=sum(file.rows for file in self.files) - dead, dead_letter_rows=dead)
+        landed = sum(file.rows for file in self.files) - dead
+        gone = sum(file.rows for file in self.removed)
+        self.tally.check(landed_rows=landed, dead_letter_rows=dead - gone + self.replayed)
 
     def report(self, note: str = "") -> Report:
         """What became of it."""
-        return Report(batch=self.id, fingerprint=self.fingerprint, tally=self.tally, seconds=self.seconds, note=note)
+        return Report(
+            batch=self.id,
+            fingerprint=self.fingerprint,
+            tally=self.tally,
+            seconds=self.seconds,
+            written=sum(file.bytes for file in self.files),
+            finished=self.finished,
+            behind=self.behind,
+            note=note,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +115,19 @@ class Journal:
         return cls(output)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other runs out of this output folder. Raises ``PipelineError`` if one is at work."""
+    def alone(self, patience: float = 0.0) -> Iterator[None]:
+        """Keep other runs out of this output folder.
+
+        Raises ``PipelineError`` if one is still at work after ``patience`` seconds.
+        """
+        deadline = time.monotonic() + patience
         with (self.output / _LOCK).open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise PipelineError(
-                    f"another run is writing to {self.output}; wait for it or choose another output"
-                ) from None
+            while not _locked(lock):
+                if time.monotonic() >= deadline:
+                    raise PipelineError(
+                        f"another run is writing to {self.output}; wait for it or choose another output"
+                    )
+                time.sleep(_PAUSE)
             yield
 
     def find(self, batch: str) -> Batch | None:
@@ -106,23 +143,42 @@ class Journal:
         return cls(output)
 
     def committed(self) -> list[Batch]:
-        """Entries of all committed batches, by their ids."""
-        return [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+        """Entries of all committed batches, by their ids, without compactions."""
+        return [entry for entry in self._entries() if not entry.compaction]
+
+    def files(self) -> dict[TableName, list[DataFile]]:
+        """The files of each table that no others stand for, as far as they are still where they were left."""
+        entries = self._entries()
+        removed = {(file.table, file.name) for entry in entries for file in entry.removed}
+        found: dict[TableName, list[DataFile]] = {}
+        for entry in entries:
+            for file in entry.files:
+                place = self.output / home(file.table, entry.table_format) / file.name
+                if (file.table, file.name) not in removed and place.exists():
+                    found.setdefault(file.table, []).append(file)
+        return dict(sorted(found.items()))
 
     def tables(self) -> dict[TableName, list[Path]]:
         """The files of each table, as far as they are still where the batches left them."""
-        found: dict[TableName, list[Path]] = {}
-        for batch in self.committed():
-            for file in batch.files:
-                place = self.output / home(file.table, batch.table_format) / file.name
-                if place.exists():
-                    found.setdefault(file.table, []).append(place)
-        return dict(sorted(found.items()))
+        table_format = self.table_format() or "parquet"
+        return {
+            table: [self.output / home(table, table_format) / file.name for file in files]
+            for table, files in self.files().items()
+        }
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
         first = next(iter((self.output / BATCHES).glob("*.json")), None)
         return None if first is None else _read(first).table_format
+
+    def news(self, known: Container[str]) -> list[str]:
+        """The names of committed entries that are not ``known``, in the order they were committed in."""
+        fresh = [path for path in (self.output / BATCHES).glob("*.json") if path.stem not in known]
+        return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
+
+    def entry(self, name: str) -> Batch:
+        """A committed entry by one of the names that ``news`` tells."""
+        return _read(self.output / BATCHES / f"{name}.json")
 
     def unfinished(self) -> list[Batch]:
         """Entries of batches that are prepared; some may be committed, all but this entry."""
@@ -137,6 +193,10 @@ class Journal:
         _write(self._path(BATCHES, batch.id), batch)
         self._path(PREPARED, batch.id).unlink()
 
+    def withdraw(self, batch: Batch) -> None:
+        """Forget a prepared batch that cannot be committed any more."""
+        self._path(PREPARED, batch.id).unlink()
+
     def staging(self, attempt: str) -> Path:
         """An empty folder for the files of one attempt."""
         folder = self.output / STAGING / attempt
@@ -147,8 +207,19 @@ class Journal:
         """Remove what dead runs staged. Only with no entry unfinished."""
         shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
+    def _entries(self) -> list[Batch]:
+        return [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+
     def _path(self, state: str, batch: str) -> Path:
         return self.output / state / f"{escape(batch)}.json"
+
+
+def _locked(lock: BinaryIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:

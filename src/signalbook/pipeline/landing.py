@@ -28,6 +28,13 @@ _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
 
+def open_file(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A data file as all tables have them, open for row groups."""
+    return pq.ParquetWriter(
+        path, schema, compression=_COMPRESSION, compression_level=_LEVEL, use_dictionary=list(columns.REPETITIVE)
+    )
+
+
 @dataclass(slots=True, kw_only=True)
 class _Table:
     name: TableName
@@ -78,6 +85,16 @@ class Landing:
             self._close(table)
         return tuple(self._files)
 
+    def cut(self, name: TableName) -> DataFile | None:
+        """Write what is held of a table and close its file, which is told if there is one. Raises ``OSError``."""
+        table = self._tables.get(name)
+        if table is None:
+            return None
+        self._write(table)
+        count = len(self._files)
+        self._close(table)
+        return self._files[count] if len(self._files) > count else None
+
     def abandon(self) -> None:
         """Close all files as they are; nobody will use them."""
         for table in self._open.values():
@@ -113,13 +130,7 @@ class Landing:
             if len(self._open) >= _OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             table.path = self._place()
-            table.writer = pq.ParquetWriter(
-                table.path,
-                schema,
-                compression=_COMPRESSION,
-                compression_level=_LEVEL,
-                use_dictionary=list(columns.REPETITIVE),
-            )
+            table.writer = open_file(table.path, schema)
             self._open[table.name] = table
         return table.writer
 

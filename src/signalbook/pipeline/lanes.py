@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from signalbook.formats import PayloadError, Typed
 from signalbook.formats.base import REFUSALS
-from signalbook.messages import CompiledDefinition, Contract, Policy
+from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
@@ -39,14 +39,22 @@ Aside = Callable[[Frame, Sequence[int]], None]
 
 
 class Lanes:
-    """All lanes of a contract. ``land`` takes finished rows, ``aside`` the messages that go the thorough way."""
+    """All lanes of a contract, for events that came by ``protocol``, empty for those of files.
+
+    ``land`` takes finished rows, ``aside`` the messages that go the thorough way.
+    """
 
     def __init__(
-        self, contract: Contract, target: Callable[[CompiledDefinition], Target], land: Land, aside: Aside
+        self,
+        contract: Contract,
+        protocol: str,
+        target: Callable[[CompiledDefinition], Target],
+        land: Land,
+        aside: Aside,
     ) -> None:
         self.envelopes = Envelopes()
         self._vetting = Vetting()
-        self._definitions = _by_type(contract)
+        self._definitions = _by_type(contract, protocol)
         self._contexts: dict[bytes, Contexts] = {}
         self._lanes: dict[str, _Lane | None] = {}
         self._target = target
@@ -135,17 +143,19 @@ class Lanes:
         return _Lane(definition, self._target(definition), typed, contexts)
 
 
-def _by_type(contract: Contract) -> dict[str, CompiledDefinition]:
-    """Event types that lead to one definition, whatever else an event says."""
+def _by_type(contract: Contract, protocol: str) -> dict[str, CompiledDefinition]:
+    """Event types that lead to one definition, whatever else an event that came by ``protocol`` says."""
     typed: dict[str, list[CompiledDefinition]] = {}
     for definition in contract.definitions.values():
         if not definition.is_event:
+            if protocol and definition.protocol == protocol:
+                return {}  # it may fit an event by what the protocol says of it
             continue
         name = _type(definition)
         if name is None:
             return {}  # it may fit an event of any type
         typed.setdefault(name, []).append(definition)
-    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0], contract.policy)}
+    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0], protocol)}
 
 
 def _type(definition: CompiledDefinition) -> str | None:
@@ -153,10 +163,10 @@ def _type(definition: CompiledDefinition) -> str | None:
     return key.value if key is not None and isinstance(key.value, str) else None
 
 
-def _settled(definition: CompiledDefinition, policy: Policy) -> bool:
-    """Whether envelope and payload are all that decides on a structured event out of a file."""
-    at_rest = not (definition.protocol and policy.strict_delivery)
-    return definition.simple and definition.removal is None and at_rest
+def _settled(definition: CompiledDefinition, protocol: str) -> bool:
+    """Whether envelope and payload are all that decides on a structured event, in a file or by this protocol."""
+    any_way = not (definition.protocol and (protocol or definition.policy.strict_delivery))
+    return definition.simple and definition.removal is None and any_way
 
 
 class _Lane:

@@ -3,6 +3,9 @@
 Ids of the registry (core R25) come through as they are, but for ``:``, which Hadoop's paths do not take, and a leading
 ``_``, which makes Spark ignore a folder. Ids out of a document may be anything; whatever could leave its folder, or
 mean something to a file system, is percent-encoded.
+
+A definition whose columns change in a way that no table follows goes on in another: ``order.placed@2`` after
+``order.placed``. An id that ends like that itself has its ``@`` percent-encoded, so that the two never meet.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9.~@_-]", re.ASCII)
 # File systems take 255 bytes in a name, and other programs add suffixes.
 _LONGEST: Final = 200
 _MESSAGE_GROUPS: Final = "messagegroups"
+_NUMBERED: Final = re.compile(r"@([1-9]\d{0,8})$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,6 +39,22 @@ class TableName:
         """The table's folder below the folder of tables."""
         return f"{self.group}/{self.message}"
 
+    @property
+    def version(self) -> int:
+        """Which of the tables of its definition it is, from 1."""
+        found = _NUMBERED.search(self.message)
+        return int(found[1]) if found else 1
+
+    @property
+    def first(self) -> TableName:
+        """The first table of the same definition."""
+        return TableName(self.group, _NUMBERED.sub("", self.message))
+
+    def numbered(self, version: int) -> TableName:
+        """The table of the same definition with this number."""
+        first = self.first
+        return first if version == 1 else TableName(first.group, f"{first.message}@{version}")
+
     def __str__(self) -> str:
         return f"{self.group}.{self.message}"
 
@@ -48,7 +68,8 @@ def table_name(xid: str) -> TableName:
     Groups of another type (an endpoint has messages too) carry their type in the name, so that no two meet.
     """
     _, group_type, group, _, message = xid.split("/")
-    name = TableName(escape(group if group_type == _MESSAGE_GROUPS else f"{group_type}/{group}"), escape(message))
+    table = _NUMBERED.sub(r"%40\1", escape(message))
+    name = TableName(escape(group if group_type == _MESSAGE_GROUPS else f"{group_type}/{group}"), table)
     return TableName(name.group, "%64ead_letters") if name == DEAD_LETTERS else name
 
 
@@ -60,9 +81,9 @@ def home(table: TableName, table_format: str) -> str:
 
 
 def definition_of(name: TableName) -> str:
-    """The xid that ``table_name`` made ``name`` of; wrong only for names that had to be cut."""
+    """The xid that ``table_name`` made ``name`` of, or its first table; wrong only for names that had to be cut."""
     group_type, _, group = unquote(name.group).rpartition("/")
-    return f"/{group_type or _MESSAGE_GROUPS}/{group}/messages/{unquote(name.message)}"
+    return f"/{group_type or _MESSAGE_GROUPS}/{group}/messages/{unquote(name.first.message)}"
 
 
 def escape(text: str) -> str:

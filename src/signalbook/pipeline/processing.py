@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
 
-from signalbook.messages import Accepted, CompiledDefinition, Contract, Dropped, Outcome, Passed, Reason, Rejected
+from signalbook.messages import (
+    Accepted,
+    CompiledDefinition,
+    Contract,
+    Dropped,
+    Message,
+    Outcome,
+    Passed,
+    Reason,
+    Rejected,
+)
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.landing import Landing
 from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.naming import DEAD_LETTERS
-from signalbook.pipeline.report import Tally
-from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Place, Row, Target
-from signalbook.pipeline.sources.base import Frame, Source, Unreadable
+from signalbook.pipeline.report import Span, Tally, charged
+from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
+from signalbook.pipeline.sources.base import Frame, Place, RecordSource, Source, Unreadable
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -23,6 +34,8 @@ WINDOW: Final = 64 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
+# When a message happened, or else when it came.
+_TIMES: Final = ("ce_time", "_received_at")
 
 
 @dataclass(slots=True)
@@ -35,9 +48,19 @@ class _Waiting:
 
 
 class Processing:
-    """Holds the frames of one task to a contract. ``tally`` counts as it goes."""
+    """Holds the frames of one task to a contract. ``tally`` counts as it goes.
 
-    def __init__(self, contract: Contract, source: Source, landing: Landing, mark: Mark) -> None:
+    Dead letters go to ``sideline``, where it is given, and else to their table.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        source: Source,
+        landing: Landing,
+        mark: Mark,
+        sideline: Callable[[DeadLetter], None] | None = None,
+    ) -> None:
         self.tally = Tally()
         self._contract = contract
         self._source = source
@@ -46,27 +69,33 @@ class Processing:
         self._targets: dict[str, Target] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._letters = DeadLetters(mark)
-        self._lanes = Lanes(contract, self._target, self._land, self._thoroughly) if source.cloudevents_json else None
+        self._sideline = sideline or self._wait
+        self._lanes = (
+            Lanes(contract, _protocol(source), self._target, self._land, self._thoroughly)
+            if source.cloudevents_json
+            else None
+        )
         self._window = 0
 
     def take(self, frame: Frame) -> None:
         """Take all messages of a frame."""
         self.tally.read += len(frame)
-        if self._lanes is None:
+        self.tally.bytes += len(frame.block)
+        if self._lanes is None or frame.thorough:
             self._thoroughly(frame, range(len(frame)))
         else:
             self._lanes.take(frame)
         self._window += len(frame.block)
         if self._window >= WINDOW:
-            self._clear()
+            self.clear()
 
     def finish(self) -> None:
         """Land what still waits."""
-        self._clear()
-        self._sideline()
+        self.clear()
+        self._land_letters()
 
-    def _clear(self) -> None:
-        """Land everything, so that no frame is kept for long by a few messages of a rare kind."""
+    def clear(self) -> None:
+        """Land all messages taken, so that no frame is kept for long by a few messages of a rare kind."""
         self._window = 0
         if self._lanes is not None:
             self._lanes.clear()
@@ -81,16 +110,16 @@ class Processing:
 
     def _land(self, target: Target, rows: pa.RecordBatch) -> None:
         self._landing.add(target.name, rows)
-        self.tally.landed[target.xid] += len(rows)
+        self.tally.land(target.xid, len(rows), _span(rows))
 
     def _thoroughly(self, frame: Frame, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
         for index in indices:
             original = frame.raw(index)
-            if not original.strip(_BLANK):
+            if frame.lines and frame.records is None and not original.strip(_BLANK):
                 self.tally.read -= 1
                 continue
-            place = Place(frame.path, int(frame.positions[index]))
+            place = frame.place(index)
             try:
                 message = self._source.message(frame, index)
             except Unreadable as error:
@@ -99,29 +128,40 @@ class Processing:
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, place=place)
                 )
                 continue
-            self._outcomes(self._contract.process(message), original, place)
+            self._outcomes(message, original, place)
 
-    def _outcomes(self, outcomes: Sequence[Outcome], original: bytes, place: Place) -> None:
+    def _outcomes(self, message: Message, original: bytes, place: Place) -> None:
         """One message has as many outcomes as it has events, or definitions by policy; each counts for itself."""
+        outcomes = self._contract.process(message)
         self.tally.read += len(outcomes) - 1
-        for number, outcome in enumerate(outcomes):
-            element = number if len(outcomes) > 1 else None
+        for number, (part, several) in enumerate(groupby(outcomes, key=lambda outcome: id(outcome.message))):
+            told = list(several)
+            if part == id(message):
+                self._tell(told, original, place)
+            else:
+                body = told[0].message.body or b""  # of an event in a batch its own bytes are enough
+                self._tell(told, body, replace(place, element=number))
+
+    def _tell(self, outcomes: Sequence[Outcome], original: bytes, place: Place) -> None:
+        """Deal with what becomes of one message, or one event of a batched one."""
+        shared = len(outcomes) > 1
+        for outcome in outcomes:
             match outcome:
                 case Accepted():
-                    self._accept(outcome, original, place)
+                    self._accept(outcome, original, place, shared=shared)
                 case Rejected():
-                    self._reject(_letter(outcome, original, place, element))
+                    self._reject(_letter(outcome, original, place, shared=shared))
                 case Dropped() | Passed():
                     self.tally.dropped += 1
 
-    def _accept(self, accepted: Accepted, original: bytes, place: Place) -> None:
+    def _accept(self, accepted: Accepted, original: bytes, place: Place, *, shared: bool) -> None:
         definition = accepted.definition
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
         if self._lanes is not None and accepted.event is not None:
             self._lanes.envelopes.learn(accepted.event.attributes)
-        waiting.rows.append(waiting.target.row(accepted, original, place))
+        waiting.rows.append(waiting.target.row(accepted, original, place, shared=shared))
         waiting.bytes += len(original)
         if waiting.bytes >= _SLICE:
             self._settle(waiting)
@@ -146,25 +186,51 @@ class Processing:
 
     def _reject(self, letter: DeadLetter) -> None:
         self.tally.reject(letter.reason, letter.candidates)
+        self.tally.violations.see(
+            charged(letter.candidates),
+            letter.violations,
+            source=letter.place.path,
+            position=letter.place.position,
+            original=letter.original,
+        )
+        self._sideline(letter)
+
+    def _wait(self, letter: DeadLetter) -> None:
         self._letters.add(letter)
         if self._letters.bytes >= _SLICE:
-            self._sideline()
+            self._land_letters()
 
-    def _sideline(self) -> None:
+    def _land_letters(self) -> None:
         if self._letters:
             self._landing.add(DEAD_LETTERS, self._letters.take())
 
 
-def _letter(rejected: Rejected, original: bytes, place: Place, element: int | None) -> DeadLetter:
-    """The dead letter of a message, or of one event in a batch, whose own bytes are enough."""
+def _protocol(source: Source) -> str:
+    """The protocol that messages of the source come by, empty for files."""
+    return source.protocol if isinstance(source, RecordSource) else ""
+
+
+def _span(rows: pa.RecordBatch) -> Span | None:
+    """The event times of rows; without any, when they were received."""
+    for name in _TIMES:
+        times = rows.column(name)
+        if times.null_count:
+            times = times.drop_null()
+        if len(times):
+            moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
+            return Span(oldest=int(moments.min()), newest=int(moments.max()))
+    return None
+
+
+def _letter(rejected: Rejected, original: bytes, place: Place, *, shared: bool) -> DeadLetter:
     return DeadLetter(
         reason=rejected.reason,
         violations=rejected.violations,
         candidates=rejected.candidates,
-        original=original if element is None else rejected.message.body or b"",
+        original=original,
         place=place,
         message=rejected.message,
-        element=element,
+        definition=rejected.candidates[0] if shared and rejected.candidates else None,
     )
 
 
@@ -177,4 +243,5 @@ def _misfit(target: Target, row: Row, error: Exception) -> DeadLetter:
         original=row.original,
         place=row.place,
         message=row.message,
+        definition=target.xid if row.shared else None,
     )

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from signalbook.pipeline import spark
-from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TRANSPORT
+from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TAGS, TRANSPORT
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
+from signalbook.pipeline.naming import TableName
 from signalbook.pipeline.profiles import ColumnProfile, Profile
+from signalbook.pipeline.reading import Lake
 
-_OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names))
+_OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names, *TAGS.names))
 # Distinct values within 5 %: exact counts would need all values in one place.
 _ERROR: Final = 0.05
 _LONGEST: Final = 200
@@ -30,22 +30,15 @@ def profile(output: Path, definitions: Sequence[str], master: str, show: Callabl
 
     Raises ``PipelineError`` for a folder that is no output of the pipeline, and a definition without a table in it.
     """
-    tables = {
-        table: files for table, files in Journal.existing(output.absolute()).tables().items() if table != DEAD_LETTERS
-    }
-    wanted = {definition_of(table): table for table in tables}
-    for xid in definitions:
-        if xid not in wanted:
-            raise PipelineError(f"{output} has no table of {xid}; there are: {', '.join(wanted) or 'none'}")
-    chosen = [wanted[xid] for xid in definitions or wanted]
+    lake = Lake.of(output)
+    chosen = lake.chosen(definitions)
     show("starting Spark")
     with spark.session(master) as session:
-        return [_table(session, table, tables[table], show) for table in chosen]
+        return [_table(xid, table, lake.frame(session, table), show) for xid, table in chosen.items()]
 
 
-def _table(session: SparkSession, table: TableName, files: Sequence[Path], show: Callable[[str], None]) -> Profile:
+def _table(xid: str, table: TableName, frame: DataFrame, show: Callable[[str], None]) -> Profile:
     show(f"looking at {table}")
-    frame = session.read.option("mergeSchema", "true").parquet(*(str(file) for file in files))
     leaves = list(_leaves(frame.schema))
     measures = [f.count(f.lit(1)).alias("rows")]
     for number, leaf in enumerate(leaves):
@@ -55,7 +48,7 @@ def _table(session: SparkSession, table: TableName, files: Sequence[Path], show:
     except PySparkException as error:
         raise PipelineError(f"the files of {table} cannot be read: {error}") from error
     return Profile(
-        definition=definition_of(table),
+        definition=xid,
         rows=row["rows"],
         columns=tuple(leaf.profile(row, str(number)) for number, leaf in enumerate(leaves)),
     )

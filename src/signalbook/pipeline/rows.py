@@ -12,25 +12,19 @@ import pyarrow as pa
 from msgspec import UNSET, structs
 
 from signalbook.formats import Schema, Typed
-from signalbook.messages import Accepted, Message, attribute_text
+from signalbook.messages import Accepted, Message, attribute_text, to_record
 from signalbook.messages.cloudevents import CORE, Attribute
-from signalbook.pipeline import columns
+from signalbook.pipeline import columns, headers
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
-from signalbook.values import JSON, Finding, now
+from signalbook.pipeline.sources.base import Place
+from signalbook.values import JSON, Finding
 
 _TIME: Final = ATTRIBUTES.index("time")
+_TAG: Final = columns.TAGS.types[0]
 
 Payloads = Callable[[Sequence[Any]], list[pa.Array]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a message was read."""
-
-    path: str
-    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +33,7 @@ class Mark:
 
     fingerprint: str
     batch: str
+    landed_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +41,7 @@ class Row:
     """An accepted message on its way to its table, with no more of it than that takes.
 
     ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
-    takes several times the room.
+    takes several times the room. ``shared``: the message is accepted for other definitions too.
     """
 
     attributes: Mapping[str, Attribute]
@@ -56,6 +51,8 @@ class Row:
     data: JSON
     place: Place
     original: bytes
+    shared: bool
+    violations: Sequence[Finding]
 
 
 class Target:
@@ -70,21 +67,29 @@ class Target:
         self._schema = schema
         self._builders: dict[Form, Payloads] = {}
         self._columns = columns.landed(None if schema is None else schema.shape())
-        self._bookkeeping = [pa.scalar(text, pa.string()) for text in (xid, version, mark.fingerprint, mark.batch)]
+        values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
+        self._bookkeeping = [
+            pa.scalar(value, kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
+        ]
 
-    def row(self, accepted: Accepted, original: bytes, place: Place) -> Row:
+    def row(self, accepted: Accepted, original: bytes, place: Place, *, shared: bool) -> Row:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
         message, event = accepted.message, accepted.event
+        if message.body == original:  # the same bytes twice are once too many
+            message = structs.replace(message, body=original)
         payload = accepted.payload()
-        decodes = payload is not None and self._decodes(accepted)
+        violations = [finding for finding in accepted.warnings if finding.severity == "error"]
+        decodes = payload is not None and not violations and self._decodes(accepted)
         return Row(
             attributes=event.attributes if event is not None else {},
             context=accepted.context,
-            message=structs.replace(message, body=None),
+            message=message,
             payload=payload if decodes or self._schema is None else None,
             data=UNSET if decodes else accepted.data,
             place=place,
             original=original,
+            shared=shared,
+            violations=violations,
         )
 
     def rows(self, rows: Sequence[Row]) -> pa.RecordBatch:
@@ -95,7 +100,8 @@ class Target:
                 *self._payloads(rows),
                 text_map([row.context.items() or None for row in rows]),
                 *_transport(rows),
-            ]
+            ],
+            pa.array([[_violation(found) for found in row.violations] or None for row in rows], _TAG),
         )
 
     def typed_rows(
@@ -105,17 +111,17 @@ class Target:
 
         ``envelope`` and ``transport`` are the arrays of ``columns.ENVELOPE``, and of ``CONTEXT`` and ``TRANSPORT``.
         """
-        return self._batch([*envelope, *self._build(Form.TYPED)(payloads), *transport])
+        arrays = [*envelope, *self._build(Form.TYPED)(payloads), *transport]
+        return self._batch(arrays, pa.nulls(len(payloads), _TAG))
 
-    def _batch(self, arrays: list[pa.Array]) -> pa.RecordBatch:
+    def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
         constants = [pa.repeat(value, count) for value in self._bookkeeping]
-        return pa.RecordBatch.from_arrays([*arrays, *constants], schema=self._columns)
+        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
 
     def _decodes(self, accepted: Accepted) -> bool:
         """Whether the payload can be decoded once more, to typed objects: JSON by the table's own schema."""
-        tagged = any(finding.severity == "error" for finding in accepted.warnings)
-        return self._typed is not None and accepted.schema is self._schema and not tagged
+        return self._typed is not None and accepted.schema is self._schema
 
     def _payloads(self, rows: Sequence[Row]) -> list[pa.Array]:
         if self._schema is None:
@@ -161,7 +167,7 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([_headers(message) for message in messages]),
+        text_map([headers.texts(message.protocol, message.sections.get("headers", ())) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([place.path for place in places], pa.string()),
         pa.array([place.position for place in places], pa.int64()),
@@ -177,18 +183,12 @@ def address(message: Message) -> str | None:
     return None
 
 
-def _headers(message: Message) -> list[tuple[str, str]] | None:
-    """Headers by lower-case name; those sent several times joined as RFC 9110 5.2 says."""
-    joined: dict[str, str] = {}
-    for name, value in message.sections.get("headers", ()):
-        key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
-    return list(joined.items()) or None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One message to be sidelined, with everything known of it."""
+    """One message to be sidelined, with everything known of it.
+
+    ``message`` is None for bytes that are none, ``definition`` that for which it did not land, where it did for others.
+    """
 
     reason: str
     violations: Sequence[Finding]
@@ -196,7 +196,7 @@ class DeadLetter:
     place: Place
     candidates: Sequence[str] = ()
     message: Message | None = None
-    element: int | None = None
+    definition: str | None = None
 
 
 @dataclass(slots=True)
@@ -206,7 +206,6 @@ class DeadLetters:
     mark: Mark
     bytes: int = 0
     _letters: list[DeadLetter] = field(default_factory=list)
-    _times: list[datetime] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -214,18 +213,14 @@ class DeadLetters:
     def add(self, letter: DeadLetter) -> None:
         """Take one."""
         self._letters.append(letter)
-        self._times.append(now())
         self.bytes += len(letter.original)
 
     def take(self) -> pa.RecordBatch:
         """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
-        letters, times = self._letters, self._times
-        self._letters, self._times, self.bytes = [], [], 0
-        return pa.RecordBatch.from_arrays(
-            [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), _DEAD_TYPES, strict=True)]
-            + [pa.array(times, columns.TIMESTAMP)],
-            schema=columns.DEAD_LETTER,
-        )
+        letters, self._letters, self.bytes = self._letters, [], 0
+        kinds = columns.DEAD_LETTER.types
+        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
 
     def _columns(self, letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
         messages = [letter.message for letter in letters]
@@ -233,17 +228,24 @@ class DeadLetters:
         yield ([_violation(finding) for finding in letter.violations] for letter in letters)
         yield (letter.candidates for letter in letters)
         yield (letter.original for letter in letters)
+        yield (_body(letter) for letter in letters)
+        yield (to_record(message) if message else None for message in messages)
         yield (message.protocol or None if message else None for message in messages)
         yield (message.content_type or None if message else None for message in messages)
         yield (address(message) if message else None for message in messages)
         yield (letter.place.path for letter in letters)
         yield (letter.place.position for letter in letters)
-        yield (letter.element for letter in letters)
+        yield (letter.place.element for letter in letters)
+        yield (message.received_at if message else None for message in messages)
+        yield (letter.definition for letter in letters)
         yield (self.mark.fingerprint for _ in letters)
         yield (self.mark.batch for _ in letters)
+        yield (self.mark.landed_at for _ in letters)
 
 
-_DEAD_TYPES: Final = columns.DEAD_LETTER.types[:-1]
+def _body(letter: DeadLetter) -> bytes | None:
+    body = None if letter.message is None else letter.message.body
+    return None if body == letter.original else body
 
 
 def _violation(finding: Finding) -> dict[str, str]:

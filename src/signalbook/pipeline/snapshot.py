@@ -12,7 +12,7 @@ import msgspec
 
 from signalbook.client import Client
 from signalbook.documents import aim, read_folder, read_source
-from signalbook.messages import Contract, Policy, SchemaDocument
+from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.pipeline import catalogue
 from signalbook.pipeline.failures import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest
@@ -35,33 +35,46 @@ class Snapshot:
     selected: tuple[str, ...]
 
     @classmethod
-    def load(cls, registry: str, groups: Sequence[str] = ()) -> Snapshot:
+    def load(cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
         """Read the definitions of ``registry``: the URL of one, a document, or a folder of documents.
 
-        ``groups`` are xids of message groups or endpoints; with none every message is selected. Raises
-        ``PipelineError`` if there are no messages, and what the reader raises.
+        ``groups`` are xids of message groups or endpoints; with none every message is selected. ``versions`` are xids
+        of Versions of messages and schemas that stand for the default ones. Raises ``PipelineError`` if there are no
+        messages, and what the reader raises.
         """
-        snapshot = cls.of_documents(_documents(registry), groups)
+        snapshot = cls.of_documents(read_documents(registry), groups, versions)
         if not snapshot.selected:
             where = f"in {', '.join(groups)} of {registry}" if groups else f"in {registry}"
             raise PipelineError(f"there are no message definitions {where}")
         return snapshot
 
     @classmethod
-    def of_documents(cls, documents: Iterable[tuple[str, JSONObject]], groups: Sequence[str] = ()) -> Snapshot:
+    def of_documents(
+        cls, documents: Iterable[tuple[str, JSONObject]], groups: Sequence[str] = (), versions: Sequence[str] = ()
+    ) -> Snapshot:
         """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree."""
         messages: dict[str, JSONObject] = {}
         schemas: dict[str, JSONObject] = {}
         parents: set[str] = set()
         there: set[str] = set()
+        pinned: dict[str, JSONObject] = {}
         for name, document in documents:
             _merge(messages, dict(catalogue.messages_of(document)), name)
             _merge(schemas, {xid: _slim(schema) for xid, schema in catalogue.schemas_of(document)}, name)
             parents |= catalogue.reach(document, groups)
             there |= catalogue.groups_of(document)
+            pinned |= {xid: found for xid in versions if (found := catalogue.version_of(document, xid)) is not None}
         for group in groups:
             if group not in there:
                 raise PipelineError(f"there is no message group or endpoint {group} among the definitions")
+        for xid in versions:
+            if xid not in pinned:
+                raise PipelineError(f"there is no Version {xid} of a message or schema among the definitions")
+            resource = xid.partition("/versions/")[0]
+            if resource in messages:
+                messages[resource] = pinned[xid]
+            else:
+                schemas[resource] = _slim(pinned[xid])
         wanted = sorted(xid for xid in messages if not groups or _group(xid) in parents)
         return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
 
@@ -91,7 +104,7 @@ class Snapshot:
         content = None if schema is None else catalogue.contents(schema)
         if schema is None or content is None:
             return None
-        version = xid if "/versions/" in xid else f"{xid}/versions/{schema['versionid']}"
+        version = xid if "/versions/" in xid else f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=version)
 
     def compile(self, policy: Policy) -> Contract:
@@ -100,15 +113,29 @@ class Snapshot:
         return Contract.compile(selected, self.schema, policy, bases=self.message)
 
     def check(self, policy: Policy) -> None:
-        """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why."""
-        broken = self.compile(policy).verify()
+        """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why.
+
+        A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
+        A policy for a group or definition that is not among them is refused too: it would be without effect.
+        """
+        strangers = policy.strangers(self.selected)
+        if strangers:
+            raise PipelineError(f"there is a policy for {', '.join(strangers)}, but no definition it is about")
+        contract = self.compile(policy)
+        uses = {xid: definition.schema_use for xid, definition in contract.definitions.items()}
+        broken = {
+            xid: findings
+            for xid, findings in contract.verify().items()
+            if xid not in uses or uses[xid].reason is not Reason.SCHEMA_NOT_FOUND
+        }
         if broken:
             shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
             more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
             raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
 
 
-def _documents(registry: str) -> Iterable[tuple[str, JSONObject]]:
+def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
+    """The registry documents behind a URL, a document or a folder, each with a name. Raises ``PipelineError``."""
     if registry.startswith(_URL):
         with Client(registry) as client:
             return [(registry, client.export())]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -24,43 +27,84 @@ _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # rows as they come, in bounded pieces, at times that are not of this place
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
+    "spark.sql.session.timeZone": "UTC",
     # names that Spark would make up in the working directory
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse"),
 }
 _TAIL: Final = 800
+_OFFLINE: Final = (
+    "the connector for this input format cannot be fetched; give its JAR files by --jars, as docs/pipeline.md says"
+)
 
 
 @contextmanager
-def session(master: str) -> Iterator[SparkSession]:
+def session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> Iterator[SparkSession]:
     """The active Spark session if there is one, else a new one on ``master`` that ends with the block.
 
-    Raises ``PipelineError`` if Spark cannot start.
+    ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
+    artifacts of its own version, in its own way. Raises ``PipelineError`` if Spark cannot start.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
-    started = _start(master)
+    started = _start(master, _libraries(jars, packages))
     try:
         yield started
     finally:
         started.stop()
 
 
-def _start(master: str) -> SparkSession:
+def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
+    """Spark's options for more libraries."""
+    if jars:
+        files = [file for jar in jars for file in (sorted(jar.glob("*.jar")) if jar.is_dir() else [jar])]
+        missing = next((str(file) for file in files if not file.is_file()), "" if files else f"JAR files in {jars[0]}")
+        if missing:
+            raise PipelineError(f"{missing}: there is no such file")
+        return {"spark.jars": ",".join(str(file.absolute()) for file in files)}
+    if packages:
+        return {"spark.jars.packages": ",".join(f"{name}_{_scala()}:{pyspark.__version__}" for name in packages)}
+    return {}
+
+
+def _scala() -> str:
+    """The version of Scala that Spark here is made with, such as ``2.13``; artifacts have it in their names."""
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    library = next((home / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
+    return ".".join(library.name.removeprefix("scala-library-").split(".")[:2])
+
+
+def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise PipelineError(_NO_JAVA)
     # the workers' Python must be the driver's
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    options = _QUIET | (_LOCAL if master.startswith("local") else {})
+    options = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **libraries}
     builder = SparkSession.builder.appName("signalbook").master(master)
     for name, value in options.items():
         builder = builder.config(name, value)
-    with _silence() as log:
+    with _silence() as log, _kept_interrupt():
         try:
             return builder.getOrCreate()
         except (PySparkException, OSError, ValueError, RuntimeError) as error:
-            raise PipelineError(f"Spark does not start on {master}: {_last_words(log) or error}") from error
+            hint = _OFFLINE if "spark.jars.packages" in libraries and "unresolved dependency" in f"{error}" else ""
+            raise PipelineError(f"Spark does not start on {master}: {hint or _last_words(log) or error}") from error
+
+
+@contextmanager
+def _kept_interrupt() -> Iterator[None]:
+    """Leave to the program what an interrupt means; Spark's own handler would kill the batch at work."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.records import delivered
 
 _attributes: Final = attrgetter(*ATTRIBUTES)
 _data: Final = attrgetter("data")
@@ -121,7 +122,9 @@ class Window:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
         paths = pa.array([block.frame.path for block in self._blocks], pa.string())
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
-        return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
+        if all(block.frame.records is None for block in self._blocks):
+            return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
+        return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
     def messages(self, numbers: Offsets) -> list[tuple[Frame, list[int]]]:
         """The frames and indices of events."""
@@ -131,6 +134,13 @@ class Window:
             if len(mine):
                 found.append((block.frame, block.indices[mine - self._bounds[number]].tolist()))
         return found
+
+    @cached_property
+    def _delivery(self) -> list[pa.Array]:
+        """What the transport says of each event."""
+        parts = [(block.frame.records, block.indices) for block in self._blocks]
+        arrays = [delivered(records.take(pa.array(indices))) for records, indices in parts if records is not None]
+        return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property
     def _owners(self) -> Offsets:

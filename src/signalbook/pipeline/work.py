@@ -1,7 +1,8 @@
-"""One task: splits of the input in, files of rows out. Runs in Spark's Python workers.
+"""One task: messages in, files of rows out. Runs in Spark's Python workers.
 
-Spark ships the number of the task and nothing else; definitions and splits lie in the run's staging folder, and each
-worker process compiles the definitions once.
+Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
+tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
+compiles the definitions once.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +30,8 @@ from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
-from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources import records, registry
+from signalbook.pipeline.sources.base import Frame, Source, Split
 
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
@@ -44,16 +48,24 @@ class Plan:
     tasks: tuple[tuple[Split, ...], ...]
     batch: str
     fingerprint: str
+    landed_at: datetime
     staged: str
     policy: Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What one task did."""
+    """What one task did.
+
+    Of a replay, ``replaced`` are paths of files of dead letters, each with the name of the file that stands for it
+    (none: empty), ``replayed`` and ``changed`` how many letters were run again and have another reason now.
+    """
 
     files: tuple[DataFile, ...]
     tally: Tally
+    replaced: tuple[tuple[str, str], ...] = ()
+    replayed: int = 0
+    changed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,45 +79,90 @@ class Mileage:
 
 
 def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: task numbers in, one manifest as JSON out for each."""
-    staging = Path(folder)
-    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
-    # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
-    gc.disable()
-    try:
-        for batch in batches:
-            found = [_run(staging, plan, number) for number in batch.column(0).to_pylist()]
-            texts = [msgspec.json.encode(manifest).decode() for manifest in found]
-            yield pa.RecordBatch.from_pydict({"manifest": pa.array(texts, pa.string())})
-    finally:
-        gc.enable()
+    """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
+    task = Task.of(folder)
+    source = registry.files(task.plan.source)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            frames = (frame for split in task.plan.tasks[number] for frame in source.frames(split))
+            yield row(partial(task.process, number, source, frames))
+
+
+def take(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow`` over records: rows of ``records.COLUMNS`` in, one manifest as JSON out."""
+    task = Task.of(folder)
+    frames = (frame for batch in batches for frame in records.frames(batch))
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    yield row(partial(task.process, number, registry.find(task.plan.source), frames))
 
 
 def read_manifest(text: str) -> Manifest:
-    """The manifest that ``work`` wrote as ``text``."""
+    """The manifest that a task wrote as ``text``."""
     return decode(text.encode(), Manifest)
 
 
-def _run(staging: Path, plan: Plan, number: int) -> Manifest:
-    prefix = f"{plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
-    landing = Landing(staging, staged=plan.staged, prefix=prefix)
-    mark = Mark(fingerprint=plan.fingerprint, batch=plan.batch)
-    source = registry.find(plan.source)
-    processing = Processing(_contract(staging, plan), source, landing, mark)
-    odometer = _Odometer(staging / PROGRESS / f"{number}.json", processing.tally)
+def row(work: Callable[[], Manifest]) -> pa.RecordBatch:
+    """The manifest of a task, once it is done, as a row."""
+    # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
+    gc.disable()
     try:
-        for split in plan.tasks[number]:
-            for frame in source.frames(split):
+        text = msgspec.json.encode(work()).decode()
+    finally:
+        gc.enable()
+    return pa.RecordBatch.from_pydict({"manifest": pa.array([text], pa.string())})
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the tasks of a run have in common."""
+
+    staging: Path
+    plan: Plan
+
+    @classmethod
+    def of(cls, folder: str) -> Task:
+        """Those whose plan lies in a staging folder."""
+        staging = Path(folder)
+        return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan))
+
+    def process(self, number: int, source: Source, frames: Iterable[Frame]) -> Manifest:
+        """What becomes of ``frames``, the input of task ``number``."""
+        with self.landing(number) as landing:
+            processing = Processing(self.contract(), source, landing, self.mark)
+            odometer = self.odometer(number, processing.tally)
+            for frame in frames:
                 processing.take(frame)
                 odometer.advance(len(frame.block))
-        processing.finish()
-        return Manifest(files=landing.finish(), tally=processing.tally)
-    except OSError as error:
-        landing.abandon()
-        raise disk_failure(error, staging.parent.parent) from error
-    except BaseException:
-        landing.abandon()
-        raise
+            processing.finish()
+            return Manifest(files=landing.finish(), tally=processing.tally)
+
+    @contextmanager
+    def landing(self, number: int) -> Iterator[Landing]:
+        """Where task ``number`` lands its rows; closed as it is when something fails."""
+        prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
+        landing = Landing(self.staging, staged=self.plan.staged, prefix=prefix)
+        try:
+            yield landing
+        except OSError as error:
+            landing.abandon()
+            raise disk_failure(error, self.staging.parent.parent) from error
+        except BaseException:
+            landing.abandon()
+            raise
+
+    @property
+    def mark(self) -> Mark:
+        """What every row says of the run."""
+        return Mark(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
+
+    def contract(self) -> Contract:
+        """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
+        return _contract(self.staging, self.plan)
+
+    def odometer(self, number: int, tally: Tally) -> Odometer:
+        """What tells the driver how far task ``number`` is."""
+        return Odometer(self.staging / PROGRESS / f"{number}.json", tally)
 
 
 def _attempt() -> int:
@@ -113,7 +170,7 @@ def _attempt() -> int:
     return 0 if context is None else context.attemptNumber()
 
 
-class _Odometer:
+class Odometer:
     """Writes down how far a task is, now and then, for the driver to show."""
 
     def __init__(self, path: Path, tally: Tally) -> None:
@@ -123,6 +180,7 @@ class _Odometer:
         self._next = time.monotonic() + _EVERY
 
     def advance(self, count: int) -> None:
+        """So many bytes more are done."""
         self._bytes += count
         if time.monotonic() < self._next:
             return

@@ -91,6 +91,25 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     change: JSONObject
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A pipeline that tells of its batches: the ``number`` of its newest report, when that came, and its gist."""
+
+    name: str
+    newest: int
+    time: datetime
+    gist: JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A report of one batch, as JSON text. ``number`` grows with each batch of a pipeline, ``time`` is when it came."""
+
+    number: int
+    time: datetime
+    value: str
+
+
 class Reader(Protocol):
     """A consistent view of the store at one instant, that of its first call. For one thread at a time.
 
@@ -181,6 +200,21 @@ class Reader(Protocol):
         They begin behind the name ``after``, and end with ``through`` or after ``limit`` of them.
         """
 
+    def pipeline(self, name: str) -> Pipeline | None:
+        """A pipeline that has reported, or None. Pipelines are no part of the registry either."""
+
+    def pipelines(self, after: str, limit: int) -> list[Pipeline]:
+        """Up to ``limit`` of them by name, behind the name ``after``."""
+
+    def pipeline_count(self) -> int:
+        """How many there are."""
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[Report]:
+        """Up to ``limit`` reports with numbers below ``before``, the newest first.
+
+        They end before they have more than ``size`` characters together, but never before the first.
+        """
+
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Committed changes behind position ``after``, in commit order."""
 
@@ -232,6 +266,17 @@ class Writer(Reader, Protocol):
     def put_note(self, name: str, value: JSON | None) -> None:
         """Set (or with None remove) a note."""
 
+    def put_report(
+        self, name: str, batch: str, value: str, gist: JSON, *, time: datetime, keep: int
+    ) -> tuple[int, bool]:
+        """Keep the report of a pipeline's batch, JSON text, with its gist, and of all reports the newest ``keep``.
+
+        Returns its number, and whether it is new: one of the same batch is replaced, in its old place.
+        """
+
+    def drop_pipeline(self, name: str) -> bool:
+        """Forget a pipeline and its reports; whether there was one."""
+
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
         """Add changes to the outbox, in this order; they get their positions at the commit, and are not seen before."""
 
@@ -260,8 +305,8 @@ class Store(Protocol):
         """
 
     def generation(self) -> Hashable:
-        """Another value once anything was committed, by whichever process: as long as it is the same, so is what was
-        read after it was told."""
+        """Another value once a change was committed, by whichever process: as long as it is the same, so is what was
+        read of the registry after it was told. Notes and reports, which tell of no change, leave it as it is."""
 
     def close(self) -> None:
         """Give back every connection."""

@@ -112,24 +112,21 @@ class Postgres:
                 text = text.replace(str(secret), "***")
         return text
 
-    def generation(self) -> str:
-        """Which transactions a query sees: another text as soon as one more has committed, in this database or beside.
-
-        One round trip, on a connection kept for it; a dead one is replaced once.
-        """
+    def generation(self, position: str) -> int:
+        """One round trip, on a connection kept for it; a dead one is replaced once."""
         with self._watch_lock:
             try:
-                return self._seen()
+                return self._seen(position)
             except psycopg.OperationalError as error:
                 self._stop_watching()
                 if not self.lost(error):
                     raise
-                return self._seen()
+                return self._seen(position)
 
-    def _seen(self) -> str:
+    def _seen(self, position: str) -> int:
         if self._watch is None:
             self._watch = self.connect()
-        return str(self._watch.execute("SELECT pg_current_snapshot()::text").fetchall()[0][0])
+        return int(self._watch.execute(position).fetchall()[0][0])
 
     def _stop_watching(self) -> None:
         if self._watch is not None:

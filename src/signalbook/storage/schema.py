@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION: Final = "0004"
+REVISION: Final = "0005"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -123,6 +123,29 @@ NOTES: Final = Table(
     TABLES,
     Column("name", _BY_CODE_POINT, primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+# The pipelines that tell of their batches, each with the number and the gist of the newest report.
+PIPELINES: Final = Table(
+    "pipelines",
+    TABLES,
+    Column("name", _BY_CODE_POINT, primary_key=True),
+    Column("newest", BigInteger, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("gist", Text, nullable=False),
+)
+
+# No part of the registry, and no change of it: a history that grows and is forgotten (docs/decisions/128).
+REPORTS: Final = Table(
+    "reports",
+    TABLES,
+    Column("pipeline", _BY_CODE_POINT, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("batch", _BY_CODE_POINT, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("value", Text, nullable=False),
+    UniqueConstraint("pipeline", "batch"),
 )
 
 # One row: the last storage key given out. A row rather than a sequence, so that a rolled back write leaves no trace.

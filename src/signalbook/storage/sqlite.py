@@ -57,6 +57,7 @@ class SQLite:
         self._synchronous = synchronous
         self._scratch = scratch
         self._watch: Connection | None = None
+        self._mark = self._position = -1
         self._watch_lock = threading.Lock()
         self.where = str(path)
         self.sql: SqlDialect = sqlite_dialect(paramstyle="named")
@@ -148,12 +149,19 @@ class SQLite:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         return StorageError(f"{self.where}: {_REMEDIES.get(code, 'SQLite cannot go on')} ({error})")
 
-    def generation(self) -> int:
-        """SQLite's own mark, which others' commits change: asked of a connection that writes nothing itself."""
+    def generation(self, position: str) -> int:
+        """The position is read again only when SQLite's own mark says that anything was committed.
+
+        Others' commits change that mark: it is asked of a connection that writes nothing itself.
+        """
         with self._watch_lock:
             if self._watch is None:
                 self._watch = self.connect()
-            return int(self._watch.execute("PRAGMA data_version").fetchall()[0][0])
+            mark = int(self._watch.execute("PRAGMA data_version").fetchall()[0][0])
+            if mark != self._mark:
+                self._position = int(self._watch.execute(position).fetchall()[0][0])
+                self._mark = mark
+            return self._position
 
     def close(self) -> None:
         """Remove a throw-away database."""

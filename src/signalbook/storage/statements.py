@@ -29,6 +29,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.line import Line
+from signalbook.storage.reporting import Reporting
 from signalbook.storage.rows import COLUMNS, IDENTITY, position
 from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, NOTES, OUTBOX
 from signalbook.storage.selecting import Selections
@@ -78,6 +79,7 @@ class Statements:
         self.by_key = self._text(rows.where(dialect.member(_E.key, "keys")).order_by(*_ORDER))
         self.selections = Selections(dialect)
         self.line = Line(dialect)
+        self.reporting = Reporting(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self.refers = self._text(select(exists().where(_E.xref > literal_column("''"))))
         first = rows.order_by(_E.key)

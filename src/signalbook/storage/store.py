@@ -64,10 +64,10 @@ class SqlStore:
             self._commit(connection)
 
     def generation(self) -> Hashable:
-        """Another value once anything was committed."""
+        """Another value once a change was committed."""
         self._check_open()
         try:
-            return self._dialect.generation()
+            return self._dialect.generation(self._statements.position)
         except self._dialect.errors as error:
             raise self._dialect.explain(error) from None
 

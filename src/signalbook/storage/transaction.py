@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final
 
-from signalbook.storage.base import Hit, Record, Row, StorageError
+from signalbook.storage.base import Hit, Pipeline, Record, Report, Row, StorageError
 from signalbook.storage.dialect import BATCH, Connection, Dialect
 from signalbook.storage.rows import fold, instant, load, load_json
 from signalbook.storage.selecting import ways
@@ -153,6 +153,33 @@ class SqlReader:
         records = self._all(self._sql.notes, bounds)
         return {name[len(folder) + 1 :]: load_json(value) for name, value in records}
 
+    def pipeline(self, name: str) -> Pipeline | None:
+        """A pipeline that has reported."""
+        found = self._all(self._sql.reporting.pipeline, {"name": name})
+        return _pipeline(found[0]) if found else None
+
+    def pipelines(self, after: str, limit: int) -> list[Pipeline]:
+        """Pipelines by name."""
+        return [
+            _pipeline(record) for record in self._all(self._sql.reporting.pipelines, {"after": after, "limit": limit})
+        ]
+
+    def pipeline_count(self) -> int:
+        """How many pipelines have reported."""
+        return int(self._all(self._sql.reporting.count, {})[0][0])
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[Report]:
+        """Reports of a pipeline, the newest first."""
+        place = {"pipeline": pipeline, "before": before}
+        sizes = self._all(self._sql.reporting.sizes, {**place, "limit": limit})
+        together = accumulate(length for _, length in sizes)
+        fitting = [number for (number, _), reached in zip(sizes, together, strict=True) if reached <= size]
+        if not sizes:
+            return []
+        first = fitting[-1] if fitting else sizes[0][0]
+        records = self._all(self._sql.reporting.reports, {**place, "first": first})
+        return [Report(number=number, time=instant(time), value=value) for number, time, value in records]
+
     def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Changes behind position ``after``."""
         return [
@@ -212,3 +239,8 @@ class SqlReader:
         explained = self._dialect.explain(error)
         self._over = self._over or f"an earlier failure ended this transaction: {explained}"
         return explained
+
+
+def _pipeline(record: tuple[Any, ...]) -> Pipeline:
+    name, newest, time, gist = record
+    return Pipeline(name=name, newest=newest, time=instant(time), gist=load_json(gist))

@@ -19,6 +19,7 @@ from signalbook.xid import Kind, Xid
 _SAVEPOINT: Final = "SAVEPOINT part"
 _RELEASE: Final = "RELEASE SAVEPOINT part"
 _ROLLBACK: Final = "ROLLBACK TO SAVEPOINT part"
+_LAST: Final = 2**63 - 1
 _SUSPECTS: Final = 10_000
 """Documents looked at one by one after they lost a name; beyond that all documents are."""
 _REMEMBERED: Final = 2_000
@@ -202,6 +203,30 @@ class SqlWriter(SqlReader):
             self._run(self._sql.drop_note, {"name": name})
         else:
             self._run(self._sql.put_note, {"name": name, "value": dump_text(value)})
+
+    def put_report(
+        self, name: str, batch: str, value: str, gist: JSON, *, time: datetime, keep: int
+    ) -> tuple[int, bool]:
+        """Keep a report; the numbers of those kept have no gaps, so that the oldest are told by theirs."""
+        pipeline = self.pipeline(name)
+        newest = 0 if pipeline is None else pipeline.newest
+        known = self._all(self._sql.reporting.known, {"pipeline": name, "batch": batch})
+        number = int(known[0][0]) if known else newest + 1
+        own = {"pipeline": name, "number": number, "size": len(value), "value": value}
+        if known:
+            self._run(self._sql.reporting.replace, own)
+        else:
+            self._run(self._sql.reporting.add, {**own, "batch": batch, "time": microseconds(time)})
+            self._run(self._sql.reporting.forget, {"pipeline": name, "upto": number - keep})
+        if number >= newest:
+            told = {"name": name, "newest": number, "time": microseconds(time), "gist": dump_text(gist)}
+            self._run(self._sql.reporting.put_pipeline, told)
+        return number, not known
+
+    def drop_pipeline(self, name: str) -> bool:
+        """Forget a pipeline and its reports."""
+        self._run(self._sql.reporting.forget, {"pipeline": name, "upto": _LAST})
+        return self._run(self._sql.reporting.drop_pipeline, {"name": name}) > 0
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
         """Add changes to the outbox."""

@@ -49,6 +49,8 @@ def test_it_has_every_method_at_every_path(client: Client) -> None:
         template(path): {method.lower() for method in cells} - {"options", "head"} for path, cells in CELLS.items()
     }
     del wanted["/.well-known/xregistry"]  # at the root of the host, which need not be the registry's
+    wanted |= {"/pipelines": {"get"}, "/pipelines/{name}": {"get", "delete"}}
+    wanted |= {"/pipelines/{name}/reports": {"get", "post"}, "/pipelines/{name}/reports/{number}": {"get"}}
     wanted |= {"/subscriptions": {"get", "post"}, "/subscriptions/{id}": {"get", "put", "delete"}}
     found = {path: set(item) - {"parameters"} for path, item in described.items()}
     assert found == wanted

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.formats import PayloadError, SchemaError
+from signalbook.formats import PayloadError, SchemaError, jsonschema
 from signalbook.formats.avro import FORMAT, AvroSchema
 from signalbook.values import JSON, dump_json
 
@@ -176,7 +176,22 @@ def test_reads_what_an_older_schema_wrote() -> None:
     old = parse(record(("a", "int")))
     newer = record(("a", "long"))
     newer["fields"].append({"name": "b", "type": "string", "default": "x"})
-    assert parse(newer).reading(old).decode(b"\x06") == {"a": 3, "b": "x"}
+    reader = parse(newer).reading(old)
+    assert reader.decode(b"\x06") == reader.decode(b'{"a": 3}', "application/json") == {"a": 3, "b": "x"}
+
+
+@pytest.mark.parametrize(("payload", "content_type"), [(b"\x02a", ""), (b'"a"', "application/json"), (b"", "")])
+def test_what_cannot_be_resolved_is_not_decoded(payload: bytes, content_type: str) -> None:
+    """K-40, K-44"""
+    with pytest.raises(PayloadError) as caught:
+        parse("int").reading(parse("string")).decode(payload, content_type)
+    assert caught.value.reason == "decode_error"
+
+
+def test_a_writer_of_another_format_reads_by_itself() -> None:
+    other = jsonschema.FORMAT.parse(b'{"type": "integer"}', "JsonSchema/draft-07")
+    assert parse("string").reading(other) is other
+    assert other.reading(parse("string")).decode(b"\x02a") == "a"
 
 
 def test_enums_discriminate() -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from signalbook import __version__
-from signalbook.api.openapi import operations, parts, schemas, subscriptions
+from signalbook.api.openapi import operations, parts, pipelines, schemas, subscriptions
 from signalbook.api.openapi.operations import INPUT, VERSION, Place
 from signalbook.api.openapi.schemas import map_of, reference
 from signalbook.api.xregistry.paths import NAMES
@@ -36,8 +36,8 @@ def _described(model: Model, flags: tuple[str, ...], paged: bool) -> JSONObject:
     flags = tuple(name for name in parts.PARAMETERS if name in flags)
     paths = {place.path: operations.item(place) for place in _places(model, flags, paged=paged)}
     beside = {f"/{name}": _plain(name, methods) for name, methods in NAMES.items()}
-    components = parts.components({**dict(_schemas(model)), **subscriptions.schemas()}, flags)
-    return {"paths": {**paths, **beside, **subscriptions.paths()}, "components": components}
+    components = parts.components({**dict(_schemas(model)), **subscriptions.schemas(), **pipelines.schemas()}, flags)
+    return {"paths": {**paths, **beside, **subscriptions.paths(), **pipelines.paths()}, "components": components}
 
 
 def _places(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[Place]:

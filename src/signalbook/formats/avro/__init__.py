@@ -1,5 +1,5 @@
 """Apache Avro."""
 
-from signalbook.formats.avro.format import FORMAT, AvroFormat, AvroSchema
+from signalbook.formats.avro.format import BROKEN, FORMAT, AvroFormat, AvroSchema
 
-__all__ = ["FORMAT", "AvroFormat", "AvroSchema"]
+__all__ = ["BROKEN", "FORMAT", "AvroFormat", "AvroSchema"]

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import fastavro
 from fastavro import _read_py
+from fastavro.read import SchemaResolutionError
 
 from signalbook.formats.avro import columns, names, resolution, text
 from signalbook.formats.avro.conformance import violations
@@ -23,6 +24,7 @@ from signalbook.formats.base import (
     PayloadError,
     Reason,
     Resolve,
+    Schema,
     SchemaError,
     is_json,
     media_type,
@@ -34,7 +36,7 @@ from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, JSONError, digest, parse_json
 
 # What the binary decoder raises on bytes that are not what the schema says.
-_BROKEN: Final = (
+BROKEN: Final = (
     ArithmeticError,
     AttributeError,
     EOFError,
@@ -42,6 +44,7 @@ _BROKEN: Final = (
     RecursionError,
     TypeError,
     ValueError,
+    SchemaResolutionError,
     struct.error,
 )
 # The release whose enums may have a default for symbols they do not know.
@@ -65,9 +68,9 @@ class AvroSchema:
         """SHA-256 over format, document and deep link."""
         return digest(f"{self.format} {self.names.fingerprint} {self.link}".encode())
 
-    def reading(self, writer: AvroSchema) -> AvroSchema:
-        """This schema as the reader of binary payloads that ``writer`` wrote (K-40)."""
-        return replace(self, writer=writer)
+    def reading(self, writer: Schema) -> Schema:
+        """This schema as the reader of payloads that ``writer`` wrote (K-40)."""
+        return replace(self, writer=writer) if isinstance(writer, AvroSchema) else writer
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
         """Decode JSON if ``content_type`` says so, else binary. Raises ``PayloadError``."""
@@ -83,10 +86,20 @@ class AvroSchema:
             sent = parse_json(payload)
         except JSONError as error:
             raise _refused("decode_error", "json", f"not JSON: {error}") from None
-        value, findings = text.decode(sent, self.type, self.names.types)
+        written = self.writer or self
+        value, findings = text.decode(sent, written.type, written.names.types)
         if findings:
             raise PayloadError("schema_violation", findings)
-        return value
+        return value if self.writer is None else self._resolved(value, self.writer)
+
+    def _resolved(self, value: JSON, writer: AvroSchema) -> JSON:
+        """What the writer meant, as this schema has it: resolution is defined on the binary encoding."""
+        stream = BytesIO()
+        try:
+            fastavro.schemaless_writer(stream, writer.parsed, value)
+        except BROKEN as error:
+            raise _refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
+        return self._decode_binary(stream.getvalue())
 
     def _decode_binary(self, payload: bytes) -> JSON:
         stream = BytesIO(payload)
@@ -96,7 +109,7 @@ class AvroSchema:
                 value = written.read_datum(stream, written.parsed, None)
             else:
                 value = written.read_datum(stream, written.parsed, self.parsed)
-        except _BROKEN as error:
+        except BROKEN as error:
             why = str(error) or type(error).__name__
             raise _refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
         if stream.tell() != len(payload):

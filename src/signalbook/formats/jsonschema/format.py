@@ -14,6 +14,7 @@ from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
     Resolve,
+    Schema,
     SchemaError,
     is_json,
     pointer,
@@ -64,6 +65,10 @@ class JsonSchema:
         if findings:
             raise PayloadError("schema_violation", findings)
         return value
+
+    def reading(self, writer: Schema) -> Schema:
+        """``writer``: its payloads are as it says."""
+        return writer
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in ``value``, at most ``MAX_FINDINGS``."""

@@ -13,6 +13,7 @@ from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
     Resolve,
+    Schema,
     SchemaError,
     is_json,
     too_large,
@@ -55,6 +56,10 @@ class JsonStructure:
         if findings:
             raise PayloadError("schema_violation", findings)
         return value
+
+    def reading(self, writer: Schema) -> Schema:
+        """``writer``: its payloads are as it says."""
+        return writer
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in a JSON value, at most ``MAX_FINDINGS``."""

@@ -105,7 +105,7 @@ def _run(root: Path, output: Path) -> str | None:
     """Run protoc; what it wrote to standard error if it failed, else ``None``."""
     command = [
         sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{root}", f"-I{_WELL_KNOWN}", "--include_imports",
-        f"--descriptor_set_out={output}", MAIN,
+        "--include_source_info", f"--descriptor_set_out={output}", MAIN,
     ]  # fmt: skip
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TIMEOUT, check=False)  # noqa: S603

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -77,46 +77,53 @@ class Plans:
         return lambda value: value
 
 
-def shape_of(descriptor: Descriptor) -> Shape:
-    """The columns of a message type; where one contains itself there is ``Anything``."""
-    return _shape(descriptor, {}, ())
+def shape_of(descriptor: Descriptor, comments: Mapping[str, str]) -> Shape:
+    """The columns of a message type, with ``comments`` by full name of the field; one inside itself is ``Anything``."""
+    return _Shapes(comments).message(descriptor, ())
 
 
-def _shape(descriptor: Descriptor, known: dict[str, Shape], above: tuple[str, ...]) -> Shape:
-    name = descriptor.full_name
-    if name in above or len(above) == _MAX_NESTING:
-        return Anything()
-    if name not in known:
-        inside = (*above, name)
-        known[name] = bounded(Struct(fields=tuple(_field(field, known, inside) for field in descriptor.fields)))
-    return known[name]
+class _Shapes:
+    """Shapes of message types, each made once."""
 
+    def __init__(self, comments: Mapping[str, str]) -> None:
+        self._comments = comments
+        self._known: dict[str, Shape] = {}
 
-def _field(field: FieldDescriptor, known: dict[str, Shape], above: tuple[str, ...]) -> Field:
-    entry = map_value(field)
-    single = _single(entry or field, known, above)
-    shape: Shape = single
-    if entry is not None:
-        shape = MapOf(value=single)
-    elif field.is_repeated:
-        shape = ListOf(item=single)
-    elif field.has_presence and not field.is_required:
-        shape = replace(single, nullable=True)
-    return Field(name=field.name, attribute=field.name, shape=shape, required=True)
+    def message(self, descriptor: Descriptor, above: tuple[str, ...]) -> Shape:
+        name = descriptor.full_name
+        if name in above or len(above) == _MAX_NESTING:
+            return Anything()
+        if name not in self._known:
+            inside = (*above, name)
+            fields = tuple(self._field(field, inside) for field in descriptor.fields)
+            self._known[name] = bounded(Struct(fields=fields))
+        return self._known[name]
 
+    def _field(self, field: FieldDescriptor, above: tuple[str, ...]) -> Field:
+        entry = map_value(field)
+        single = self._single(entry or field, above)
+        shape: Shape = single
+        if entry is not None:
+            shape = MapOf(value=single)
+        elif field.is_repeated:
+            shape = ListOf(item=single)
+        elif field.has_presence and not field.is_required:
+            shape = replace(single, nullable=True)
+        description = self._comments.get(field.full_name, "")
+        return Field(name=field.name, attribute=field.name, shape=shape, required=True, description=description)
 
-def _single(field: FieldDescriptor, known: dict[str, Shape], above: tuple[str, ...]) -> Shape:
-    descriptor = field.message_type
-    if descriptor is None:
-        return Scalar(kind=_KINDS[field.type])
-    name = descriptor.full_name
-    if name in _AS_TEXT:
-        return Scalar(kind="string")
-    if name in _AS_JSON:
-        return Anything()
-    if name in _WRAPPERS:
-        return Scalar(kind=_KINDS[descriptor.fields_by_name["value"].type])
-    return _shape(descriptor, known, above)
+    def _single(self, field: FieldDescriptor, above: tuple[str, ...]) -> Shape:
+        descriptor = field.message_type
+        if descriptor is None:
+            return Scalar(kind=_KINDS[field.type])
+        name = descriptor.full_name
+        if name in _AS_TEXT:
+            return Scalar(kind="string")
+        if name in _AS_JSON:
+            return Anything()
+        if name in _WRAPPERS:
+            return Scalar(kind=_KINDS[descriptor.fields_by_name["value"].type])
+        return self.message(descriptor, above)
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:

@@ -18,6 +18,7 @@ from signalbook.formats.base import (
     PayloadError,
     Reason,
     Resolve,
+    Schema,
     SchemaError,
     is_json,
     media_type,
@@ -26,6 +27,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.protobuf import comparison, succession
+from signalbook.formats.protobuf.comments import field_comments
 from signalbook.formats.protobuf.comparison import relative, with_nested
 from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
 from signalbook.formats.protobuf.convert import Plans, shape_of
@@ -42,6 +44,7 @@ class Descriptors:
     pool: DescriptorPool
     file: FileDescriptor
     plans: Plans
+    comments: Mapping[str, str]
     messages: Mapping[str, Descriptor]
     syntax: str
     fingerprint: str
@@ -105,6 +108,10 @@ class ProtobufSchema:
             raise _refused("decode_error", "protobuf", text) from None
         return message
 
+    def reading(self, writer: Schema) -> Schema:
+        """``writer``: its payloads are as it says."""
+        return writer
+
     def validate(self, value: JSON) -> list[Finding]:
         """What keeps an already decoded value from being a message of this type."""
         try:
@@ -115,7 +122,7 @@ class ProtobufSchema:
 
     def shape(self) -> Shape:
         """The columns of the message's fields."""
-        return shape_of(self.descriptor)
+        return shape_of(self.descriptor, self.descriptors.comments)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """None: enums are open in Protobuf."""
@@ -223,7 +230,10 @@ def _named(found: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ..
 def _describe(sources: Sources) -> Descriptors:
     files = descriptor_pb2.FileDescriptorSet.FromString(compile_set(sources))
     pool = DescriptorPool()
+    comments: dict[str, str] = {}
     for file in files.file:
+        comments |= field_comments(file)
+        file.ClearField("source_code_info")
         pool.AddSerializedFile(file.SerializeToString())
     main = next(file for file in files.file if file.name == MAIN)
     document = pool.FindFileByName(MAIN)
@@ -235,6 +245,7 @@ def _describe(sources: Sources) -> Descriptors:
         pool=pool,
         file=document,
         plans=Plans(pool),
+        comments=comments,
         messages=messages,
         syntax=_SYNTAX.get(main.syntax, "Protobuf"),
         fingerprint=digest(b"\n".join(path.encode() + b"\n" + text for path, text in sources)),

@@ -15,6 +15,7 @@ from signalbook.formats.base import (
     PayloadError,
     Reason,
     Resolve,
+    Schema,
     SchemaError,
     media_type,
     pointer,
@@ -95,6 +96,10 @@ class XsdSchema:
             return [_violation(error) for error in islice(errors, MAX_FINDINGS)]
         except documents.FAILED as error:
             return [Finding(path="", rule="xsd", message=shorten(f"not decided: {error}"))]
+
+    def reading(self, writer: Schema) -> Schema:
+        """``writer``: its payloads are as it says."""
+        return writer
 
     def validate(self, value: JSON) -> list[Finding]:
         """What keeps an already decoded value from being an element of this schema."""

@@ -14,8 +14,9 @@ from signalbook.messages import CloudEvent, Message, Mode, attribute_text
 from signalbook.messages.bindings.registry import find_binding
 from signalbook.messages.cloudevents import Attribute
 from signalbook.messages.contract import carried_event
+from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.payloads import Payload, Unreadable, unpacked
+from signalbook.messages.payloads import Payload
 from signalbook.pipeline.inference.addresses import Addresses
 from signalbook.pipeline.inference.seen import Room, Seen
 from signalbook.values import JSON

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from signalbook.messages import Message
 from signalbook.pipeline import spark
+from signalbook.pipeline.attempt import explain
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.inference import drafting, tasks
 from signalbook.pipeline.inference.draft import Draft, DraftJob
 from signalbook.pipeline.inference.observing import Observations, telling_header
 from signalbook.pipeline.inference.schemas import LADDER, Rules
 from signalbook.pipeline.inference.tasks import Halves, Plan, Trial
-from signalbook.pipeline.running import explain
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import Split
@@ -38,7 +38,7 @@ _Found = TypeVar("_Found", Halves, Trial)
 def run(job: DraftJob, show: Callable[[str], None]) -> Draft:
     """Draft definitions, telling ``show`` what is done. Raises ``PipelineError`` and what reading the input raises."""
     _check(job)
-    source = registry.find(job.input_format)
+    source = registry.files(job.input_format)
     files = find_files(job.inputs)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         show("starting Spark")

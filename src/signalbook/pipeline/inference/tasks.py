@@ -102,7 +102,7 @@ def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
 
 def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
     """A task's messages, None for what is none, and whether they are of the second half."""
-    source = registry.find(plan.source)
+    source = registry.files(plan.source)
     seen = 0
     for split in plan.tasks[number]:
         for frame in source.frames(split):

@@ -1,18 +1,21 @@
-"""What a source adapter offers: pieces of work for the driver to hand out, and messages out of each of them.
+"""What a source adapter offers: messages in frames, from files or from where Spark reads them.
 
-A source is an object that keeps to the ``Source`` protocol and is named in the entry-point group
-``signalbook.sources``; ``registry.py`` finds it. The driver cuts the input into splits, Spark schedules them, and the
-adapter reads its split in the worker's own process: no message crosses from the JVM to Python and back.
+A source is an object that keeps to one of the protocols below and is named in the entry-point group
+``signalbook.sources``; ``registry.py`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
+schedules them, and the adapter reads its split in the worker's own process: no message crosses from the JVM to Python
+and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``records.COLUMNS``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Message
 
@@ -33,12 +36,23 @@ class Split:
         return self.end - self.start
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message was read; ``element`` counts the events of a batched message."""
+
+    path: str
+    position: int
+    element: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """A handful of raw messages in one block of bytes: the canonical frame between sources and processing.
 
     Message ``i`` is ``block[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the block is
-    nothing but those messages, each ended by a newline.
+    nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
+    ``records.COLUMNS`` they came as, if they did. ``thorough`` are messages that the fast path is not for, whatever the
+    source says. A ``fault`` says why nothing in the frame can be read.
     """
 
     path: str
@@ -47,6 +61,9 @@ class Frame:
     ends: Offsets
     positions: Offsets
     lines: bool = False
+    records: pa.RecordBatch | None = None
+    thorough: bool = False
+    fault: str = ""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -55,22 +72,66 @@ class Frame:
         """The bytes of one message, as they were read."""
         return self.block[self.starts[index] : self.ends[index]]
 
+    def place(self, index: int) -> Place:
+        """Where one message was read."""
+        return Place(self.path, int(self.positions[index]))
+
+
+def one_message(path: str, content: bytes, position: int, fault: str = "") -> Frame:
+    """A frame of a single message."""
+    zero = np.zeros(1, np.int64)
+    return Frame(
+        path=path,
+        block=content,
+        starts=zero,
+        ends=zero + len(content),
+        positions=zero + position,
+        thorough=bool(fault),
+        fault=fault,
+    )
+
 
 class Source(Protocol):
-    """A way messages lie in files."""
+    """A way to messages."""
 
     name: str
+    # whether each message may be one structured CloudEvent in JSON, and so fit for the fast path
+    cloudevents_json: bool
+
+    def message(self, frame: Frame, index: int) -> Message:
+        """One message of a frame as a message of its protocol. Raises ``Unreadable`` if its bytes are none."""
+        ...
+
+
+class FileSource(Source, Protocol):
+    """A way messages lie in files."""
+
     # whether a file may be cut into several splits
     divisible: bool
-    # whether each message is one structured CloudEvent in JSON, and so fit for the fast path
-    cloudevents_json: bool
 
     def frames(self, split: Split) -> Iterator[Frame]:
         """The split's messages in bounded pieces. Raises ``PipelineError`` for a file that cannot be read."""
         ...
 
-    def message(self, frame: Frame, index: int) -> Message:
-        """One of them as a message of its protocol. Raises ``Unreadable`` if its bytes are none."""
+
+@runtime_checkable
+class RecordSource(Source, Protocol):
+    """A way Spark reads messages. ``inputs`` say where they are, ``options`` are for Spark's connector."""
+
+    # the protocol of all its messages
+    protocol: str
+    # what Spark needs for it: names of Maven artifacts, without the versions of Scala and Spark
+    packages: tuple[str, ...]
+
+    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+        """All messages there are now, as ``records.COLUMNS``. Raises ``PipelineError``."""
+        ...
+
+    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+        """The messages there are and those to come, as a streaming frame of ``records.COLUMNS``.
+
+        ``most`` messages go into one batch, where the source can tell. Raises ``PipelineError``.
+        """
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -26,17 +27,24 @@ def frames(split: Split) -> Iterator[Frame]:
 
     Raises ``PipelineError`` for a file that cannot be read, or a line beyond ``MAX_LINE``.
     """
-    try:
-        with open_file(split.path) as file:
-            for block, offset in _blocks(file, split):
-                yield _frame(split.path, block, offset)
-    except (OSError, EOFError, zlib.error) as error:
-        raise PipelineError(f"cannot read {split.path}: {error}") from error
+    with reading(split.path) as file:
+        for block, offset in _blocks(file, split):
+            yield _frame(split.path, block, offset)
 
 
 def open_file(path: str) -> Bytes:
     """A file for reading bytes, unpacked if its name ends in ``.gz``."""
     return gzip.open(path, "rb") if is_packed(path) else Path(path).open("rb", buffering=0)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[Bytes]:
+    """An open file. Raises ``PipelineError`` where it, or what is inside of it, cannot be read."""
+    try:
+        with open_file(path) as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise PipelineError(f"cannot read {path}: {error}") from error
 
 
 def is_packed(path: str) -> bool:
@@ -51,7 +59,7 @@ def _blocks(file: Bytes, split: Split) -> Iterator[tuple[bytes, int]]:
     remaining = MAX_LINE * MAX_LINE if is_packed(split.path) else split.end - offset
     rest = b""
     while remaining > 0:
-        piece = file.read(min(BLOCK, remaining))
+        piece = file.read(min(max(BLOCK, len(rest)), remaining))  # a long line is copied a few times only
         remaining -= len(piece)
         if not piece:
             break
@@ -81,7 +89,7 @@ def _seek(file: Bytes, split: Split) -> int:
 def _to_newline(file: Bytes, rest: bytes, path: str, offset: int) -> bytes:
     """From where the file stands to the end of the line, its newline included."""
     tail = b""
-    while piece := file.read(64 * 1024):
+    while piece := file.read(max(64 * 1024, len(tail))):
         cut = piece.find(b"\n") + 1
         if cut:
             return tail + piece[:cut]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Source, Split
+from signalbook.pipeline.sources.base import FileSource, Split
 from signalbook.pipeline.sources.lines import is_packed
 
 # Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
@@ -27,7 +27,7 @@ def find_files(inputs: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(found.items()))
 
 
-def plan(source: Source, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
+def plan(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
     """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
     total = sum(size for _, size in files)
     target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
@@ -54,7 +54,7 @@ def _hidden(path: Path) -> bool:
     return any(part.startswith(_HIDDEN) for part in path.parts)
 
 
-def _cut(source: Source, path: str, size: int, target: int) -> list[Split]:
+def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
     if not source.divisible or is_packed(path) or size <= target:
         return [Split(path=path, start=0, end=size)] if size else []
     pieces = -(-size // target)

@@ -8,18 +8,34 @@ from typing import Final
 
 from signalbook import plugins
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Source
+from signalbook.pipeline.sources.base import FileSource, RecordSource
 
 GROUP: Final = "signalbook.sources"
 
 
-def find(name: str) -> Source:
+def find(name: str) -> FileSource | RecordSource:
     """The source called ``name``. Raises ``PipelineError`` if there is none."""
     offered = _offered()
     if name not in offered:
         raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
-    found: Source = plugins.load(offered[name])
+    found: FileSource | RecordSource = plugins.load(offered[name])
     return found
+
+
+def files(name: str) -> FileSource:
+    """The source called ``name``, which reads files. Raises ``PipelineError``."""
+    source = find(name)
+    if isinstance(source, RecordSource):
+        raise PipelineError(f"{name} reads no files: this takes an input format of files")
+    return source
+
+
+def records(name: str) -> RecordSource:
+    """The source called ``name``, which Spark reads, and so can follow. Raises ``PipelineError``."""
+    source = find(name)
+    if isinstance(source, RecordSource):
+        return source
+    raise PipelineError(f"{name} is an input format of files, which are no stream: read them by pipeline run")
 
 
 def names() -> tuple[str, ...]:

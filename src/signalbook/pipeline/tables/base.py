@@ -1,4 +1,4 @@
-"""What a table format offers: a place for data files, and a commit that may be repeated."""
+"""What a table format offers: tables that follow their definitions, and a commit that may be repeated."""
 
 from __future__ import annotations
 
@@ -6,30 +6,76 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from signalbook.pipeline.journal import DataFile, sync_folder
-from signalbook.pipeline.naming import TableName
+import pyarrow as pa
+
+from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Batch, DataFile, sync_folder
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 
 
 class Tables(Protocol):
-    """The tables of one output folder, open for the files of one batch."""
+    """The tables of one output folder. Methods raise ``PipelineError`` where a table is not as it was left."""
 
-    def commit(self, table: TableName, files: Sequence[DataFile]) -> None:
-        """Make ``files`` part of ``table``, all at once where the format can. Doing it again changes nothing.
+    def versions(self, table: TableName) -> list[TableName]:
+        """The tables there are of the definition that ``table`` is the first of, oldest first."""
+        ...
 
-        Raises ``PipelineError`` or ``OSError``; the batch stays prepared then, and the next run goes on from there.
+    def columns(self, table: TableName) -> pa.Schema:
+        """The columns of a table."""
+        ...
+
+    def follow(self, table: TableName, columns: pa.Schema) -> None:
+        """Make sure that a table can take ``columns``, without changing it yet. Raises ``Incompatible`` if not."""
+        ...
+
+    def folder(self, table: TableName, batch: Batch) -> str:
+        """Where below its home a table keeps the files of ``batch``: nothing, or a path that ends in ``/``."""
+        ...
+
+    def paths(self, table: TableName) -> list[str]:
+        """What Spark reads to see all rows of a table: its files, or a folder of them."""
+        ...
+
+    def commit(self, batch: Batch, table: TableName) -> None:
+        """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
+
+        All at once where the format can. Raises ``PipelineError`` or ``OSError``; the batch stays prepared then, and
+        the next run goes on from there. Raises ``Outdated`` if the table is no longer as it was left.
         """
         ...
 
 
+class Outdated(PipelineError):
+    """A table that is no longer what a batch was made for; doing it again will not help until someone undoes that."""
+
+
+def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
+    """Those of ``files`` that belong to ``table``."""
+    return [file for file in files if file.table == table]
+
+
+def divides(batch: Batch, table: TableName) -> bool:
+    """Whether ``batch`` makes ``table`` one that is divided by day: a replay writes letters of many days anew."""
+    return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
+
+
+def day_folder(batch: Batch) -> str:
+    """The folder of the day a batch is landed on, as Hive names it; older entries of the journal do not know."""
+    return "" if batch.landed_at is None else f"{DAY}={batch.landed_at:%Y-%m-%d}/"
+
+
 def move_in(output: Path, folder: Path, files: Sequence[DataFile]) -> list[Path]:
     """Move staged files into ``folder``, those not moved before, and return where all of them are."""
-    folder.mkdir(parents=True, exist_ok=True)
     places = [folder / file.name for file in files]
+    for parent in {folder, *(place.parent for place in places)}:
+        parent.mkdir(parents=True, exist_ok=True)
     for file, place in zip(files, places, strict=True):
         staged = output / file.staged
         if staged.exists():
             staged.replace(place)
         elif not place.exists():
             raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged))
-    sync_folder(folder)
+    for parent in {place.parent for place in places}:
+        sync_folder(parent)
     return places

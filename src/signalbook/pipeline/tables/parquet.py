@@ -1,14 +1,29 @@
-"""Tables as folders of Parquet files: ``tables/<group>/<message>/*.parquet`` and ``dead_letters/*.parquet``."""
+"""Tables as folders of Parquet files: ``tables/<group>/<message>/landed_on=<day>/*.parquet``, and ``dead_letters/``.
+
+Next to the files lies ``_common_metadata`` with the columns of all of them, as Parquet knows it: Spark takes a table's
+columns from there, and so do we. A column never changes its type: readers that merge what the files say refuse two
+types of one column, and others take whichever they see first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
+from typing import Final
 
-from signalbook.pipeline.journal import DataFile
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.evolution import merge, refuse
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Batch
 from signalbook.pipeline.naming import TableName, home
-from signalbook.pipeline.tables.base import move_in
+from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table
+
+COLUMNS: Final = "_common_metadata"
+_FILES: Final = "*.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +32,65 @@ class ParquetTables:
 
     output: Path
 
-    def commit(self, table: TableName, files: Sequence[DataFile]) -> None:
-        """Rename each file into its folder; readers see whole files only."""
-        move_in(self.output, self.output / home(table, "parquet"), files)
+    def versions(self, table: TableName) -> list[TableName]:
+        """The folders there are."""
+        names = [path.name for path in self._home(table).parent.glob(f"{table.message}*") if path.is_dir()]
+        found = (TableName(table.group, name) for name in names)
+        return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+
+    def columns(self, table: TableName) -> pa.Schema:
+        """What ``_common_metadata`` says, or all files together where there is none."""
+        written = self._home(table) / COLUMNS
+        try:
+            if written.exists():
+                return pq.read_schema(written)
+            schemas = (pq.read_schema(path).remove_metadata() for path in sorted(self._home(table).rglob(_FILES)))
+            return reduce(lambda there, coming: merge(there, coming, refuse), schemas, pa.schema([]))
+        except pa.ArrowInvalid as error:
+            raise PipelineError(
+                f"table {table} has a file that is no Parquet: {error}. Remove it, then run again: the batch is kept"
+            ) from error
+
+    def follow(self, table: TableName, columns: pa.Schema) -> None:
+        """A folder takes new columns only."""
+        merge(self.columns(table), columns, refuse)
+
+    def folder(self, table: TableName, batch: Batch) -> str:
+        """By day or not, as the folder is already: Spark does not see files beside folders of days."""
+        home = self._home(table)
+        by_day = next(home.glob(f"{DAY}=*"), None) is not None
+        flat = next(home.glob(_FILES), None) is not None
+        return day_folder(batch) if by_day or (divides(batch, table) and not flat) else ""
+
+    def paths(self, table: TableName) -> list[str]:
+        """The folder, where it has files."""
+        home = self._home(table)
+        return [str(home)] if next(home.rglob(_FILES), None) is not None else []
+
+    def commit(self, batch: Batch, table: TableName) -> None:
+        """Rename each file into its folder, then remove what others stand for; readers see whole files only.
+
+        In this order a run that dies in between leaves rows twice until the next one, and never loses any.
+        """
+        files, folder = of_table(batch.files, table), self._home(table)
+        staged = next((path for file in files if (path := self.output / file.staged).exists()), None)
+        if staged is not None:
+            self._widen(table, pq.read_schema(staged))
+        move_in(self.output, folder, files)
+        for file in of_table(batch.removed, table):
+            (folder / file.name).unlink(missing_ok=True)
+
+    def _widen(self, table: TableName, columns: pa.Schema) -> None:
+        """Write down what columns there will be, before there are any files with them."""
+        written = self._home(table) / COLUMNS
+        there = self.columns(table)
+        wide = merge(there, columns, refuse).remove_metadata()
+        if wide.equals(there, check_metadata=True) and written.exists():
+            return
+        written.parent.mkdir(parents=True, exist_ok=True)
+        fresh = written.with_suffix(".new")
+        pq.write_metadata(wide, fresh)
+        fresh.replace(written)
+
+    def _home(self, table: TableName) -> Path:
+        return self.output / home(table, "parquet")

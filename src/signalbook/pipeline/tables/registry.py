@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from signalbook.pipeline.journal import Batch
+from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.parquet import ParquetTables
 
 
-def open_tables(output: Path, batch: Batch) -> Tables:
-    """The tables of an output folder, for a batch in its table format."""
-    if batch.table_format == "parquet":
+def open_tables(output: Path, table_format: TableFormat) -> Tables:
+    """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
+    if table_format == "parquet":
         return ParquetTables(output)
     # pyiceberg takes a second to import; runs on plain Parquet do without
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
-    return IcebergTables(output, batch)
+    return IcebergTables(output)

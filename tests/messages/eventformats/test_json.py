@@ -93,22 +93,6 @@ def test_what_is_no_batch(body: bytes) -> None:
         JSON.split(body)
 
 
-@pytest.mark.parametrize(
-    "content_type", ["application/cloudevents+json; charset=utf-8", "APPLICATION/CloudEvents+JSON"]
-)
-def test_formats_are_found_by_media_type(content_type: str) -> None:
-    """K-21"""
-    assert find_format(content_type) is JSON
-
-
-@pytest.mark.parametrize("content_type", ["application/cloudevents+avro", "application/cloudevents"])
-def test_a_format_nothing_reads(content_type: str) -> None:
-    """K-21"""
-    with pytest.raises(EventError) as caught:
-        find_format(content_type)
-    assert caught.value.reason == "unsupported_format"
-
-
 ATTRIBUTES = st.dictionaries(
     st.from_regex("x[a-z0-9]{1,8}", fullmatch=True),
     st.one_of(st.text("abcé 1", max_size=5), st.booleans(), st.integers(-(2**31), 2**31 - 1)),

@@ -1,0 +1,264 @@
+"""Pipelines that tell of their batches: who they are, and a history of their reports.
+
+Reports are no part of the registry: no change, no event, no epoch. Answers kept in memory stay when one comes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer, send_answer
+from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.commits import Commits
+from signalbook.api.errors import NOT_KEPT, error_answer, failure_answer
+from signalbook.api.urls import base_url
+from signalbook.api.workers import Workers
+from signalbook.engine import reports
+from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.reports import Filed, InvalidReport, TooMany
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.base import Pipeline, Report
+from signalbook.values import JSONError, JSONObject, format_timestamp, parse_json
+from signalbook.xid import XidError, check_id
+
+PATH: Final = "/pipelines"
+MAX_BYTES: Final = 4 * 1024 * 1024
+MAX_DEPTH: Final = 8
+_PAGE_SIZE: Final = 8 * 1024 * 1024
+"""Characters of reports on a page, which has one of them at least."""
+_PAGE: Final = 100
+_MOST: Final = 1000
+_LAST: Final = 2**63 - 1
+_NUMBER: Final = re.compile(r"0*[1-9][0-9]{0,17}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doorway:
+    """What the handlers work with."""
+
+    engine: Engine
+    settings: Settings
+    workers: Workers
+    commits: Commits[Batch]
+
+
+Handler = Callable[["_Call"], Awaitable[Answer]]
+
+
+def routes(doorway: Doorway) -> list[Route]:
+    """``/pipelines``, each of them, and its reports; with or without a trailing slash."""
+    places: tuple[tuple[str, dict[str, Handler]], ...] = (
+        (PATH, {"GET": _list}),
+        (f"{PATH}/{{name}}", {"GET": _show, "DELETE": _delete}),
+        (f"{PATH}/{{name}}/reports", {"GET": _history, "POST": _take}),
+        (f"{PATH}/{{name}}/reports/{{number}}", {"GET": _one}),
+    )
+    return [Route(f"{path}{slash}", _Place(doorway, handlers)) for path, handlers in places for slash in ("", "/")]
+
+
+class _Place:
+    """A path and its methods: an ASGI application, so that every method comes here."""
+
+    def __init__(self, doorway: Doorway, handlers: dict[str, Handler]) -> None:
+        self._doorway = doorway
+        self._handlers = {**handlers, "HEAD": handlers["GET"]}
+        first, *others = handlers
+        self._allow = (first, "HEAD", *others, "OPTIONS")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(_Call(scope, receive, self._doorway))
+        except Disconnected:
+            return
+        except Exception as error:
+            told = _told(error, scope["path"])
+            answer = failure_answer(error, scope["path"]) if told is None else error_answer(told, allow=self._allow)
+        await send_answer(answer, scope, send)
+
+    async def _answer(self, call: _Call) -> Answer:
+        if call.scope["method"] == "OPTIONS":
+            allow = ", ".join(self._allow)
+            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+        handler = self._handlers.get(call.scope["method"])
+        if handler is None:
+            raise RegistryError("action_not_supported", subject=call.path, action=call.scope["method"])
+        return await handler(call)
+
+
+class _Call:
+    """One request, and what handlers ask of it."""
+
+    def __init__(self, scope: Scope, receive: Receive, doorway: Doorway) -> None:
+        self.scope = scope
+        self.doorway = doorway
+        self.path: str = scope["path"]
+        self.request = Request(scope)
+        self._receive = receive
+
+    @property
+    def name(self) -> str:
+        """The pipeline in the path; names are like ids of entities. Raises ``not_found``."""
+        try:
+            return check_id(self.request.path_params["name"])
+        except XidError:
+            raise RegistryError("not_found", subject=self.path) from None
+
+    def checked(self, name: str) -> str:
+        """``name`` if a pipeline may have it. Raises ``bad_request``."""
+        try:
+            return check_id(name)
+        except XidError as error:
+            raise RegistryError("bad_request", subject=self.path, error_detail=str(error)) from None
+
+    def number(self, parameter: str) -> int | None:
+        """A number in the query, None if it is not there. Raises ``bad_request``."""
+        text = self.request.query_params.get(parameter)
+        if text is None:
+            return None
+        if not _NUMBER.fullmatch(text):
+            detail = f'"{parameter}" takes a whole number from 1, not "{text[:40]}"'
+            raise RegistryError("bad_request", subject=self.path, error_detail=detail)
+        return int(text)
+
+    @property
+    def limit(self) -> int:
+        """How many the page may have."""
+        return min(self.number("limit") or _PAGE, self.doorway.settings.max_page_size, _MOST)
+
+    def next_page(self, limit: int, cursor: str | int) -> Header:
+        """The header that names the next page."""
+        root = base_url(self.scope, self.doorway.settings)
+        return "Link", f"<{root}{self.path}?{urlencode({'limit': limit, 'cursor': cursor})}>;rel=next"
+
+    async def report(self) -> Filed:
+        """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``, ``InvalidReport``."""
+        limit = min(MAX_BYTES, self.doorway.settings.max_body_bytes)
+        timeout = self.doorway.settings.body_timeout
+        body = await read_body(self.scope, self._receive, self.path, limit=limit, timeout=timeout)
+        if not body:
+            raise RegistryError("missing_body", subject=self.path)
+        return await self.doorway.workers.read(partial(self._read, body))
+
+    def _read(self, body: bytes) -> Filed:
+        try:
+            return reports.read(parse_json(body, max_depth=MAX_DEPTH, unique=True))
+        except JSONError as error:
+            raise RegistryError("parsing_data", subject=self.path, error_detail=str(error)) from None
+
+
+async def _list(call: _Call) -> Answer:
+    """Pipelines by name, each with the gist of its newest report."""
+    limit, after = call.limit, call.request.query_params.get("cursor", "")
+    if after:
+        call.checked(after)
+    found = await call.doorway.workers.read(partial(call.doorway.engine.pipelines, after, limit + 1))
+    headers = [NOT_KEPT]
+    if len(found) > limit:
+        headers.append(call.next_page(limit, found[limit - 1].name))
+    return json_answer([_shown(pipeline) for pipeline in found[:limit]], headers=tuple(headers))
+
+
+async def _show(call: _Call) -> Answer:
+    """One pipeline, with its newest report as it was sent."""
+    pipeline = await _pipeline(call)
+    last = next(iter(await _reports(call, _LAST, 1)), None)
+    shown = {"name": pipeline.name, "last": last and msgspec.Raw(_text(last))}
+    return _texts(b"%s", [msgspec.json.encode(shown)])
+
+
+async def _history(call: _Call) -> Answer:
+    """Reports, the newest first."""
+    await _pipeline(call)
+    limit = call.limit
+    found = await _reports(call, call.number("cursor") or _LAST, limit)
+    more = bool(found) and bool(await _reports(call, found[-1].number, 1))
+    headers = [call.next_page(limit, found[-1].number)] if more else []
+    return _texts(b"[%s]", [_text(report) for report in found], *headers)
+
+
+async def _one(call: _Call) -> Answer:
+    text = call.request.path_params["number"]
+    found = await _reports(call, int(text) + 1, 1) if _NUMBER.fullmatch(text) else []
+    if not found or found[0].number != int(text):
+        raise RegistryError("not_found", subject=call.path)
+    return _texts(b"%s", [_text(found[0])])
+
+
+async def _take(call: _Call) -> Answer:
+    """Keep a report; the same one again changes nothing."""
+    name = call.checked(call.request.path_params["name"])
+    number, new = await call.doorway.commits.write(partial(_file, call, name, await call.report()))
+    where = f"{base_url(call.scope, call.doorway.settings)}{PATH}/{name}/reports/{number}"
+    told = {"pipeline": name, "number": number}
+    return json_answer(told, status=201 if new else 200, headers=(NOT_KEPT, ("Location", where)))
+
+
+def _file(call: _Call, name: str, report: Filed, batch: Batch) -> tuple[int, bool]:
+    settings = call.doorway.settings
+    with batch.writing() as session:
+        return session.file(name, report, keep=settings.max_reports, most=settings.max_pipelines)
+
+
+async def _delete(call: _Call) -> Answer:
+    """Forget a pipeline and all its reports."""
+    if not await call.doorway.commits.write(partial(_drop, call.name)):
+        raise RegistryError("not_found", subject=call.path)
+    return Answer(status=204, headers=(NOT_KEPT,))
+
+
+def _drop(name: str, batch: Batch) -> bool:
+    with batch.writing() as session:
+        return session.drop_pipeline(name)
+
+
+async def _pipeline(call: _Call) -> Pipeline:
+    found = await call.doorway.workers.read(partial(call.doorway.engine.pipeline, call.name))
+    if found is None:
+        raise RegistryError("not_found", subject=call.path)
+    return found
+
+
+async def _reports(call: _Call, before: int, limit: int) -> Sequence[Report]:
+    ask = partial(call.doorway.engine.reports, call.name, before, limit, _PAGE_SIZE)
+    return await call.doorway.workers.read(ask)
+
+
+def _shown(pipeline: Pipeline) -> JSONObject:
+    received = format_timestamp(pipeline.time)
+    return {"name": pipeline.name, "last": {"number": pipeline.newest, "received": received, **pipeline.gist}}
+
+
+def _text(report: Report) -> bytes:
+    """A report as it is shown: with its number, and when it came. What it says itself is JSON already."""
+    head = {"number": report.number, "received": format_timestamp(report.time), "report": msgspec.Raw(report.value)}
+    return msgspec.json.encode(head)
+
+
+def _texts(form: bytes, texts: Sequence[bytes], *headers: Header) -> Answer:
+    body = form % b",".join(texts)
+    return Answer(headers=(("Content-Type", JSON_TYPE), NOT_KEPT, *headers), body=body)
+
+
+def _told(error: Exception, path: str) -> RegistryError | None:
+    """What is wrong with a request, in the words of the catalogue; None for what is not its fault."""
+    match error:
+        case RegistryError():
+            return error
+        case InvalidReport():
+            return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)
+        case TooMany():
+            return RegistryError("bad_request", subject=path, error_detail=str(error))
+        case _:
+            return None

@@ -1,0 +1,88 @@
+"""Content encodings: what was packed on the way is unpacked, within bounds (domain.md K-40, RFC 9110 8.4)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from signalbook.messages.message import Message
+from signalbook.messages.reasons import Reason
+from signalbook.values import Finding
+
+MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
+_MAX_LAYERS: Final = 4
+_IDENTITY: Final = ("", "identity")
+
+
+class Unreadable(Exception):
+    """A body that cannot be unpacked; ``reason`` and ``finding`` say why."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        self.reason = reason
+        self.finding = Finding(path="", rule="content_encoding", message=message)
+        super().__init__(message)
+
+
+def unpacked(message: Message) -> Message:
+    """The message with its content encoding undone. Raises ``Unreadable``."""
+    body = message.body
+    names = [name for part in message.content_encoding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
+    if not names or not body:
+        return message
+    if len(names) > _MAX_LAYERS:
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
+    for name in reversed(names):
+        body = unpack(name, body, MAX_DECOMPRESSED)
+    return msgspec.structs.replace(message, body=body, content_encoding="")
+
+
+def unpack(encoding: str, body: bytes, limit: int) -> bytes:
+    """``body`` with one encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
+    reader = _READERS.get(encoding)
+    if reader is None:
+        text = f"no decoder for content encoding {encoding[:50]!r}; there are: {', '.join(_READERS)}"
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, text)
+    try:
+        found = reader(body, limit)
+    except (zlib.error, EOFError, OSError) as error:
+        raise Unreadable(Reason.DECODE_ERROR, f"the body is not {encoding}, or cut off: {error}") from None
+    if len(found) > limit:
+        raise Unreadable(Reason.DECODE_ERROR, f"the {encoding} body unpacks to more than {limit} bytes")
+    return found
+
+
+def _inflated(window: int, body: bytes, limit: int) -> bytes:
+    """All members of a zlib or gzip stream; one byte more than ``limit`` tells that there are more."""
+    found = b""
+    while body and len(found) <= limit:
+        stream = zlib.decompressobj(window)
+        found += stream.decompress(body, limit + 1 - len(found))
+        if len(found) <= limit and not stream.eof:
+            raise EOFError("it ends early")
+        body = stream.unused_data
+    return found
+
+
+def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
+    """As ``_inflated``, by the codecs that Arrow brings."""
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError:
+        text = f"content encoding {codec} needs pyarrow: pip install 'signalbook[pipeline]'"
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, text) from None
+    with pa.input_stream(pa.BufferReader(body), compression=codec) as stream:
+        found: bytes = stream.read(limit + 1)
+        return found
+
+
+_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
+    "gzip": partial(_inflated, 31),
+    "x-gzip": partial(_inflated, 31),
+    "deflate": partial(_inflated, 47),
+    "br": partial(_by_arrow, "brotli"),
+    "zstd": partial(_by_arrow, "zstd"),
+}

@@ -1,0 +1,127 @@
+"""The Avro event format: one datum, a record of a map of attributes and of data (CloudEvents Avro format 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, Final
+
+import fastavro
+import msgspec
+
+from signalbook.formats.avro import BROKEN, FORMAT
+from signalbook.formats.base import is_json
+from signalbook.messages.cloudevents import Attribute, CloudEvent
+from signalbook.messages.eventformats.base import binary_text, checked, invalid, undecodable
+from signalbook.values import JSON, JSONObject, dump_json
+
+_ATTRIBUTE: Final = {
+    "name": "attribute",
+    "type": {"type": "map", "values": ["null", "boolean", "int", "string", "bytes"]},
+}
+_INNER: Final = {"type": "map", "values": "Value"}, {"type": "array", "items": "Value"}
+_VALUE: Final = {
+    "type": "record",
+    "name": "Value",
+    "fields": [{"name": "value", "type": {"type": "map", "values": ["null", "boolean", *_INNER, "double", "string"]}}],
+}
+_MAP: Final = {"type": "map", "values": ["null", "boolean", _VALUE, "double", "string"]}
+_ARRAY: Final = {"type": "array", "items": "Value"}
+
+
+def _event(map: JSONObject, array: JSONObject) -> JSONObject:
+    data = ["bytes", "null", "boolean", map, array, "double", "string"]
+    return {"type": "record", "name": "Event", "fields": [_ATTRIBUTE, {"name": "data", "type": data}]}
+
+
+# What the format calls a representation of JSON values refers to itself, and a decoder that is safe from depth is slow.
+# So events are read without it at first: in place of a map or an array stands a record of nothing.
+SCHEMA: Final = _event(_MAP, _ARRAY)
+_full: Final = FORMAT.parse(dump_json(SCHEMA), "Avro")
+_quick: Final = fastavro.parse_schema(
+    _event(*({"type": "record", "name": name, "fields": []} for name in ("Map", "Array")))
+)
+
+
+class AvroEventFormat:
+    """The Avro event format."""
+
+    def decode(self, body: bytes) -> CloudEvent:
+        """The event in a datum. An attribute that is ``null`` is unset; a binary one becomes base64."""
+        record = _record(body)
+        attributes = {name: _attribute(value) for name, value in record["attribute"].items() if value is not None}
+        checked(attributes)
+        return _with_data(attributes, record["data"])
+
+    def encode(self, event: CloudEvent) -> bytes:
+        """A datum whose data is bytes: few JSON values have a form of their own (``_value``)."""
+        attributes, body = dict(event.attributes), event.payload()
+        if event.value is not msgspec.UNSET:
+            attributes.setdefault("datacontenttype", "application/json")
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, _quick, {"attribute": attributes, "data": body})
+        return stream.getvalue()
+
+    def split(self, _body: bytes) -> list[bytes]:
+        """There are none. Raises ``EventError``."""
+        raise undecodable("batch", "the Avro format has no batches")
+
+
+def read_datum(stream: BytesIO) -> Any:
+    """The next datum of a stream. Raises one of ``BROKEN``."""
+    start = stream.tell()
+    record: Any = fastavro.schemaless_reader(stream, _quick, None)
+    if not isinstance(record["data"], dict):
+        return record
+    stream.seek(start)
+    return _full.read_datum(stream, _full.parsed, None)
+
+
+def _record(body: bytes) -> Any:
+    stream = BytesIO(body)
+    try:
+        record = read_datum(stream)
+    except BROKEN as error:
+        raise undecodable("avro", f"not a CloudEvent in Avro: {error or type(error).__name__}") from None
+    if stream.tell() != len(body):
+        raise undecodable("avro", f"{len(body) - stream.tell()} bytes follow the CloudEvent in Avro")
+    return record
+
+
+def _attribute(value: str | int | bool | bytes) -> Attribute:
+    return binary_text(value) if isinstance(value, bytes) else value
+
+
+def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
+    """Bytes are data as it was sent; all else is a JSON value, but for text of another type."""
+    if data is None:
+        return CloudEvent(attributes=attributes)
+    if isinstance(data, bytes):
+        return CloudEvent(attributes=attributes, body=data)
+    declared = attributes.get("datacontenttype")
+    if declared is None or is_json(str(declared)):
+        return CloudEvent(attributes=attributes, value=_value(data))
+    if not isinstance(data, str):
+        raise invalid("data", "type", "data must be bytes or a string, as datacontenttype is no JSON type")
+    return CloudEvent(attributes=attributes, body=data.encode())
+
+
+def _value(data: Any) -> JSON:
+    """A JSON value. In the outermost map and in arrays, an object is a record around a map; in such a map, a map."""
+    match data:
+        case dict():
+            return {
+                name: _unwrapped(value) if isinstance(value, dict) else _scalar(value) for name, value in data.items()
+            }
+        case list():
+            return [_unwrapped(item) for item in data]
+    return _scalar(data)
+
+
+def _unwrapped(record: dict[str, Any]) -> JSON:
+    return {name: _value(value) for name, value in record["value"].items()}
+
+
+def _scalar(value: Any) -> JSON:
+    """A number without a fraction is an integer, as in JSON text it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53 else value

@@ -1,0 +1,154 @@
+"""The Protobuf event format and its batches (CloudEvents Protobuf format 2 to 5; field numbers as in its .proto)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from signalbook.messages.cloudevents import Attribute, CloudEvent
+from signalbook.messages.eventformats.base import binary_text, checked, invalid, undecodable
+from signalbook.uris import is_uri
+
+_F: Final = descriptor_pb2.FieldDescriptorProto
+_PACKAGE: Final = "io.cloudevents.v1"
+_TYPES: Final = {
+    "string": _F.TYPE_STRING,
+    "bytes": _F.TYPE_BYTES,
+    "bool": _F.TYPE_BOOL,
+    "int32": _F.TYPE_INT32,
+    "int64": _F.TYPE_INT64,
+}
+# Attributes that have fields of their own.
+_REQUIRED: Final = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
+_SECONDS: Final = range(-62_135_596_800, 253_402_300_800)
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def _add(file: descriptor_pb2.FileDescriptorProto, name: str, oneof: str, *fields: str) -> None:
+    """Add a message type; ``fields`` are ``type name number``, in the ``oneof`` if there is one and ``|`` precedes."""
+    message = file.message_type.add(name=name)
+    if oneof:
+        message.oneof_decl.add(name=oneof)
+    for text in fields:
+        kind, field, number = text.strip("*|").split()
+        label = _F.LABEL_REPEATED if text.startswith("*") else _F.LABEL_OPTIONAL
+        added = message.field.add(name=field, number=int(number), label=label)
+        if text.startswith("|"):
+            added.oneof_index = 0
+        if kind in _TYPES:
+            added.type = _TYPES[kind]
+        else:
+            added.type, added.type_name = _F.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+
+
+def _types() -> tuple[Any, Any]:
+    """The classes of events and batches, in a pool of their own: another package may have brought the same names.
+
+    On the wire a map is a list of entries, the well-known types are messages like others, and an event inside a batch
+    is bytes; read as those, nothing else is needed.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name="cloudevents.proto", package=_PACKAGE, syntax="proto3")
+    _add(file, "Timestamp", "", "int64 seconds 1", "int32 nanos 2")
+    _add(file, "Any", "", "string type_url 1", "bytes value 2")
+    _add(
+        file, "Value", "attr", "|bool ce_boolean 1", "|int32 ce_integer 2", "|string ce_string 3", "|bytes ce_bytes 4",
+        "|string ce_uri 5", "|string ce_uri_ref 6", "|Timestamp ce_timestamp 7",
+    )  # fmt: skip
+    _add(file, "Entry", "", "string key 1", "Value value 2")
+    _add(
+        file, "CloudEvent", "data", "string id 1", "string source 2", "string spec_version 3", "string type 4",
+        "*Entry attributes 5", "|bytes binary_data 6", "|string text_data 7", "|Any proto_data 8",
+    )  # fmt: skip
+    _add(file, "CloudEventBatch", "", "*bytes events 1")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    event, batch = (pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in ("CloudEvent", "CloudEventBatch"))
+    return message_factory.GetMessageClass(event), message_factory.GetMessageClass(batch)
+
+
+_Event, _Batch = _types()
+
+
+class ProtobufEventFormat:
+    """The Protobuf event format."""
+
+    def decode(self, body: bytes) -> CloudEvent:
+        """The event in a message. Timestamps become text, binary attributes base64; unset ones are none."""
+        event = _parsed(_Event(), body)
+        attributes: dict[str, Attribute] = {name: getattr(event, field) for name, field in _REQUIRED.items()}
+        attributes = {name: value for name, value in attributes.items() if value}
+        for entry in event.attributes:
+            if entry.key in _REQUIRED:
+                raise invalid(entry.key, "exclusive", f"{entry.key} has a field of its own, and is no other attribute")
+            value = _attribute(entry.key, entry.value)
+            if value is not None:
+                attributes[entry.key] = value
+        body_of = _DATA.get(event.WhichOneof("data"))
+        if event.WhichOneof("data") == "proto_data":
+            _complete_uri(attributes, event.proto_data.type_url)
+        checked(attributes)
+        return CloudEvent(attributes=attributes, body=None if body_of is None else body_of(event))
+
+    def encode(self, event: CloudEvent) -> bytes:
+        """A message whose data is binary."""
+        attributes = dict(event.attributes)
+        if event.value is not msgspec.UNSET:
+            attributes.setdefault("datacontenttype", "application/json")
+        made = _Event(**{field: str(attributes.pop(name)) for name, field in _REQUIRED.items() if name in attributes})
+        for name, value in attributes.items():
+            added = made.attributes.add(key=name)
+            setattr(added.value, _KINDS[type(value)], value)
+        body = event.payload()
+        if body is not None:
+            made.binary_data = body
+        written: bytes = made.SerializeToString()
+        return written
+
+    def split(self, body: bytes) -> list[bytes]:
+        """The events of a batch message, as they were written."""
+        return list(_parsed(_Batch(), body).events)
+
+
+_KINDS: Final = {bool: "ce_boolean", int: "ce_integer", str: "ce_string"}
+_DATA: Final[dict[str | None, Any]] = {
+    "binary_data": lambda event: event.binary_data,
+    "text_data": lambda event: event.text_data.encode(),
+    "proto_data": lambda event: event.proto_data.value,
+}
+
+
+def _parsed(message: Any, body: bytes) -> Any:
+    try:
+        message.ParseFromString(body)
+    except DecodeError as error:
+        raise undecodable("protobuf", f"not a {type(message).DESCRIPTOR.name} in Protobuf: {error}") from None
+    return message
+
+
+def _attribute(name: str, value: Any) -> Attribute | None:
+    kind = value.WhichOneof("attr")
+    if kind is None:
+        return None
+    found = getattr(value, kind)
+    if kind == "ce_timestamp":
+        return _timestamp(name, found)
+    return binary_text(found) if kind == "ce_bytes" else found
+
+
+def _timestamp(name: str, value: Any) -> str:
+    """RFC 3339 text, with as many digits of the second as it takes."""
+    if value.seconds not in _SECONDS or not 0 <= value.nanos < 1_000_000_000:
+        raise invalid(name, "timestamp", f"{name} is no time in the years 1 to 9999")
+    moment = _EPOCH + timedelta(seconds=value.seconds)
+    fraction = f".{value.nanos:09}".rstrip("0") if value.nanos else ""
+    return f"{moment.isoformat()}{fraction}Z"
+
+
+def _complete_uri(attributes: dict[str, Attribute], type_url: str) -> None:
+    """Add the scheme that type URLs are written without: the format wants them as ``dataschema``, which is absolute."""
+    if attributes.get("dataschema") == type_url and not is_uri(type_url) and is_uri(f"https://{type_url}"):
+        attributes["dataschema"] = f"https://{type_url}"

@@ -1,0 +1,72 @@
+"""The driver's side of a backtest: landed history and dead letters, held to a candidate. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline import comparing, spark
+from signalbook.pipeline.attempt import explain
+from signalbook.pipeline.backtests import Backtest
+from signalbook.pipeline.candidates import affected, with_candidate
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.job import BacktestJob
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.naming import DEAD_LETTERS, definition_of
+from signalbook.pipeline.snapshot import Snapshot
+
+Files = list[tuple[str, str]]
+
+
+def backtest(job: BacktestJob, tell: Callable[[str], None]) -> Backtest:
+    """Do ``job``; ``tell`` is told what is being done. Raises ``PipelineError`` and what reading definitions raises."""
+    if not 0 < job.sample <= 1:
+        raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
+    journal = Journal.existing(job.output.absolute())
+    tell("reading definitions")
+    today = Snapshot.load(job.registry, job.groups)
+    tomorrow = with_candidate(job.registry, job.groups, job.candidate, job.definitions)
+    tomorrow.check(job.policy)
+    changed = affected(today, tomorrow)
+    chosen = [xid for xid in changed if not job.definitions or xid in job.definitions]
+    files = _files(journal, chosen)
+    if not files:
+        return Backtest()
+    tell("starting Spark")
+    with spark.session(job.master) as session:
+        tell(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
+        return _compared(session, job, today, tomorrow, files)
+
+
+def _files(journal: Journal, definitions: Sequence[str]) -> Files:
+    """The files of the tables of ``definitions``, by xid, and those of dead letters if there is anything to compare."""
+    found: Files = []
+    for table, paths in journal.tables().items():
+        xid = "" if table == DEAD_LETTERS else definition_of(table)
+        if definitions and (not xid or xid in definitions):
+            found += [(xid, str(path)) for path in paths]
+    return sorted(found, key=lambda pair: -Path(pair[1]).stat().st_size)
+
+
+def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow: Snapshot, files: Files) -> Backtest:
+    count = min(session.sparkContext.defaultParallelism, len(files))
+    plan = comparing.Comparison(
+        today=today.to_json(),
+        candidate=tomorrow.to_json(),
+        tasks=tuple(tuple(files[number::count]) for number in range(count)),
+        by=job.by,
+        sample=job.sample,
+    )
+    frame = session.range(0, count, 1, count).mapInArrow(partial(comparing.compare, plan), comparing.RESULT)
+    found = Backtest()
+    try:
+        for row in frame.collect():
+            found.add(comparing.read_result(row["result"]))
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(explain(str(error), job.output)) from error
+    return found

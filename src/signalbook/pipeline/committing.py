@@ -1,0 +1,120 @@
+"""From a processed batch to tables that have it: every batch of an output folder goes through here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline.attempt import Attempt, Show
+from signalbook.pipeline.failures import PipelineError, disk_failure
+from signalbook.pipeline.job import Progress
+from signalbook.pipeline.journal import Batch, Journal, TableFormat
+from signalbook.pipeline.placing import place
+from signalbook.pipeline.tables.base import Outdated, Tables
+from signalbook.pipeline.tables.registry import open_tables
+from signalbook.values import now
+
+
+def land(attempt: Attempt, session: SparkSession, show: Show) -> Batch:
+    """Process a batch and commit it. Raises ``PipelineError`` with nothing of it committed, or nothing left to do but
+    what ``settle`` does.
+    """
+    journal = attempt.journal
+    with swept(journal):
+        processed = attempt.process(session, show)
+        tables = open_tables(journal.output, processed.table_format)
+        batch = place(tables, journal.output, processed)
+    journal.prepare(batch)
+    show(Progress(stage="prepared"))
+    return commit(journal, tables, batch, show)
+
+
+def settle(journal: Journal, show: Show) -> dict[str, Batch]:
+    """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged."""
+    completed: dict[str, Batch] = {}
+    for batch in journal.unfinished():
+        tables = open_tables(journal.output, batch.table_format)
+        with _optional(batch):
+            completed[batch.id] = commit(journal, tables, batch, show)
+    journal.sweep()
+    return completed
+
+
+def commit(journal: Journal, tables: Tables, batch: Batch, show: Show) -> Batch:
+    """Commit a prepared batch table by table; again after a crash, as often as it takes."""
+    started = time.monotonic()
+    names = sorted({file.table for file in (*batch.files, *batch.removed)})
+    for number, table in enumerate(names):
+        show(Progress(stage="committing", done=number, total=len(names)))
+        with _withdrawn(journal, batch):
+            tables.commit(batch, table)
+    committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
+    journal.commit(committed)
+    journal.sweep()
+    show(Progress(stage="committed", done=len(names), total=len(names)))
+    return committed
+
+
+def same(done: Batch, origin: str) -> None:
+    """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
+    if done.origin != origin:
+        raise PipelineError(
+            f"batch {done.id!r} was committed for other input: a batch id stands for one input; give this one its own"
+        )
+
+
+def one_format(journal: Journal, wanted: TableFormat) -> None:
+    """Raise ``PipelineError`` if the tables here are of another format.
+
+    Two would lay their files into the same folders, and neither's readers could read them.
+    """
+    there = journal.table_format()
+    if there not in (None, wanted):
+        raise PipelineError(
+            f"the tables in {journal.output} are {there}: choose that format, or another output for {wanted}"
+        )
+
+
+@contextmanager
+def _withdrawn(journal: Journal, batch: Batch) -> Iterator[None]:
+    """Forget a compaction of files that are no longer there: nothing depends on it, and it would stop all else."""
+    try:
+        yield
+    except Outdated:
+        if batch.compaction:
+            journal.withdraw(batch)
+        raise
+
+
+@contextmanager
+def _optional(batch: Batch) -> Iterator[None]:
+    """Go on where the compaction of another day was withdrawn."""
+    try:
+        yield
+    except Outdated:
+        if not batch.compaction:
+            raise
+
+
+@contextmanager
+def disk(output: Path) -> Iterator[None]:
+    """Say of a disk that fails which it is."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_failure(error, output) from error
+
+
+@contextmanager
+def swept(journal: Journal) -> Iterator[None]:
+    """Leave nothing behind of an attempt that fails."""
+    try:
+        yield
+    except BaseException:
+        journal.sweep()
+        raise

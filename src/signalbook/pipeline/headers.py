@@ -1,0 +1,57 @@
+"""Headers of messages as text, for the column of them that landed tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import text_map
+
+_CASELESS: Final = frozenset({"HTTP"})
+
+
+def texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]] | None:
+    """Headers by name; those sent several times joined as RFC 9110 5.2 says.
+
+    Names are in lower case where the protocol does not tell cases apart. Bytes that are no UTF-8 are escaped as
+    ``\\xff``.
+    """
+    joined: dict[str, str] = {}
+    for name, value in pairs:
+        key = name.lower() if protocol in _CASELESS else name
+        text = value if isinstance(value, str) else value.decode(errors="backslashreplace")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return list(joined.items()) or None
+
+
+def maps(protocol: str, headers: pa.ListArray) -> pa.Array:
+    """``texts`` of many messages, whose headers are structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
+    found = _at_once(headers)
+    return text_map([texts(protocol, pairs(each)) for each in headers.to_pylist()]) if found is None else found
+
+
+def pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes]]:
+    """The headers of one message out of Arrow; one without a value has an empty one."""
+    return [(header["name"] or "", header["value"] or b"") for header in headers or ()]
+
+
+def _at_once(headers: pa.ListArray) -> pa.Array | None:
+    """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
+    flat, rows = headers.flatten(), pc.list_parent_indices(headers)
+    codes = flat.field("name").dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    keys = rows.to_numpy() * (codes.max(initial=0) + 1) + codes
+    if len(np.unique(keys)) < len(keys) or flat.field("name").null_count:
+        return None
+    try:
+        values = pc.fill_null(flat.field("value"), b"").cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    none = pa.array(np.concatenate([lengths == 0, [False]]))
+    return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), flat.field("name"), values, columns.TEXT_MAP)

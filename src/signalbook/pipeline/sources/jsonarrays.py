@@ -1,0 +1,151 @@
+"""JSON arrays of any length, element by element: where one ends is found here, what it says is not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.base import Frame, Offsets, one_message
+from signalbook.pipeline.sources.lines import BLOCK, MAX_LINE, Bytes
+
+MAX_ELEMENT: Final = MAX_LINE
+_QUOTE, _ESCAPE, _COMMA = b'"\\,'
+_BLANK: Final = b" \t\r\n"
+
+
+def _table(values: Mapping[bytes, int]) -> npt.NDArray[np.int8]:
+    table = np.zeros(256, np.int8)
+    for characters, value in values.items():
+        table[list(characters)] = value
+    return table
+
+
+_DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
+_IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
+
+
+def frames(path: str, file: Bytes) -> Iterator[Frame]:
+    """The elements of the array in a file; a position is an index in it.
+
+    A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
+    message that is unreadable. Raises ``PipelineError`` for an element beyond ``MAX_ELEMENT``, and ``OSError``.
+    """
+    head = _first_character(file)
+    if head != b"[":
+        content = _to_end(path, file, head, 0)
+        if content:
+            yield one_message(path, content, 0)
+        return
+    scan, number, pending = _Scan(), 0, [b""]
+    while piece := file.read(BLOCK):
+        ends, close = scan.boundaries(piece)
+        pending.append(piece)
+        if not len(ends):
+            _bounded(path, sum(map(len, pending)), number)
+            continue
+        data = b"".join(pending)
+        ends += len(data) - len(piece)
+        found = _frame(path, data, ends, number)
+        if close and number == 0 and len(found) == 1 and not found.raw(0):
+            found = _frame(path, data, ends[:0], 0)  # an array of nothing
+        if len(found):
+            yield found
+        number += len(found)
+        pending = [data[int(ends[-1]) + 1 :]]
+        if close:
+            yield from _following(path, file, pending[0], number)
+            return
+    rest = b"".join(pending).strip(_BLANK)
+    yield one_message(path, rest, number, fault="the file ends inside of its JSON array: it is cut off")
+
+
+def _first_character(file: Bytes) -> bytes:
+    """The first character that is no blank; ``b""`` if there is none."""
+    while (character := file.read(1)) and character in _BLANK:
+        pass
+    return character
+
+
+@dataclass(slots=True)
+class _Scan:
+    """How far into an array its pieces have led: how deep, and whether into a string or behind its backslash."""
+
+    depth: int = 0
+    in_string: bool = False
+    escaping: bool = False
+
+    def boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
+        """Where in the next piece elements end: at commas, and at the end of the array, if that is the last of them."""
+        text = np.frombuffer(piece, np.uint8)
+        quotes = self._quotes(text)
+        places = np.flatnonzero(_IS_STRUCTURAL[text])
+        places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
+        characters = text[places]
+        depths = self.depth + np.cumsum(_DEPTHS[characters], dtype=np.int64)
+        closing = np.flatnonzero(depths < 0)
+        last = int(closing[0]) if len(closing) else len(places)
+        commas = places[:last][(characters[:last] == _COMMA) & (depths[:last] == 0)]
+        self.in_string ^= len(quotes) % 2 == 1
+        self.depth = int(depths[-1]) if len(depths) else self.depth
+        return np.append(commas, places[last : last + 1]), len(closing) > 0
+
+    def _quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
+        """Where strings begin and end: at quotes that no odd number of backslashes precedes."""
+        quotes = np.flatnonzero(text == _QUOTE)
+        escapes = np.flatnonzero(text == _ESCAPE)
+        if self.escaping:
+            escapes = np.append(-1, escapes)  # the one that the piece before ended with
+        self.escaping = False
+        if not len(escapes):
+            return quotes
+        breaks = np.flatnonzero(np.diff(escapes) > 1)
+        firsts = escapes[np.append(0, breaks + 1)]
+        lasts = escapes[np.append(breaks, len(escapes) - 1)]
+        escaped = lasts[(lasts - firsts) % 2 == 0] + 1
+        self.escaping = bool(len(escaped)) and int(escaped[-1]) == len(text)
+        return np.setdiff1d(quotes, escaped, assume_unique=True)
+
+
+def _frame(path: str, data: bytes, ends: Offsets, number: int) -> Frame:
+    """The elements that end where ``ends`` says, without the blanks around them."""
+    bounds = [_trimmed(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
+    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
+    positions = np.arange(number, number + len(ends), dtype=np.int64)
+    return Frame(path=path, block=data, starts=starts, ends=ends, positions=positions)
+
+
+def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """The element between two places, without blanks; most have one before them at most."""
+    if start < end and data[start] in _BLANK:
+        start += 1
+    if start < end and data[start] not in _BLANK and data[end - 1] not in _BLANK:
+        return start, end
+    element = data[start:end].rstrip(_BLANK)
+    end = start + len(element)
+    return end - len(element.lstrip(_BLANK)), end
+
+
+def _following(path: str, file: Bytes, rest: bytes, number: int) -> Iterator[Frame]:
+    content = _to_end(path, file, rest, number)
+    if content:
+        yield one_message(path, content, number, fault="bytes follow the JSON array")
+
+
+def _to_end(path: str, file: Bytes, head: bytes, number: int) -> bytes:
+    """``head`` and the rest of the file, without the blanks around it."""
+    content = bytearray(head.lstrip(_BLANK))
+    while piece := file.read(BLOCK):
+        content += piece if content else piece.lstrip(_BLANK)
+        _bounded(path, len(content), number)
+    return bytes(content.rstrip(_BLANK))
+
+
+def _bounded(path: str, size: int, number: int) -> None:
+    if size > MAX_ELEMENT:
+        raise PipelineError(f"{path}: element {number} of the array is longer than {MAX_ELEMENT} bytes; is this JSON?")

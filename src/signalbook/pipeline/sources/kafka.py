@@ -1,0 +1,122 @@
+"""Kafka topics, by Spark's own connector: ``kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC]`` or ``…/?pattern=REGEX``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from signalbook.messages import Message
+from signalbook.messages.bindings.kafka import record
+from signalbook.pipeline import headers
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.base import Frame
+
+_FORMAT: Final = "kafka"
+_FORM: Final = "kafka://HOST:PORT/TOPIC"
+# What this source says itself, or what would change what a message is.
+_OWN: Final = frozenset(
+    {"kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "includeheaders", "maxoffsetspertrigger"}
+)
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_ROWS: Final = {
+    "protocol": "'KAFKA'",
+    "source": "concat('kafka:', topic, '/', partition)",
+    "position": "offset",
+    "address": "topic",
+    "partition": "partition",
+    "key": "key",
+    "value": "value",
+    "headers": "transform(headers, h -> struct(h.key AS name, h.value AS value))",
+    "received_at": "timestamp",
+}
+
+
+class Kafka:
+    """Records of topics, in structured or binary mode by their headers, or of no envelope at all."""
+
+    name = "kafka"
+    protocol = "KAFKA"
+    packages = ("org.apache.spark:spark-sql-kafka-0-10",)
+    cloudevents_json = True
+
+    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+        """From the earliest to the latest offsets, unless ``options`` say otherwise."""
+        return _records(session.read.format(_FORMAT), inputs, options)
+
+    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+        """From the earliest offsets on, unless ``options`` say otherwise or a checkpoint knows better."""
+        limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
+        return _records(session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit)
+
+    def message(self, frame: Frame, index: int) -> Message:
+        """The record, with all that the topic says of it."""
+        assert frame.records is not None
+        row = frame.records.slice(index, 1).to_pylist()[0]
+        return record(
+            row["address"],
+            row["value"],
+            headers.pairs(row["headers"]),
+            key=row["key"],
+            partition=row["partition"],
+            offset=row["position"],
+            received_at=row["received_at"],
+            reference=f"{frame.path}/{row['position']}",
+        )
+
+
+SOURCE: Final = Kafka()
+
+
+def read(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+    """What Spark's connector is told: one cluster, its topics, ``options``. Raises ``PipelineError``."""
+    clusters = {urlsplit(text).netloc for text in inputs}
+    if len(clusters) != 1:
+        raise PipelineError(f"one run reads from one Kafka cluster, not from {', '.join(sorted(clusters)) or 'none'}")
+    found = dict(options)
+    topics: list[str] = []
+    for text in inputs:
+        found |= _parameters(text)
+        topics += _topics(text)
+    own = sorted(name for name in found if name.lower() in _OWN)
+    if own:
+        raise PipelineError(f"the option {own[0]} is for the pipeline to set: name servers and topics as {_FORM}")
+    pattern = found.pop("pattern", "")
+    if bool(topics) == bool(pattern):
+        raise PipelineError(f"name the topics of {clusters.pop()}, as {_FORM}, or else a ?pattern= of their names")
+    which = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(dict.fromkeys(topics))}
+    return {**found, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
+
+
+def _parameters(text: str) -> dict[str, str]:
+    parts = urlsplit(text)
+    if parts.scheme != _FORMAT or not parts.netloc or "@" in parts.netloc or parts.fragment:
+        raise PipelineError(f"the input {text!r} is no address of Kafka topics: it looks like {_FORM}")
+    return dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def _topics(text: str) -> list[str]:
+    names = [unquote(name) for name in urlsplit(text).path.strip("/").split(",") if name]
+    for name in names:
+        if not _TOPIC.fullmatch(name):
+            raise PipelineError(f"the input {text!r}: {name!r} is no name of a Kafka topic")
+    return names
+
+
+def _records(
+    reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
+) -> DataFrame:
+    told = {**read(inputs, options), **limit}
+    try:
+        frame: DataFrame = reader.options(**told).load()
+        return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
+    except PySparkException as error:
+        raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {_first_line(error)}") from error
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().partition("\n")[0]

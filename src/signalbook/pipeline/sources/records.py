@@ -1,0 +1,104 @@
+"""Messages that Spark brings, from brokers and tables: one canonical form of rows, and frames out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from signalbook.pipeline import columns, headers
+from signalbook.pipeline.sources.base import Frame, Offsets
+
+COLUMNS: Final = (
+    "protocol string, source string, position long, address string, partition int, key binary, value binary, "
+    "headers array<struct<name: string, value: binary>>, received_at timestamp"
+)
+"""A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
+
+``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
+of no protocol, which is empty then, are structured CloudEvents in JSON.
+"""
+_FRAME: Final = 1 << 20
+_TYPE: Final = "content-type"
+_ENCODING: Final = "content-encoding"
+_EVENT: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
+
+
+def frames(batch: pa.RecordBatch) -> Iterator[Frame]:
+    """The messages of a batch of ``COLUMNS``, in frames of about a megabyte.
+
+    Structured CloudEvents in JSON, by their content type, are in frames of their own, for the fast path.
+    """
+    for piece in _pieces(batch):
+        fit = is_event(piece)
+        for rows, thorough in ((fit, False), (~fit, True)):
+            if rows.all():
+                yield _frame(piece, thorough)
+            elif rows.any():
+                yield _frame(piece.filter(pa.array(rows)), thorough)
+
+
+def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which records are beyond doubt structured CloudEvents in JSON, with a value and without content encoding."""
+    present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
+    if not _protocol(records):
+        return present
+    listed = records.column("headers")
+    flat = listed.flatten()
+    names = flat.field("name")
+    rows = pc.list_parent_indices(listed).to_numpy()
+
+    def count(mask: pa.Array) -> Offsets:
+        return np.bincount(rows[mask.fill_null(False).to_numpy(zero_copy_only=False)], minlength=len(records))
+
+    typed = pc.equal(names, _TYPE)
+    event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT, pa.binary())))
+    once = (count(typed) == 1) & (count(event) == 1) & (count(pc.equal(names, _ENCODING)) == 0)
+    valid: npt.NDArray[np.bool_] = once & present
+    return valid
+
+
+def delivered(records: pa.RecordBatch) -> list[pa.Array]:
+    """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is."""
+    protocol = _protocol(records)
+    found = headers.maps(protocol, records.column("headers"))
+    protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
+    return [protocols, records.column("address"), found, records.column("received_at").cast(columns.TIMESTAMP)]
+
+
+def _protocol(records: pa.RecordBatch) -> str:
+    return str(records.column("protocol")[0].as_py()) if len(records) else ""
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Neighbours of one source, up to the size of a frame."""
+    if not len(batch):
+        return
+    codes = batch.column("source").dictionary_encode().indices.to_numpy()
+    sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
+    filled = np.cumsum(sizes) // _FRAME
+    bounds = np.flatnonzero((np.diff(codes) != 0) | (np.diff(filled) != 0)) + 1
+    edges = [0, *bounds.tolist(), len(batch)]
+    for start, end in pairwise(edges):
+        yield batch.slice(start, end - start)
+
+
+def _frame(records: pa.RecordBatch, thorough: bool) -> Frame:
+    values = [value or b"" for value in records.column("value").to_pylist()]
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    ends = np.cumsum(lengths + 1) - 1
+    return Frame(
+        path=records.column("source")[0].as_py(),
+        block=b"\n".join(values) + b"\n",
+        starts=ends - lengths,
+        ends=ends,
+        positions=records.column("position").to_numpy(),
+        lines=True,
+        records=records,
+        thorough=thorough,
+    )

@@ -1,0 +1,183 @@
+"""The driver's side of a stream: Spark says what is in each micro-batch, the journal that it is landed once."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from signalbook.errors import SignalbookError
+from signalbook.pipeline import spark
+from signalbook.pipeline.attempt import Attempt, Intake, Show, explain
+from signalbook.pipeline.committing import disk, land, one_format, settle
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.job import StreamJob
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.naming import escape
+from signalbook.pipeline.report import Report
+from signalbook.pipeline.running import check
+from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources.base import RecordSource
+from signalbook.pipeline.streaming import checkpoint
+from signalbook.pipeline.streaming.definitions import Definitions, kept_name
+from signalbook.values import now
+
+STREAMS: Final = "streams"
+_CHECKPOINT: Final = "checkpoint"
+_LOCK: Final = ".lock"
+_LOOK: Final = 0.3
+# Another program may be at work in the output folder for a while, to replay or compact.
+_PATIENCE: Final = 3600.0
+
+
+def run(
+    job: StreamJob,
+    stop: threading.Event,
+    tell: Callable[[str], None],
+    done: Callable[[Report], None],
+    show: Show = lambda _: None,
+) -> None:
+    """Land a stream until ``stop`` is set, or all that is there now with ``job.once``.
+
+    ``done`` takes the report of each batch, ``tell`` what people should know. Raises ``PipelineError`` and what reading
+    definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
+    """
+    check(job.job.policy)
+    source = registry.records(job.job.input_format)
+    journal = Journal.open(job.job.output.absolute())
+    home = journal.output / STREAMS / escape(job.name)
+    with disk(journal.output), _alone(home, job.name):
+        with journal.alone(_PATIENCE):
+            settle(journal, show)
+            one_format(journal, job.job.table_format)
+        kept = home / kept_name(job.job.registry, job.job.groups)
+        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
+        with spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session:
+            batches = _Batches(job, journal, home / _CHECKPOINT, definitions, done, show)
+            query = _start(job, session, source, batches, home / _CHECKPOINT)
+            _follow(query, batches, stop, job)
+
+
+class _Batches:
+    """Lands one micro-batch after the other, and none once it is stopped."""
+
+    def __init__(
+        self,
+        job: StreamJob,
+        journal: Journal,
+        place: Path,
+        definitions: Definitions,
+        done: Callable[[Report], None],
+        show: Show,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._stream = job
+        self._journal = journal
+        self._checkpoint = place
+        self._definitions = definitions
+        self._done = done
+        self._show = show
+        self._gate = threading.Lock()
+        self._stopped = False
+
+    def take(self, frame: DataFrame, number: int) -> None:
+        """Land micro-batch ``number``. Spark takes it for done unless this raises."""
+        with self._gate:
+            if self._stopped:
+                raise PipelineError("the stream is being stopped")
+            try:
+                with disk(self._journal.output), self._journal.alone(_PATIENCE):
+                    report = self._land(frame, number)
+            except BaseException as error:
+                self.failure = error
+                raise
+            if report is not None:
+                self._done(report)
+
+    def stop(self) -> None:
+        """Wait for the batch at work and take no more."""
+        with self._gate:
+            self._stopped = True
+
+    def _land(self, frame: DataFrame, number: int) -> Report | None:
+        """The report of the batch, None if it was committed before: Spark asks again for one it died in."""
+        job = self._stream.job
+        settle(self._journal, self._show)
+        batch_id = self._stream.batch_id(number)
+        origin = checkpoint.origin(self._checkpoint, number)
+        committed = self._journal.find(batch_id)
+        if committed is not None:
+            if committed.origin != origin:
+                raise PipelineError(
+                    f"batch {batch_id} was landed from other input: the checkpoint of the stream "
+                    f"{self._stream.name} is new, its batches are not; give the stream another name"
+                )
+            return None
+        session = frame.sparkSession
+        records = frame.coalesce(session.sparkContext.defaultParallelism)
+        attempt = Attempt(
+            journal=self._journal,
+            batch_id=batch_id,
+            stream=self._stream.name,
+            intake=Intake(source=job.input_format, origin=origin, records=records),
+            snapshot=self._definitions.current(),
+            table_format=job.table_format,
+            partition=job.partition,
+            policy=job.policy,
+            landed_at=now(),
+        )
+        return land(attempt, session, self._show).report()
+
+
+def _start(
+    job: StreamJob, session: SparkSession, source: RecordSource, batches: _Batches, place: Path
+) -> StreamingQuery:
+    frame = source.stream(session, job.job.inputs, job.job.options, job.most)
+    writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
+    if job.once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(job.interval * 1000)} milliseconds").start()
+
+
+def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job: StreamJob) -> None:
+    """Wait for the end of the stream, or bring it about."""
+    try:
+        while query.isActive and not stop.wait(_LOOK):
+            pass
+        failed: Exception | None = None if stop.is_set() else query.exception()
+    except (PySparkException, Py4JError) as error:
+        failed = error
+    finally:
+        batches.stop()
+        _end(query)
+    if isinstance(batches.failure, SignalbookError):
+        raise batches.failure
+    if failed is not None:
+        raise PipelineError(f"the stream {job.name} ended: {explain(str(failed), job.job.output)}") from failed
+
+
+def _end(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except (PySparkException, Py4JError):
+        pass  # Java is gone, and the stream with it
+
+
+@contextmanager
+def _alone(home: Path, name: str) -> Iterator[None]:
+    """Keep a second run of the same stream out."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / _LOCK).open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name") from None
+        yield

@@ -1,0 +1,178 @@
+"""Pipelines and the history of their reports over HTTP, on each database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.storage.base import Store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+XID = "/messagegroups/g/messages/m"
+
+
+def report(batch: str = "b1", **more: Any) -> dict[str, Any]:
+    """One that adds up, as a pipeline makes it."""
+    return {
+        "batch": batch,
+        "fingerprint": "f",
+        "finished": "2026-01-02T03:04:05Z",
+        "read": 3,
+        "landed": 2,
+        "dead_lettered": 1,
+        "dropped": 0,
+        "seconds": 0.5,
+        "events_per_second": 6,
+        "bytes": {"read": 90, "written": 1000},
+        "lag": {"oldest": "2026-01-02T03:00:00Z", "newest": "2026-01-02T03:04:00Z", "seconds": 5.0, "behind": 0},
+        "by_message": {XID: {"landed": 2, "rejected": 1, "rejected_share": 0.333333, "reasons": {"no_match": 1}}},
+        "reasons": {"no_match": 1},
+        "violations": [
+            {
+                "definition": XID,
+                "path": "/a",
+                "rule": "type",
+                "messages": 1,
+                "example": {"source": "f", "position": 0, "message": "no", "excerpt": "{}"},
+            }
+        ],
+        **more,
+    }
+
+
+def post(client: Client, *batches: str, name: str = "p") -> None:
+    for batch in batches:
+        answer = client.send("POST", f"/pipelines/{name}/reports", json=report(batch))
+        assert answer.status_code == 201, answer.text
+
+
+def test_a_report_is_kept_once(client: Client) -> None:
+    first = client.send("POST", "/pipelines/p/reports", json=report())
+    again = client.send("POST", "/pipelines/p/reports/", json=report())
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json() == {"pipeline": "p", "number": 1}
+    assert first.headers["Location"] == "http://r.example/pipelines/p/reports/1"
+    one = client.get("/pipelines/p/reports/1")
+    assert (one.json()["number"], one.json()["report"]) == (1, report())
+    assert one.headers["Cache-Control"] == "no-store"
+    assert len(client.get("/pipelines/p/reports").json()) == 1
+
+
+def test_who_reports(client: Client) -> None:
+    assert client.get("/pipelines").json() == []
+    post(client, "b1", "b2")
+    post(client, "b1", name="Other")
+    (other, mine) = client.get("/pipelines").json()
+    assert (other["name"], mine["name"], mine["last"]["number"], mine["last"]["batch"]) == ("Other", "p", 2, "b2")
+    assert mine["last"]["lag"]["seconds"] == 5.0
+    assert "by_message" not in mine["last"]
+    last = client.get("/pipelines/p").json()["last"]
+    assert (last["number"], last["report"]) == (2, report("b2"))
+
+
+def test_pages(client: Client) -> None:
+    post(client, *(f"b{number}" for number in range(5)))
+    found, url = [], "/pipelines/p/reports?limit=2"
+    while url:
+        answer = client.get(url)
+        found.append([each["report"]["batch"] for each in answer.json()])
+        links = [link for link in answer.headers.get_list("link") if "rel=next" in link]
+        url = links[0].partition("<http://r.example")[2].partition(">")[0] if links else ""
+    assert found == [["b4", "b3"], ["b2", "b1"], ["b0"]]
+    post(client, "x", name="q")
+    first = client.get("/pipelines?limit=1")
+    assert [each["name"] for each in first.json()] == ["p"]
+    assert any("cursor=p" in link for link in first.headers.get_list("link"))
+    assert [each["name"] for each in client.get("/pipelines?cursor=p").json()] == ["q"]
+
+
+def test_the_newest_are_kept(store: Store, serve: Serve) -> None:
+    client = serve(store, max_reports=2, max_pipelines=1)
+    post(client, "b1", "b2", "b3")
+    assert [each["number"] for each in client.get("/pipelines/p/reports").json()] == [3, 2]
+    assert client.get("/pipelines/p/reports/1").status_code == 404
+    full = client.send("POST", "/pipelines/q/reports", json=report())
+    assert (full.status_code, "max_pipelines" in full.text) == (400, True)
+
+
+def test_a_pipeline_is_forgotten(client: Client) -> None:
+    post(client, "b1")
+    assert client.send("DELETE", "/pipelines/p").status_code == 204
+    for path in ("/pipelines/p", "/pipelines/p/reports", "/pipelines/p/reports/1"):
+        assert client.get(path).status_code == 404, path
+    assert client.send("DELETE", "/pipelines/p").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"read": 4}, "/read: it is 4, but landed + dead_lettered + dropped is 3"),
+        ({"landed": 3, "read": 4}, "/landed: it is 3, but what landed by message is 2"),
+        ({"reasons": {}}, "/dead_lettered: it is 1, but the messages of all reasons is 0"),
+        ({"read": -1}, "/: "),
+        ({"read": "3"}, "Expected `int`"),
+        ({"batch": ""}, "length >= 1"),
+        ({"batch": "x" * 600}, "length <= 512"),
+        ({"more": 1}, "unknown field `more`"),
+        ({"finished": "today"}, "is no RFC3339 timestamp"),
+        ({"by_message": {XID: {"landed": 2, "rejected": 1, "newest": "x"}}}, "newest: 'x' is no RFC3339"),
+        ({"violations": [{}] * 501}, "length <= 500"),
+        ({"violations": [{"definition": ""}]}, "missing required field"),
+    ],
+)
+def test_what_is_no_report_is_refused(client: Client, change: dict[str, Any], words: str) -> None:
+    answer = client.send("POST", "/pipelines/p/reports", json=report() | change)
+    assert answer.status_code == 400, answer.text
+    body = answer.json()
+    assert body["type"].endswith("#bad_request")
+    assert words.removeprefix("/: ") in body["title"] + body.get("detail", "") + str(body.get("faults", ""))
+    assert client.get("/pipelines").json() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100, b'{"batch":"a","batch":"b"}', b"\xff"])
+def test_what_is_no_json_is_refused(client: Client, content: bytes) -> None:
+    assert client.send("POST", "/pipelines/p/reports", content=content).status_code == 400
+
+
+def test_a_large_body_is_refused(client: Client) -> None:
+    answer = client.send("POST", "/pipelines/p/reports", json=report(note="x" * 5_000_000))
+    assert answer.status_code in (400, 406, 413), answer.status_code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("PUT", "/pipelines", 405),
+        ("PATCH", "/pipelines/p", 405),
+        ("DELETE", "/pipelines/p/reports", 405),
+        ("GET", "/pipelines/p", 404),
+        ("GET", "/pipelines/p/reports", 404),
+        ("GET", "/pipelines/p/reports/x", 404),
+        ("GET", "/pipelines/p/reports/99999999999999999999", 404),
+        ("GET", "/pipelines/%2E%2E", 404),
+        ("GET", "/pipelines/%00", 404),
+        ("POST", "/pipelines/a%20b/reports", 400),
+        ("GET", "/pipelines?limit=0", 400),
+        ("GET", "/pipelines?cursor=a%20b", 400),
+        ("OPTIONS", "/pipelines/p", 200),
+    ],
+)
+def test_other_requests(client: Client, method: str, path: str, status: int) -> None:
+    assert client.send(method, path, json=report() if method == "POST" else None).status_code == status
+
+
+def test_the_registry_does_not_notice(store: Store, serve: Serve) -> None:
+    """No event, no epoch, and answers in memory stay."""
+    client = serve(store)
+    before, events = client.get("/").text, client.get("/events").text
+    with store.read() as reader:
+        position = reader.position()
+    generation = store.generation()
+    post(client, "b1", "b2")
+    assert (client.get("/").text, client.get("/events").text) == (before, events)
+    with store.read() as reader:
+        assert reader.position() == position
+    assert store.generation() == generation

@@ -1,0 +1,49 @@
+"""``signalbook pipeline replay`` and ``backtest``: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline import spark
+
+from .conftest import Cli
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
+REGISTRY = EXAMPLE / "orders.xreg.yaml"
+PLACED = "/messagegroups/shop.orders/messages/shop.order.placed"
+
+
+def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Path) -> None:
+    """A policy lets through what the schema refuses; a schema that takes nothing would break what landed."""
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text('{"type": "object", "maxProperties": 0}')
+    with spark.session("local[1]"):
+        run = ("pipeline", "run", "--registry", REGISTRY, "--input", EXAMPLE / "events.jsonl")
+        assert cli(*run, "--output", "lake", "--table-format", "parquet", "--batch-id", "b").code == 0
+        candidate = ("--registry", REGISTRY, "--candidate", nothing, "--definition", PLACED)
+        told = cli("pipeline", "backtest", "lake", *candidate, "--markdown")
+        assert (told.code, "**2** would be rejected" in told.out) == (1, True), told.err
+        allowed = cli("pipeline", "backtest", "lake", *candidate, "--allow", "2")
+        assert (allowed.code, "2 would be rejected" in allowed.out) == (0, True), allowed.err
+        tagged = ("--registry", REGISTRY, "--policy", f"{PLACED}:on_ambiguous=all", "--policy", "on_no_match=drop")
+        dry = cli("pipeline", "replay", "lake", *tagged, "--dry-run")
+        assert "2 dead letters: 0 would be moved, 1 stay, 0 of them for another reason, 1 dropped" in dry.out, dry.err
+        done = cli("pipeline", "replay", "lake", *tagged, "--reason", "no_match", "--json")
+        assert json.loads(done.out)["dropped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("replay", "none", "--registry", REGISTRY), "no output folder of the pipeline"),
+        (("replay", "none", "--registry", REGISTRY, "--policy", "x=1"), "there is no setting 'x'"),
+        (("backtest", "none", "--registry", REGISTRY, "--candidate", REGISTRY), "no output folder of the pipeline"),
+        (("run", "--registry", REGISTRY, "--input", EXAMPLE, "--output", "o", "--policy", "x"), "write NAME=VALUE"),
+    ],
+)
+def test_bad_input_is_told(cli: Cli, arguments: tuple[str | Path, ...], words: str) -> None:
+    ran = cli("pipeline", *arguments)
+    assert (ran.code, words in ran.err) == (1, True), ran.err

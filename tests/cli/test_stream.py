@@ -1,0 +1,66 @@
+"""``signalbook pipeline stream``: what it says to bad input, and how signals end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from signalbook.cli import stream
+from signalbook.pipeline.journal import Batch, Journal
+from signalbook.pipeline.report import Tally
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "message"),
+    [
+        ("", ("--input", "kafka://h:1/t", "--output", "lake"), "needs registry"),
+        ("inputs = 1", (), "job.toml: Expected `array`, got `int` - at `$.inputs`"),
+        ("", ("--registry", "x", "--input", "kafka://h:1/t", "--output", "o", "--name", ".."), "letters, digits"),
+        ("", ("--registry", "x", "--input", "in.jsonl", "--output", "o"), "files, which are no stream"),
+    ],
+)
+def test_bad_input(cli: Cli, job: str, given: tuple[str, ...], message: str) -> None:
+    Path("job.toml").write_text(job)
+    ran = cli("pipeline", "stream", "--job", "job.toml", *given)
+    assert (ran.code, ran.out) == (1, "")
+    assert message in ran.err
+
+
+def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:
+    Path("job.toml").write_text('registry = "gone.json"\ninputs = ["gone.jsonl"]\noutput = "lake"')
+    assert "the input gone.jsonl is not there" in cli("pipeline", "run", "--job", "job.toml").err
+    assert "the input a.jsonl is not there" in cli("pipeline", "run", "--job", "job.toml", "--input", "a.jsonl").err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_asks_the_stream_to_end(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with stream._stopped_by_signals() as stop:
+        os.kill(os.getpid(), number)
+        assert stop.wait(60)
+        assert signal.getsignal(number) == before
+    assert signal.getsignal(number) == before
+
+
+def test_the_status_of_streams(cli: Cli) -> None:
+    journal = Journal.open(Path("lake").absolute())
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for number in range(2):
+        tally = Tally(read=3, dropped=3)
+        batch = Batch(
+            id=f"orders-{number:09d}", fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(),
+            seconds=1.0, finished=at, stream="orders",
+        )  # fmt: skip
+        journal.prepare(batch)
+        journal.commit(batch)
+    shown = cli("pipeline", "status", "--output", "lake").out
+    assert "2026-01-02 03:04:05 UTC" in shown
+    first = json.loads(cli("pipeline", "status", "--output", "lake", "--json").out.splitlines()[0])
+    assert (first["stream"], first["batches"], first["read"], first["last"]) == ("orders", 2, 6, "orders-000000001")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.eventformats import EventError
+from signalbook.messages.eventformats.avro import SCHEMA, AvroEventFormat
+
+AVRO = AvroEventFormat()
+HEAD: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+PARSED = fastavro.parse_schema(SCHEMA)
+
+
+def written(data: Any = None, **more: Any) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, PARSED, {"attribute": {**HEAD, **more}, "data": data})
+    return stream.getvalue()
+
+
+def failure(body: bytes) -> tuple[str, str]:
+    with pytest.raises(EventError) as caught:
+        AVRO.decode(body)
+    return caught.value.reason.value, caught.value.findings[0].path
+
+
+def test_attributes_have_their_types() -> None:
+    """K-22: binary attributes come in their canonical form, null is unset."""
+    event = AVRO.decode(written(n=5, flag=True, raw=b"\x01\x02", gone=None, time="2026-01-02T03:04:05Z"))
+    assert event.attributes == {**HEAD, "n": 5, "flag": True, "raw": "AQI=", "time": "2026-01-02T03:04:05Z"}
+    assert not event.has_data
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "value", "body"),
+    [
+        (b"\xff\x00", "application/octet-stream", msgspec.UNSET, b"\xff\x00"),
+        (b'{"a":1}', "application/json", msgspec.UNSET, b'{"a":1}'),
+        (b"", None, msgspec.UNSET, b""),
+        (True, None, True, None),
+        (2.0, "application/json", 2, None),
+        (2.5, None, 2.5, None),
+        ("text", None, "text", None),
+        ("<a/>", "application/xml", msgspec.UNSET, b"<a/>"),
+        ({"a": 1.0, "b": None}, None, {"a": 1, "b": None}, None),
+        ({"a": {"value": {"b": "x"}}}, None, {"a": {"b": "x"}}, None),
+        ({"a": {"value": {"b": {"c": {"value": {"d": True}}}}}}, None, {"a": {"b": {"c": {"d": True}}}}, None),
+        ([{"value": {"a": 1.5}}], None, [{"a": 1.5}], None),
+        ({"a": {"value": {"b": [{"value": {"c": "x"}}]}}}, None, {"a": {"b": [{"c": "x"}]}}, None),
+    ],
+)
+def test_data(data: Any, content_type: str | None, value: Any, body: bytes | None) -> None:
+    """K-22: bytes as they were sent, JSON values out of their representation."""
+    event = AVRO.decode(written(data, datacontenttype=content_type))
+    assert (event.value, event.body) == (value, body)
+
+
+def test_data_that_contradicts_its_content_type() -> None:
+    assert failure(written(True, datacontenttype="text/plain")) == ("invalid_cloudevent", "data")
+
+
+def deep(levels: int) -> bytes:
+    """An event whose data is a map in a record in a map, and so on."""
+    return written()[:-1].removesuffix(b"\x02") + b"\x06" + b"\x02\x02a\x04\x02\x02a\x04" * levels
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x00",
+        b"\xff" * 40,
+        b'{"specversion":"1.0"}',
+        written()[:-2],
+        written() + b"\x00",
+        written(b"x" * 100)[:-1],
+        b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f" + b"\x02a",
+        deep(10_000),
+    ],
+    ids=["empty", "short", "varint", "json", "cut", "more", "cut data", "count", "deep"],
+)
+def test_bytes_that_are_no_event(body: bytes) -> None:
+    """K-22, K-44"""
+    assert failure(body) == ("decode_error", "")
+
+
+def test_a_record_that_is_no_cloudevent() -> None:
+    """K-24"""
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, PARSED, {"attribute": {"id": "1"}, "data": None})
+    assert failure(stream.getvalue())[0] == "invalid_cloudevent"
+
+
+def test_there_are_no_batches() -> None:
+    with pytest.raises(EventError, match="no batches"):
+        AVRO.split(b"")
+
+
+@given(
+    st.dictionaries(
+        st.from_regex("x[a-z0-9]{1,8}", fullmatch=True),
+        st.text("abcé 1", max_size=5) | st.booleans() | st.integers(-(2**31), 2**31 - 1),
+        max_size=3,
+    ),
+    st.none() | st.binary(max_size=20),
+)
+def test_events_survive_encoding(attributes: dict[str, str | int | bool], body: bytes | None) -> None:
+    """K-23"""
+    event = CloudEvent(attributes={**HEAD, **attributes}, body=body)
+    assert AVRO.decode(AVRO.encode(event)) == event
+
+
+def test_a_json_value_is_written_as_text() -> None:
+    """K-23"""
+    again = AVRO.decode(AVRO.encode(CloudEvent(attributes=HEAD, value={"a": [1]})))
+    assert (again.body, again.content_type) == (b'{"a":[1]}', "application/json")

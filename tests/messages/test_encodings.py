@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from signalbook.messages import encodings
+from signalbook.messages.encodings import Unreadable, unpacked
+from signalbook.messages.message import Message
+
+GZIP = gzip.compress(b"text", mtime=0)
+
+
+def arrow(codec: str, content: bytes = b"text") -> bytes:
+    packed: bytes = pa.Codec(codec).compress(content, asbytes=True)
+    return packed
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", GZIP),
+        ("X-GZIP", GZIP),
+        ("gzip", gzip.compress(b"te", mtime=0) + gzip.compress(b"xt", mtime=0)),
+        ("deflate", zlib.compress(b"text")),
+        ("br", arrow("brotli")),
+        ("zstd", arrow("zstd")),
+        ("deflate, identity, gzip", gzip.compress(zlib.compress(b"text"), mtime=0)),
+        ("identity", b"text"),
+        ("", b"text"),
+    ],
+)
+def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
+    """K-40"""
+    assert unpacked(Message(body=body, content_encoding=encoding)).body == b"text"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "reason"),
+    [
+        ("compress", b"x", "unsupported_format"),
+        ("gzip, " * 5, GZIP, "unsupported_format"),
+        ("gzip", b"x", "decode_error"),
+        ("gzip", GZIP[:-4], "decode_error"),
+        ("gzip", GZIP + b"more", "decode_error"),
+        ("deflate", zlib.compress(b"text")[:-1], "decode_error"),
+        ("br", b"\xff" * 9, "decode_error"),
+        ("zstd", arrow("zstd")[:-1], "decode_error"),
+    ],
+)
+def test_bodies_that_cannot_be_unpacked(encoding: str, body: bytes, reason: str) -> None:
+    """K-40, K-44"""
+    with pytest.raises(Unreadable) as caught:
+        unpacked(Message(body=body, content_encoding=encoding))
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(bytes(100_000))),
+        ("gzip", gzip.compress(bytes(900)) * 2),
+        ("br", arrow("brotli", bytes(100_000))),
+        ("zstd", arrow("zstd", bytes(100_000))),
+        ("gzip, gzip", gzip.compress(gzip.compress(bytes(100_000)))),
+    ],
+)
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes) -> None:
+    monkeypatch.setattr(encodings, "MAX_DECOMPRESSED", 1000)
+    with pytest.raises(Unreadable, match="more than 1000 bytes"):
+        unpacked(Message(body=body, content_encoding=encoding))

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument, wireprefix
+from signalbook.messages.bindings.kafka import record
+from signalbook.values import JSON, dump_json
+
+S = "/schemagroups/g/schemas/s"
+OLD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+NEW = {**OLD, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "none"}]}
+PROTO = 'syntax = "proto3"; message A { int32 n = 1; } message B { int32 n = 1; }'
+
+
+def outcome(body: bytes | None, versions: dict[int, JSON], format: str, link: str = "", **more: Any) -> Outcome:
+    """What becomes of a record where the schema's Versions have these numbers; the last one is the definition's."""
+    documents = {
+        xid: SchemaDocument(
+            content=text.encode() if isinstance(text, str) else dump_json(text), format=format, xid=f"{S}/versions/{n}"
+        )
+        for n, text in versions.items()
+        for xid in (S, wireprefix.reference(S, n))
+    }
+    definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, "dataschemauri": S + link, **more}
+    contract = Contract.compile({"/g/m/a": definition}, documents.get, Policy(wire_prefix="confluent"))
+    (found,) = contract.process(record("t", body))
+    return found
+
+
+def reason(found: Outcome) -> str:
+    assert isinstance(found, Rejected)
+    return found.reason.value
+
+
+def prefixed(number: int, payload: bytes) -> bytes:
+    return b"\x00" + number.to_bytes(4, "big") + payload
+
+
+def test_the_number_tells_which_version_wrote_a_payload() -> None:
+    """K-39, K-40: the definition's schema reads it."""
+    versions: dict[int, JSON] = {7: OLD, 300: NEW}
+    for body, expected in ((b"\x06", {"a": 3, "b": "none"}), (b"\x06\x02x", {"a": 3, "b": "x"})):
+        found = outcome(prefixed(7 if len(body) == 1 else 300, body), versions, "Avro/1.11")
+        assert isinstance(found, Accepted)
+        assert (found.data, found.payload()) == (expected, body)
+
+
+@pytest.mark.parametrize("indices", [b"\x00", b"\x02\x02", b"\x04\x02\x80\x01"])
+def test_a_protobuf_payload_has_indices_too(indices: bytes) -> None:
+    found = outcome(prefixed(1, indices + b"\x08\x05"), {1: PROTO}, "Protobuf/3", ":B")
+    assert isinstance(found, Accepted)
+    assert found.data == {"n": 5}
+
+
+def test_a_json_payload_is_validated() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    for body, good in ((b'{"n": 1}', True), (b'{"n": "x"}', False)):
+        found = outcome(prefixed(1, body), {1: schema}, "JsonSchema/draft-07")
+        assert isinstance(found, Accepted) == good
+        assert good or reason(found) == "schema_violation"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (prefixed(8, b"\x06"), "schema_not_found"),
+        (b"\x06", "decode_error"),
+        (b"\x00\x00\x00", "decode_error"),
+        (b"", "decode_error"),
+        (prefixed(7, b""), "decode_error"),
+        (None, "schema_violation"),
+    ],
+)
+def test_payloads_that_cannot_be_read(body: bytes | None, expected: str) -> None:
+    """K-44: a number nobody knows waits for its schema."""
+    assert reason(outcome(body, {7: OLD}, "Avro/1.11")) == expected
+
+
+@pytest.mark.parametrize("indices", [b"", b"\x80", b"\x01", b"\x04\x02", b"\xff\xff\xff\xff\x0f"])
+def test_indices_that_are_none(indices: bytes) -> None:
+    assert reason(outcome(prefixed(1, indices), {1: PROTO}, "Protobuf/3", ":B")) == "decode_error"
+
+
+def test_an_inline_schema_has_but_one_version() -> None:
+    definition = {"protocol": "KAFKA", "dataschemaformat": "Avro/1.11", "dataschema": OLD}
+    contract = Contract.compile({"/g/m/a": definition}, lambda _: None, Policy(wire_prefix="confluent"))
+    (found,) = contract.process(record("t", prefixed(5, b"\x06")))
+    assert isinstance(found, Accepted)
+    assert found.data == {"a": 3}
+
+
+def test_events_in_json_have_no_prefix() -> None:
+    definition = {"envelope": "CloudEvents/1.0", "dataschemaformat": "JsonSchema/draft-07", "dataschema": {}}
+    contract = Contract.compile({"/g/m/t": definition}, lambda _: None, Policy(wire_prefix="confluent"))
+    event = b'{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": 5}'
+    (found,) = contract.process(Message(content_type="application/cloudevents+json", body=event))
+    assert isinstance(found, Accepted)
+    assert found.data == 5
+
+
+@given(st.binary(max_size=20), st.sampled_from(["Avro", "Protobuf"]))
+def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
+    try:
+        number, bare = wireprefix.stripped(payload, format)
+    except ValueError:
+        return
+    assert payload[1:5] == number.to_bytes(4, "big")
+    assert payload.endswith(bare)

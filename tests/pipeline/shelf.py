@@ -1,0 +1,100 @@
+"""Tables filled without Spark: rows become a staged file, and go the way of a batch from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signalbook.pipeline.columns import TIMESTAMP
+from signalbook.pipeline.committing import commit
+from signalbook.pipeline.job import Progress
+from signalbook.pipeline.journal import Batch, DataFile, Journal, Partition, TableFormat
+from signalbook.pipeline.naming import TableName, home
+from signalbook.pipeline.placing import place
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.registry import open_tables
+
+ORDER = TableName("shop", "order")
+XID = "/messagegroups/shop/messages/order"
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
+
+
+@dataclass(slots=True)
+class Shelf:
+    """An output folder, and batches of one file each that are put there."""
+
+    output: Path
+    table_format: TableFormat
+    partition: Partition = "day"
+    landed_at: datetime = NOON
+    count: int = field(default=0)
+
+    @property
+    def journal(self) -> Journal:
+        return Journal.open(self.output)
+
+    @property
+    def tables(self) -> Tables:
+        return open_tables(self.output, self.table_format)
+
+    def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> Batch:
+        """A batch in the journal with these rows, and when they landed."""
+        self.count += 1
+        name = f"b{self.count:03}"
+        staged = self.journal.staging(name) / "f.parquet"
+        fields = columns if isinstance(columns, pa.Schema) else columns.items()
+        schema = pa.schema([*fields, ("_landed_at", TIMESTAMP)])
+        pq.write_table(pa.Table.from_pylist([{**row, "_landed_at": self.landed_at} for row in rows], schema), staged)
+        path = staged.relative_to(self.output).as_posix()
+        file = DataFile(table=table, staged=path, name=f"{name}.parquet", rows=len(rows), bytes=staged.stat().st_size)
+        batch = Batch(
+            id=name,
+            fingerprint="f",
+            origin="o",
+            table_format=self.table_format,
+            tally=Tally(read=len(rows)),
+            files=(file,),
+            seconds=0.0,
+            partition=self.partition,
+            landed_at=self.landed_at,
+        )
+        batch = place(self.tables, self.output, batch)
+        self.journal.prepare(batch)
+        return batch
+
+    def commit(self, batch: Batch, show: Callable[[Progress], None] = lambda _: None) -> None:
+        """Commit it."""
+        commit(self.journal, self.tables, batch, show)
+
+    def put(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> TableName:
+        """Land rows; tells in which table."""
+        batch = self.prepared(rows, columns, table)
+        self.commit(batch)
+        return batch.files[0].table
+
+    def rows(self, table: TableName = ORDER) -> list[dict[str, Any]]:
+        """The rows a reader of the format sees, without ``_landed_at``, by their first column."""
+        if self.table_format == "iceberg":
+            from signalbook.pipeline.tables.iceberg import IcebergTables
+
+            catalog = IcebergTables(self.output).catalog
+            found = catalog.load_table((table.group, table.message)).scan().to_arrow()
+            catalog.close()
+        else:
+            files = sorted((self.output / home(table, "parquet")).rglob("*.parquet"))
+            found = pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")
+        rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in found.to_pylist()]
+        return sorted(rows, key=lambda row: str(next(iter(row.values()))))
+
+    def at(self, landed_at: datetime) -> Shelf:
+        """The same folder on another day."""
+        self.landed_at = landed_at
+        return self

@@ -1,0 +1,198 @@
+"""Containers of CloudEvents as other programs write them, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from signalbook.messages.eventformats.avro import SCHEMA
+from signalbook.pipeline import PipelineError
+from signalbook.pipeline.sources import containers
+from signalbook.pipeline.sources.avro import CONTAINER
+from signalbook.pipeline.sources.base import Split, Unreadable
+
+SYNC = b"0123456789abcdef"
+OTHER = {"type": "record", "name": "Other", "fields": [{"name": "a", "type": "long"}]}
+Read = Callable[..., list[tuple[bytes, int, str]]]
+
+
+def event(number: int, data: Any = None) -> dict[str, Any]:
+    return {"attribute": {"specversion": "1.0", "id": str(number), "source": "/s", "type": "t"}, "data": data}
+
+
+def container(
+    count: int = 9, codec: str = "null", schema: Any = SCHEMA, records: Any = None, interval: int = 100
+) -> bytes:
+    """A container with a few records in each block."""
+    stream = BytesIO()
+    found = [event(i, {"a": 1.0}) for i in range(count)] if records is None else records
+    fastavro.writer(stream, schema, found, codec=codec, sync_interval=interval, sync_marker=SYNC)
+    return stream.getvalue()
+
+
+def record(number: int) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(SCHEMA), event(number, {"a": 1.0}))
+    return stream.getvalue()
+
+
+def block(count: int, content: bytes) -> bytes:
+    head = BytesIO()
+    fastavro.schemaless_writer(head, "long", count)
+    fastavro.schemaless_writer(head, "long", len(content))
+    return head.getvalue() + content + SYNC
+
+
+def header(codec: bytes = b"null", schema: Any = SCHEMA) -> bytes:
+    stream = BytesIO()
+    meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec}
+    fastavro.schemaless_writer(stream, {"type": "map", "values": "bytes"}, meta)
+    return b"Obj\x01" + stream.getvalue() + SYNC
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Each message of a file with such content: its bytes, its position, and why it is unreadable."""
+
+    def messages(content: bytes, cuts: tuple[int, ...] = ()) -> list[tuple[bytes, int, str]]:
+        path = tmp_path / "events.avro"
+        path.write_bytes(content)
+        edges = (0, *cuts, len(content))
+        return [
+            found for start, end in pairwise(edges) for found in _messages(Split(path=str(path), start=start, end=end))
+        ]
+
+    return messages
+
+
+def _messages(split: Split) -> Iterator[tuple[bytes, int, str]]:
+    for frame in CONTAINER.frames(split):
+        for index in range(len(frame)):
+            try:
+                fault = "" if CONTAINER.message(frame, index).body == frame.raw(index) else "another body"
+            except Unreadable as error:
+                fault = str(error)
+            yield frame.raw(index), int(frame.positions[index]), fault
+
+
+WHOLE = [(record(number), number, "") for number in range(9)]
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_records_are_read_with_any_codec(read: Read, codec: str) -> None:
+    """K-22"""
+    assert read(container(codec=codec)) == WHOLE
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstandard"])
+def test_codecs_that_arrow_brings(read: Read, codec: str) -> None:
+    content = record(0)
+    if codec == "zstandard":
+        packed = pa.Codec("zstd").compress(content, asbytes=True)
+    else:
+        packed = pa.Codec("snappy").compress(content, asbytes=True) + zlib.crc32(content).to_bytes(4, "big")
+    assert read(header(codec.encode()) + block(1, packed)) == WHOLE[:1]
+
+
+def test_splits_have_each_record_once(read: Read) -> None:
+    content = container()
+    for cut in range(1, len(content), 17):
+        assert read(content, cuts=(cut,)) == WHOLE
+
+
+def test_another_name_and_documentation_do_not_matter(read: Read) -> None:
+    """K-22: the specification's text and its schema file differ in the names of the records."""
+    text = json.dumps(SCHEMA).replace('"Event"', '"AvroCloudEvent"').replace('"Value"', '"AvroCloudEventData"')
+    schema = json.loads(text.replace('"string"', '{"type": "string", "avro.java.string": "String"}'))
+    assert read(container(schema={**schema, "namespace": "io.cloudevents", "doc": "x"})) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PAR1" + b"x" * 100, "is no Avro object container"),
+        (b"Obj\x01", "header of the Avro container is damaged"),
+        (container()[:300], "header of the Avro container is damaged"),
+        (header(b"lzo"), "no decoder for codec 'lzo'"),
+        (header(schema={"type": "nonsense"}), "schema in the Avro container cannot be used"),
+        (container(schema=OTHER, records=[{"a": 1}]), "Other.* is not that of the CloudEvents"),
+        (container(schema="string", records=["x"]), "not that of the CloudEvents"),
+    ],
+)
+def test_files_that_are_refused(read: Read, content: bytes, words: str) -> None:
+    with pytest.raises(PipelineError, match=words):
+        read(content)
+
+
+BLOCKS = [block(2, record(2 * i) + record(2 * i + 1)) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "words"),
+    [
+        (BLOCKS[1][:-16] + b"x" * 16, "damaged"),
+        (b"\xff" * 30, "damaged"),
+        (block(-3, record(2)), "damaged"),
+        (b"\x04\xff\xff\xff\xff\x7f" + b"x" * 20, "damaged"),
+        (block(2, b"\xff" * 50), "not a CloudEvent in Avro"),
+    ],
+    ids=["marker", "numbers", "count", "size", "record"],
+)
+def test_reading_goes_on_behind_damage(read: Read, damaged: bytes, words: str) -> None:
+    found = read(header() + BLOCKS[0] + damaged + (b"" if damaged.endswith(SYNC) else SYNC) + BLOCKS[2])
+    good = [raw for raw, _, fault in found if not fault]
+    assert good[:2] + good[-2:] == [record(number) for number in (0, 1, 4, 5)]
+    assert [position for _, position, _ in found] == sorted({position for _, position, _ in found})
+    assert any(words in fault for _, _, fault in found)
+
+
+def test_a_container_that_is_cut_off(read: Read) -> None:
+    whole = header() + b"".join(BLOCKS)
+    for cut in range(len(header()) + 1, len(whole), 13):
+        found = read(whole[:cut])
+        assert found[: len(found) - 1] == WHOLE[: len(found) - 1]
+        assert "cut off" in found[-1][2] or found == WHOLE[: len(found)]
+
+
+@pytest.mark.parametrize(
+    ("content", "count", "words"),
+    [
+        (record(0) + b"more", 1, "4 bytes follow"),
+        (record(0), 2**40, "not a CloudEvent"),
+        (record(0)[:-1], 1, "not a CloudEvent"),
+    ],
+)
+def test_blocks_that_hold_more_or_less_than_they_say(read: Read, content: bytes, count: int, words: str) -> None:
+    found = read(header() + block(count, content))
+    assert words in found[-1][2]
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
+def test_what_cannot_be_unpacked_is_one_message(read: Read, codec: str) -> None:
+    found = read(header(codec.encode()) + block(5, b"garbage"))
+    assert [(raw, position) for raw, position, _ in found] == [(b"garbage", 0)]
+    assert f"cannot be unpacked by {codec}" in found[0][2]
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_bomb_is_not_unpacked(read: Read, monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
+    monkeypatch.setattr(containers, "MAX_BLOCK", 200_000)
+    found = read(container(codec=codec, records=[event(0, bytes(1_000_000))]))
+    assert len(found) == 1
+    assert "cannot be unpacked" in found[0][2] or "more than 200000 bytes" in found[0][2]
+
+
+def test_a_file_without_markers_is_not_read_to_its_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "MAX_BLOCK", 1000)
+    monkeypatch.setattr(containers, "_PIECE", 100)
+    with pytest.raises(PipelineError, match="there is no block"):
+        read(header() + b"\xff" * 5000)

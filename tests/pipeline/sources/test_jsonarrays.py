@@ -1,0 +1,78 @@
+"""Arrays of any length come apart like by a JSON parser, and broken ones say where they break."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.pipeline import PipelineError
+from signalbook.pipeline.sources import jsonarrays
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text('ab"\\,[]{} é'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('"\\,]'), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def taken(content: bytes) -> list[tuple[bytes, int, str]]:
+    """Each message with its position and what is wrong with it."""
+    frames = jsonarrays.frames("f", BytesIO(content))  # type: ignore[arg-type]
+    return [(frame.raw(i), int(frame.positions[i]), frame.fault) for frame in frames for i in range(len(frame))]
+
+
+@given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
+def test_elements_are_found_whatever_the_pieces(elements: list[Any], indent: int | None, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonarrays, "BLOCK", block)
+        found = taken(b" " + json.dumps(elements, indent=indent).encode() + b"\n")
+    assert [json.loads(raw) for raw, _, _ in found] == elements
+    assert [(raw, position, fault) for raw, position, fault in found] == [
+        (raw.strip(), number, "") for number, (raw, _, _) in enumerate(found)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b" \n", []),
+        (b"[]", []),
+        (b"[ \n ] \n", []),
+        (b'{"a": 1}\n', [(b'{"a": 1}', 0, "")]),
+        (b"\xff\xfe[", [(b"\xff\xfe[", 0, "")]),
+        (b"[1,", [(b"1", 0, ""), (b"", 1, "cut off")]),
+        (b"[", [(b"", 0, "cut off")]),
+        (b'[{"a": 1}, {"b": [', [(b'{"a": 1}', 0, ""), (b'{"b": [', 1, "cut off")]),
+        (b'[1, "x]', [(b"1", 0, ""), (b'"x]', 1, "cut off")]),
+        (b"[1] [2]", [(b"1", 0, ""), (b"[2]", 1, "follow")]),
+        (b"[]x", [(b"x", 0, "follow")]),
+        (b"[1,,2]", [(b"1", 0, ""), (b"", 1, ""), (b"2", 2, "")]),
+        (b"[1,]", [(b"1", 0, ""), (b"", 1, "")]),
+        (b'["\\\\", "\\""]', [(b'"\\\\"', 0, ""), (b'"\\""', 1, "")]),
+    ],
+)
+def test_what_is_no_whole_array(content: bytes, expected: list[tuple[bytes, int, str]]) -> None:
+    found = taken(content)
+    assert [(raw, position) for raw, position, _ in found] == [(raw, position) for raw, position, _ in expected]
+    assert all(
+        word in fault and bool(word) == bool(fault) for (_, _, fault), (_, _, word) in zip(found, expected, strict=True)
+    )
+
+
+def test_depth_does_not_matter() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    assert [raw for raw, _, _ in taken(b"[" + deep + b", 1]")] == [deep, b"1"]
+
+
+@pytest.mark.parametrize("content", [b'["' + b"x" * 5000, b"[1] " + b"x" * 5000, b"x" * 5000])
+def test_an_element_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(jsonarrays, "MAX_ELEMENT", 1000)
+    monkeypatch.setattr(jsonarrays, "BLOCK", 100)
+    with pytest.raises(PipelineError, match="longer than 1000 bytes"):
+        taken(content)

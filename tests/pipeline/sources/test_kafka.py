@@ -1,0 +1,44 @@
+"""Addresses of Kafka topics, and what Spark is told of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.kafka import read
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "told"),
+    [
+        (["kafka://h:9092/a"], {}, {"kafka.bootstrap.servers": "h:9092", "subscribe": "a"}),
+        (["kafka://h:1,i:2/a,b", "kafka://h:1,i:2/b"], {}, {"kafka.bootstrap.servers": "h:1,i:2", "subscribe": "a,b"}),
+        (["kafka://h:1/?pattern=or.*"], {}, {"subscribePattern": "or.*"}),
+        (["kafka://h:1/a?startingOffsets=latest"], {}, {"startingOffsets": "latest"}),
+        (["kafka://h:1/a"], {"kafka.security.protocol": "SSL"}, {"kafka.security.protocol": "SSL"}),
+    ],
+)
+def test_what_spark_is_told(inputs: list[str], options: dict[str, str], told: dict[str, str]) -> None:
+    found = read(inputs, options)
+    assert found.items() >= told.items()
+    assert found["includeHeaders"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "words"),
+    [
+        (["topic"], {}, "'topic' is no address of Kafka topics"),
+        (["http://h/a"], {}, "is no address"),
+        (["kafka://u:p@h:1/a"], {}, "is no address"),
+        (["kafka://h:1/"], {}, "name the topics of h:1"),
+        (["kafka://h:1/a?pattern=b"], {}, "name the topics of h:1"),
+        (["kafka://h:1/a", "kafka://i:1/a"], {}, "one Kafka cluster, not from h:1, i:1"),
+        (["kafka://h:1/a%20b"], {}, "'a b' is no name of a Kafka topic"),
+        (["kafka://h:1/a"], {"subscribe": "b"}, "the option subscribe is for the pipeline to set"),
+        (["kafka://h:1/a?kafka.bootstrap.servers=x"], {}, "kafka.bootstrap.servers is for the pipeline to set"),
+    ],
+)
+def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        read(inputs, options)
+    assert words in str(caught.value)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.eventformats import find_format
+from signalbook.pipeline import PipelineError
+from signalbook.pipeline.sources import protobuf
+from signalbook.pipeline.sources.base import Split, Unreadable
+from signalbook.pipeline.sources.protobuf import BATCH, STREAM, ProtobufEvents
+
+FORMAT = find_format("application/cloudevents+protobuf")
+EVENTS = [
+    FORMAT.encode(CloudEvent(attributes={"specversion": "1.0", "id": str(i), "source": "/s", "type": "t"}, body=body))
+    for i, body in enumerate([b"", b"x" * 300, None, b"\n"])
+]
+Read = Callable[..., list[tuple[bytes, int, str]]]
+
+
+def delimited(*events: bytes, tag: bytes = b"") -> bytes:
+    """Each event behind its length, in as many bytes as it takes."""
+    return b"".join(tag + varint(len(event)) + event for event in events)
+
+
+def varint(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + varint(value >> 7)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Each message of a file with such content: its bytes, its position, and why it is unreadable."""
+
+    def messages(
+        content: bytes, source: ProtobufEvents = STREAM, name: str = "events.pb"
+    ) -> list[tuple[bytes, int, str]]:
+        path = tmp_path / name
+        path.write_bytes(content)
+        found = []
+        for frame in source.frames(Split(path=str(path), start=0, end=len(content))):
+            for index in range(len(frame)):
+                try:
+                    fault = "" if source.message(frame, index).body == frame.raw(index) else "another body"
+                except Unreadable as error:
+                    fault = str(error)
+                found.append((frame.raw(index), int(frame.positions[index]), fault))
+        return found
+
+    return messages
+
+
+@pytest.mark.parametrize(("source", "tag"), [(STREAM, b""), (BATCH, b"\x0a")])
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_events_are_found_whatever_the_pieces(
+    read: Read, monkeypatch: pytest.MonkeyPatch, source: ProtobufEvents, tag: bytes, block: int
+) -> None:
+    """K-22: positions are where tag and length of an event begin."""
+    monkeypatch.setattr(protobuf, "BLOCK", block)
+    content = delimited(*EVENTS, tag=tag)
+    found = read(content, source)
+    assert [raw for raw, _, _ in found] == EVENTS
+    assert all(content[position:].startswith(delimited(raw, tag=tag)) and not fault for raw, position, fault in found)
+
+
+def test_packed_files_are_unpacked(read: Read) -> None:
+    assert [raw for raw, _, _ in read(gzip.compress(delimited(*EVENTS)), name="events.pb.gz")] == EVENTS
+
+
+def test_a_batch_message_is_read_as_it_is(read: Read) -> None:
+    """K-22: what the format calls a batch is what is written to such a file."""
+    content = delimited(*EVENTS, tag=b"\x0a")
+    assert find_format("application/cloudevents-batch+protobuf").split(content) == EVENTS
+
+
+@pytest.mark.parametrize("source", [STREAM, BATCH])
+def test_an_empty_file_has_no_events(read: Read, source: ProtobufEvents) -> None:
+    assert read(b"", source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "rest", "words"),
+    [
+        (STREAM, b"\x05abc", "cut off"),
+        (STREAM, b"\xff", "cut off"),
+        (STREAM, b"\xff" * 12, "no varint"),
+        (STREAM, b"\xff\xff\xff\xff\x7f" + b"x", "at most"),
+        (BATCH, b"\x0a\x05abc", "cut off"),
+        (BATCH, b"\x12\x01x", "no batch"),
+        (BATCH, b'{"specversion": "1.0"}', "no batch"),
+    ],
+)
+def test_what_is_damaged_is_one_message(read: Read, source: ProtobufEvents, rest: bytes, words: str) -> None:
+    good = delimited(EVENTS[1], tag=source.tag)
+    (first, _, none), (raw, position, fault) = read(good + rest, source)
+    assert (first, none, raw, position) == (EVENTS[1], "", rest, len(good))
+    assert words in fault
+
+
+def test_a_file_of_something_else_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobuf, "MAX_EVENT", 1000)
+    monkeypatch.setattr(protobuf, "BLOCK", 100)
+    with pytest.raises(PipelineError, match="from byte 0 on"):
+        read(b"\xff" * 5000)

@@ -1,0 +1,133 @@
+"""Definitions that change, break and go out of reach while a stream runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+
+from signalbook.client import Client, Unreachable
+from signalbook.messages import Policy
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.streaming.definitions import Definitions, kept_name
+from signalbook.server import build
+from signalbook.settings import Settings
+
+BROKEN = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "nonsense"}}
+
+
+class Followed:
+    """Definitions out of a file, and what was said of them."""
+
+    def __init__(self, path: Path, registry: str = "") -> None:
+        self.said: list[str] = []
+        kept = path.parent / "kept.json"
+        self.definitions = Definitions(registry or str(path), (), Policy(), kept=kept, tell=self.said.append)
+
+    def types(self) -> set[str]:
+        return {xid.rpartition("/")[2] for xid in self.definitions.current().selected}
+
+
+@pytest.fixture
+def rewrite(definitions: Path, parcels: Any) -> Callable[..., None]:
+    """Writes the catalogue anew, with more messages."""
+
+    def write(**messages: Any) -> None:
+        document = parcels.catalogue()
+        document["messagegroups"]["parcels"]["messages"] |= messages
+        definitions.write_text(json.dumps(document))
+
+    return write
+
+
+def test_new_definitions_are_followed(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+    followed = Followed(definitions)
+    before = followed.definitions.current()
+    assert followed.definitions.current() is before
+    rewrite(late=parcels.message("late"))
+    assert "late" in followed.types()
+    assert [words.partition(":")[0] for words in followed.said] == ["new definitions"]
+
+
+def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+    """K-47: the last good state stays in force, whole, and people are told once."""
+    followed = Followed(definitions)
+    for text in ("{", json.dumps(parcels.catalogue())[:-20]):
+        definitions.write_text(text)
+        assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted"}
+    rewrite(bad=parcels.message("bad", **BROKEN))
+    for _ in range(3):
+        assert "bad" not in followed.types()
+    assert sum("bad" in words for words in followed.said) == 1
+    rewrite(good=parcels.message("good"))
+    assert "good" in followed.types()
+    assert followed.said[-1] == "the definitions can be followed again"
+
+
+def test_a_file_that_is_gone_for_a_while(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+    followed = Followed(definitions)
+    definitions.unlink()
+    assert len([followed.types() for _ in range(2)][-1]) == 3
+    assert len(followed.said) == 1
+    rewrite(late=parcels.message("late"))
+    assert "late" in followed.types()
+
+
+def test_definitions_that_are_bad_from_the_start(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+    rewrite(bad=parcels.message("bad", **BROKEN))
+    with pytest.raises(PipelineError, match="cannot be used"):
+        Followed(definitions)
+
+
+def test_a_registry_that_is_down_from_the_start(definitions: Path) -> None:
+    nowhere = "http://127.0.0.1:1"
+    with pytest.raises(Unreachable):
+        Followed(definitions, nowhere)
+    snapshot = Followed(definitions).definitions.current()
+    again = Followed(definitions, nowhere)
+    assert again.definitions.current().fingerprint == snapshot.fingerprint
+    assert "kept from before" in again.said[0]
+    assert kept_name("a", ()) != kept_name("a", ("/messagegroups/x",)) != kept_name("b", ())
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A registry on a real socket."""
+    settings = Settings(db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
+    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning"))
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: Path, parcels: Any) -> None:
+    """K-47: what changes there counts from the next batch on; while it is away, what was there before does."""
+    document = parcels.catalogue()
+    with served(tmp_path) as url, Client(url) as client:
+        client.import_document(document)
+        followed = Followed(definitions, url)
+        before = followed.definitions.current()
+        assert followed.definitions.current() is before
+        document["messagegroups"]["parcels"]["messages"] = {"late": parcels.message("late")}
+        client.import_document(document)
+        assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted", "late"}
+    for _ in range(3):
+        assert "late" in followed.types()
+    assert [words.partition(":")[0] for words in followed.said] == [
+        "new definitions",
+        "the definitions before stay in force",
+    ]

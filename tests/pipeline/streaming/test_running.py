@@ -1,0 +1,239 @@
+"""Topics of a real Kafka, as batches and as streams: what lands, and that it does once whoever dies when."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, SparkSession
+from tests.brokers.program import Broker
+
+from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, stream, streams
+from signalbook.pipeline.streaming import running
+
+from ..conftest import CONNECTORS
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+STRUCTURED = [("content-type", b"application/cloudevents+json")]
+_numbers = count(1)
+
+
+class Topic:
+    """A topic with events numbered through, in structured and binary mode, of which each tenth is wrong."""
+
+    def __init__(self, producer: KafkaProducer, address: str, parcels: Any) -> None:
+        self.name = f"parcels-{os.getpid()}-{next(_numbers)}"
+        self.url = f"kafka://{address}/{self.name}"
+        self.sent = 0
+        self._producer = producer
+        self._parcels = parcels
+
+    def send(self, number: int, **more: Any) -> None:
+        """Send so many events."""
+        for each in range(self.sent, self.sent + number):
+            wrong = {"data": {"id": 1}} if each % 10 == 9 else {}
+            value, headers = self._record(self._parcels.event(each, **more, **wrong), binary=each % 3 == 1)
+            self._producer.send(self.name, value, key=b"k", headers=headers, partition=each % 3)
+        self._producer.flush()
+        self.sent += number
+
+    def _record(self, event: dict[str, Any], *, binary: bool) -> tuple[bytes, list[tuple[str, bytes]]]:
+        if not binary:
+            return json.dumps(event).encode(), STRUCTURED
+        data = json.dumps(event.pop("data")).encode()
+        headers = [(f"ce_{name}", value.encode()) for name, value in event.items()]
+        return data, [*headers, ("content-type", b"application/json")]
+
+
+@pytest.fixture(scope="module")
+def producer(kafka: Broker) -> Iterator[KafkaProducer]:
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}") as made:
+        yield made
+
+
+@pytest.fixture
+def topic(kafka: Broker, producer: KafkaProducer, parcels: Any) -> Topic:
+    return Topic(producer, f"127.0.0.1:{kafka.ports['plain']}", parcels)
+
+
+@pytest.fixture
+def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
+    return Job(
+        registry=str(definitions),
+        inputs=(topic.url,),
+        input_format="kafka",
+        output=tmp_path / "out",
+        table_format="parquet",
+        partition="none",
+    )
+
+
+def places(output: Path) -> Counter[tuple[str, int]]:
+    """How often each record is in a table or among the dead letters."""
+    found: Counter[tuple[str, int]] = Counter()
+    for folder, names in (("tables", ["_source", "_position"]), ("dead_letters", ["source", "position"])):
+        for path in (output / folder).rglob("*.parquet"):
+            columns = pq.ParquetFile(path).read(names).to_pydict()
+            found.update(zip(*columns.values(), strict=True))
+    return found
+
+
+def all_once(output: Path, number: int) -> bool:
+    found = places(output)
+    return len(found) == found.total() == number
+
+
+def follow(job: Job, **more: Any) -> list[Report]:
+    """The reports of a stream of what is there now."""
+    found: list[Report] = []
+    stream(StreamJob(job=job, once=True, **more), threading.Event(), done=found.append)
+    return found
+
+
+def test_a_topic_as_a_batch(job: Job, topic: Topic) -> None:
+    topic.send(30)
+    report = run(Job(**{**_fields(job), "batch_id": "b1"}))
+    assert (report.tally.read, report.landed, report.tally.reasons) == (30, 27, {"schema_violation": 3})
+    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    assert {row["_address"] for row in rows} == {topic.name}
+    assert {row["_source"] for row in rows} == {f"kafka:{topic.name}/{n}" for n in range(3)}
+    assert all(row["_received_at"] is not None and row["_position"] < 10 for row in rows)
+    topic.send(1)
+    assert "committed before" in run(Job(**{**_fields(job), "batch_id": "b1"})).note
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in job.__slots__}
+
+
+def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
+    topic.send(20)
+    first = follow(job, most=12)
+    assert sum(report.tally.read for report in first) == 20
+    assert len(first) == 2
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.late"] = parcels.message("parcel.late")
+    definitions.write_text(json.dumps(document))
+    topic.send(10, type="parcel.late")
+    (second,) = follow(job)
+    assert second.tally.landed == {"/messagegroups/parcels/messages/parcel.late": 10}
+    assert second.fingerprint != first[0].fingerprint
+    assert follow(job) == []
+    (state,) = streams(job.output)
+    assert (state.name, state.batches, state.tally.read) == ("stream", 3, 30)
+    assert all_once(job.output, 30)
+
+
+KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 1), ("committed", 2)]
+
+
+@pytest.mark.parametrize(("stage", "done"), KILLED_AT)
+def test_each_message_is_in_one_place_once(
+    job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch, stage: str, done: int
+) -> None:
+    """Whatever stage a micro-batch dies at, Spark asks for it again, and the journal knows what is left to do."""
+
+    def die(progress: Progress) -> None:
+        if (progress.stage, progress.done) == (stage, done):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    take = running._Batches.take
+
+    def take_and_die(batches: Any, frame: DataFrame, number: int) -> None:
+        batches._show = die
+        pid = os.fork()
+        if pid == 0:
+            try:
+                take(batches, frame, number)
+            finally:
+                os._exit(1)
+        assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+        raise RuntimeError("the driver was killed")
+
+    topic.send(20)
+    monkeypatch.setattr(running._Batches, "take", take_and_die)
+    with pytest.raises(PipelineError, match="the driver was killed"):
+        follow(job)
+    monkeypatch.undo()
+    topic.send(10)
+    follow(job)
+    assert all_once(job.output, 30)
+    assert not list(job.output.glob(".staging/*"))
+
+
+def test_a_driver_killed_for_good(job: Job, topic: Topic) -> None:
+    """The same with a JVM and workers of its own, which die with it."""
+    topic.send(20)
+    arguments = ["--registry", job.registry, "--input", topic.url, "--output", str(job.output), "--interval", "0"]
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", *arguments, "--master", "local[1]"]
+    batches = job.output / "batches"
+    with subprocess.Popen([*command, "--jars", str(CONNECTORS)], stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 300
+        while not list(batches.glob("*.json")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        topic.send(10)
+        process.kill()
+    iceberg = Job(**{**_fields(job), "table_format": "iceberg"})
+    follow(iceberg)
+    (state,) = streams(job.output)
+    assert (state.tally.read, state.tally.landed.total()) == (30, 27)
+
+
+def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic) -> None:
+    stop = threading.Event()
+    reports: list[Report] = []
+
+    def done(report: Report) -> None:
+        reports.append(report)
+        stop.set()
+
+    topic.send(20)
+    stream(StreamJob(job=job, most=9, interval=0), stop, done=done)
+    assert len(reports) == 1
+    assert len(places(job.output)) == reports[0].tally.read < 20
+    follow(job)
+    assert all_once(job.output, 20)
+
+
+def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
+    """A batch of the journal must not be taken for other input."""
+    topic.send(10)
+    follow(job)
+    for path in sorted((job.output / "streams" / "stream" / "checkpoint").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    topic.send(5)
+    with pytest.raises(PipelineError, match="give the stream another name"):
+        follow(job)
+    assert sum(report.tally.read for report in follow(job, name="again")) == 15
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"input_format": "cloudevents-jsonl"}, "files, which are no stream"),
+        ({"inputs": ("topic",)}, "no address of Kafka topics"),
+        ({"registry": "/nowhere.json"}, "the definitions /nowhere.json are not there"),
+    ],
+)
+def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        follow(Job(**{**_fields(job), **more}))
+    assert words in str(caught.value)
+
+
+def test_two_streams_of_one_name(job: Job, spark_session: SparkSession) -> None:
+    with running._alone(job.output / "streams" / "stream", "stream"), pytest.raises(PipelineError, match="give this"):
+        follow(job)

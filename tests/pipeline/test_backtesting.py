@@ -1,0 +1,93 @@
+"""A candidate against what landed and what did not: who would be hurt, who would be helped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.pipeline import Job, PipelineError, run
+from signalbook.pipeline.backtesting import backtest
+from signalbook.pipeline.backtests import Backtest
+from signalbook.pipeline.job import BacktestJob
+from signalbook.values import JSONObject
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
+
+
+@pytest.fixture(scope="module")
+def landed(tmp_path_factory: pytest.TempPathFactory, parcels: Any) -> BacktestJob:
+    """Twelve events, two of them dead letters, and one payload without a schema."""
+    folder = tmp_path_factory.mktemp("history")
+    (folder / "d.json").write_text(json.dumps(parcels.catalogue()))
+    some = [parcels.event(n, source=f"/depots/{n % 2}") for n in range(9)]
+    dead = [parcels.event(20, data={"id": 1, "weight": 1}), parcels.event(21, data={"id": "P", "weight": -1})]
+    (folder / "in.jsonl").write_bytes(parcels.lines(*some, *dead, parcels.event(30, type="parcel.noted")))
+    output = folder / "out"
+    inputs = (str(folder / "in.jsonl"),)
+    run(Job(registry=str(folder / "d.json"), inputs=inputs, output=output, table_format="parquet"))
+    return BacktestJob(registry=str(folder / "d.json"), output=output, candidate="")
+
+
+def candidate(job: BacktestJob, tmp_path: Path, schema: JSONObject, **options: Any) -> Backtest:
+    """What a schema for one definition would do."""
+    path = tmp_path / "candidate.json"
+    path.write_text(json.dumps(schema))
+    values = {"definitions": (ACCEPTED,), "registry": job.registry, "output": job.output, **options}
+    return backtest(BacktestJob(candidate=str(path), **values), lambda _: None)
+
+
+def test_a_stricter_schema_breaks_and_a_laxer_one_mends(landed: BacktestJob, parcels: Any, tmp_path: Path) -> None:
+    """Depot 1 sends sizes 1, 3, 5 and 7; the candidate takes up to 4, and numbers as ids."""
+    schema = {
+        "type": "object",
+        "required": ["id"],
+        "properties": {"id": {"type": ["string", "integer"]}, "size": {"properties": {"l": {"maximum": 4}}}},
+    }
+    found = candidate(landed, tmp_path, schema)
+    assert (found.messages, found.accepted, found.refused, found.doubtful) == (11, 5, 0, 0)
+    assert found.broken.producers == {"/depots/1": 2, "/depots/0": 2}
+    assert found.broken.rules == {"maximum at /size/l": 4}
+    assert found.mended.definitions == {ACCEPTED: 2}
+    assert found.mended.rules == {"type at /id": 1, "minimum at /weight": 1}
+    assert {example.id for example in found.broken.examples} == {"e-5", "e-6", "e-7", "e-8"}
+    markdown = found.to_markdown()
+    assert "**4** would be rejected" in markdown
+    assert "| `maximum at /size/l` | 4 |" in markdown
+    told = found.to_json()
+    assert (told["broken"]["messages"], told["mended"]["by_producer"]) == (4, {"/depots/7": 2})
+    sampled = candidate(landed, tmp_path, schema, sample=0.5)
+    assert 0 < sampled.messages < 11
+
+
+def test_payloads_without_schema_meet_one(landed: BacktestJob, tmp_path: Path) -> None:
+    document = json.loads(Path(landed.registry).read_text())
+    noted = document["messagegroups"]["parcels"]["messages"]["parcel.noted"]
+    noted |= {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"required": ["note"]}}
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps({"messagegroups": {"parcels": {"messages": {"parcel.noted": noted}}}}))
+    found = backtest(BacktestJob(registry=landed.registry, output=landed.output, candidate=str(path)), lambda _: None)
+    assert found.broken.rules == {"required at /": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"candidate": "/nowhere.json"}, "cannot read the candidate /nowhere.json"),
+        ({"candidate": "/schemagroups/x/schemas/y/versions/1"}, "there is no Version"),
+        ({"sample": 0.0}, "a sample is a share"),
+        ({"output": Path("/nowhere")}, "no output folder of the pipeline"),
+    ],
+)
+def test_what_cannot_be_compared(landed: BacktestJob, options: dict[str, Any], words: str) -> None:
+    values = {"registry": landed.registry, "output": landed.output, "candidate": landed.registry, **options}
+    with pytest.raises(PipelineError, match=words):
+        backtest(BacktestJob(**values), lambda _: None)
+
+
+def test_nothing_differs(landed: BacktestJob) -> None:
+    job = BacktestJob(registry=landed.registry, output=landed.output, candidate=landed.registry)
+    assert backtest(job, lambda _: None).messages == 0

@@ -1,0 +1,126 @@
+"""The same job, unchanged, on a Spark cluster: a standalone master with two workers on this machine.
+
+Starting it takes half a minute of processor time: ``make cluster`` runs this test, the others do not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+_PATIENCE = 300.0
+_LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+_AT = re.compile(r"Starting Spark master at (spark://[\w.:]+)")
+GROUP = "/messagegroups/parcels/messages"
+EVENTS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A master's URL, and the folders that its workers work in."""
+
+    master: str
+    workers: tuple[Path, ...]
+
+    def executors(self) -> list[list[Path]]:
+        """The executors that ran on each worker."""
+        return [sorted(folder.glob("app-*/*")) for folder in self.workers]
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers of one core each."""
+    if not request.config.getoption("--cluster"):
+        pytest.skip("make cluster runs this")
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as started:
+        log = _start(started, folder, "master", "master.Master", "--host", "127.0.0.1", "--port", "0")
+        master = _wait(log, _AT.search)[1]
+        homes = tuple(folder / f"worker{number}" for number in (1, 2))
+        size = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1")
+        for home in homes:
+            _start(started, folder, home.name, "worker.Worker", *size, "--work-dir", str(home), master)
+        for home in homes:
+            _wait(folder / f"{home.name}.log", re.compile("Successfully registered with master").search)
+        yield Cluster(master, homes)
+
+
+def _start(started: ExitStack, folder: Path, name: str, what: str, *options: str) -> Path:
+    """Run a class of Spark's until the end of the tests; where its log is."""
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    log = folder / f"{name}.log"
+    command = [str(program), f"org.apache.spark.deploy.{what}", *options, "--webui-port", "0"]
+    output = started.enter_context(log.open("wb"))
+    process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | _LOCAL)
+    started.callback(process.wait)
+    started.callback(process.terminate)
+    return log
+
+
+def _wait(log: Path, search: Callable[[str], re.Match[str] | None]) -> re.Match[str]:
+    deadline = time.monotonic() + _PATIENCE
+    while (found := search(log.read_text(errors="replace"))) is None:
+        assert time.monotonic() < deadline, log.read_text(errors="replace")
+        time.sleep(0.2)
+    return found
+
+
+@pytest.fixture
+def skewed(tmp_path: Path, parcels: Any) -> Path:
+    """Events of 2 KB, enough for two tasks, of which 95 % are of one type, in no order; each thousandth is wrong."""
+    chance, path = Random(7), tmp_path / "events.jsonl"
+    with path.open("wb") as file:
+        for number in range(EVENTS):
+            rare = chance.random() < 0.05
+            more = {"type": f"parcel.{'delivered' if rare else 'accepted'}"}
+            data = {"id": str(number), "weight": 1, "stops": [str(number) * 400]} if number % 1000 != 999 else {}
+            file.write(parcels.lines(parcels.event(number, **more, data=data)))
+    return path
+
+
+def run(definitions: Path, events: Path, output: Path, master: str) -> dict[str, Any]:
+    """The report of ``signalbook pipeline run`` in a process of its own."""
+    options = ["--registry", definitions, "--input", events, "--output", output, "--master", master, "--json"]
+    command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--table-format", "parquet", *options]
+    ended = subprocess.run([str(part) for part in command], capture_output=True, env=os.environ | _LOCAL, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def rows(output: Path, message: str) -> Counter[str]:
+    """How many rows each task wrote of a message."""
+    found: Counter[str] = Counter()
+    for path in (output / "tables" / "parcels" / message).rglob("*.parquet"):
+        found[path.name.split("-")[-3]] += pq.ParquetFile(path).metadata.num_rows
+    return found
+
+
+def test_a_job_runs_on_a_cluster_as_it_is(cluster: Cluster, definitions: Path, skewed: Path, tmp_path: Path) -> None:
+    """Every worker does its part, a frequent type is shared by the tasks, and the rare one lands with it."""
+    told = run(definitions, skewed, tmp_path / "out", cluster.master)
+    assert [len(executors) for executors in cluster.executors()] == [1, 1]
+    wrong = EVENTS // 1000
+    assert (told["read"], told["dead_lettered"], told["reasons"]) == (EVENTS, wrong, {"schema_violation": wrong})
+    shares = {message: rows(tmp_path / "out", message) for message in ("parcel.accepted", "parcel.delivered")}
+    for message, share in shares.items():
+        assert told["by_message"][f"{GROUP}/{message}"]["landed"] == share.total()
+        # work is divided by bytes, so that no task has all of a type
+        assert len(share) >= 2
+        assert max(share.values()) < 2 * min(share.values())
+    assert shares["parcel.accepted"].total() > 15 * shares["parcel.delivered"].total()

@@ -1,0 +1,80 @@
+"""Columns follow their definition, or do not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from signalbook.pipeline.evolution import Incompatible, Judgement, as_text, merge, promote, refuse, wider
+
+INT, LONG, TEXT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.float32(), pa.float64()
+
+
+def listed(type: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", type))
+
+
+def struct(**members: pa.DataType) -> pa.DataType:
+    return pa.struct(list(members.items()))
+
+
+@pytest.mark.parametrize("judge", [refuse, promote, as_text])
+def test_new_columns_come_behind_and_old_ones_stay(judge: Judgement) -> None:
+    there = pa.schema([("a", INT), ("s", struct(m=INT, n=TEXT))])
+    coming = pa.schema([("b", TEXT), ("s", struct(o=TEXT, m=INT))])
+    found = merge(there, coming, judge)
+    assert found == pa.schema([("a", INT), ("s", struct(m=INT, n=TEXT, o=TEXT)), ("b", TEXT)])
+
+
+PROMOTED = [
+    (INT, LONG, LONG),
+    (FLOAT, DOUBLE, DOUBLE),
+    (pa.decimal128(9, 2), pa.decimal128(12, 2), pa.decimal128(12, 2)),
+    (listed(INT), listed(LONG), listed(LONG)),
+    (listed(struct(a=INT)), listed(struct(b=TEXT, a=LONG)), listed(struct(a=LONG, b=TEXT))),
+    (pa.map_(TEXT, INT), pa.map_(TEXT, LONG), pa.map_(TEXT, LONG)),
+]
+
+
+@pytest.mark.parametrize(("narrow", "wide", "outcome"), PROMOTED)
+def test_types_are_promoted_in_either_order(narrow: pa.DataType, wide: pa.DataType, outcome: pa.DataType) -> None:
+    one, other = pa.schema([("x", narrow)]), pa.schema([("x", wide)])
+    assert merge(one, other, promote) == pa.schema([("x", outcome)])
+    assert {str(field.name) for field in merge(other, one, promote)} == {"x"}
+    with pytest.raises(Incompatible, match="column x"):
+        merge(one, other, refuse)
+
+
+CLASHES = [
+    (INT, TEXT),
+    (LONG, DOUBLE),
+    (pa.decimal128(9, 2), pa.decimal128(9, 3)),
+    (struct(a=INT), TEXT),
+    (listed(INT), INT),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), CLASHES)
+def test_what_no_type_holds_is_refused_or_text(one: pa.DataType, other: pa.DataType) -> None:
+    there, coming = pa.schema([("x", one)]), pa.schema([("x", other)])
+    with pytest.raises(Incompatible, match=r"column x is .*, in the table "):
+        merge(there, coming, promote)
+    assert merge(there, coming, as_text) == pa.schema([("x", TEXT)])
+
+
+def test_names_that_differ_in_case_only() -> None:
+    there, coming = pa.schema([("total", INT)]), pa.schema([("Total", INT)])
+    with pytest.raises(Incompatible, match="column Total and the table's total are one to SQL"):
+        merge(there, coming, promote)
+    assert merge(there, coming, as_text) == there
+
+
+def test_the_newest_description_is_kept() -> None:
+    there, coming = (pa.schema([pa.field("x", INT, metadata={"doc": doc})]) for doc in ("old", "new"))
+    assert merge(there, coming, refuse).field("x").metadata == {b"doc": b"new"}
+    assert merge(there, pa.schema([("x", INT)]), refuse).field("x").metadata == {b"doc": b"old"}
+
+
+def test_no_type_is_wider_than_two_that_have_nothing_in_common() -> None:
+    assert wider(INT, TEXT) is None
+    assert wider(INT, INT) == INT

@@ -1,0 +1,189 @@
+"""Every reason to sideline a message can be met, and its letter has all there was of the message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from signalbook.messages import Message, Reason, parse_flags
+from signalbook.messages.bindings.kafka import record
+from signalbook.pipeline import columns
+from signalbook.pipeline.job import Wanted
+from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.letters import LetterSource, choose, frames, portions
+from signalbook.pipeline.processing import Processing
+from signalbook.pipeline.rows import Mark
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources.base import Frame
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+EVENT = "application/cloudevents+json"
+
+
+class Given:
+    """Messages as they are, one in each frame."""
+
+    name = "given"
+    cloudevents_json = False
+
+    def __init__(self, *messages: Message) -> None:
+        self._messages = messages
+
+    def frames(self) -> Iterator[Frame]:
+        for number, message in enumerate(self._messages):
+            body = message.body or b""
+            span = np.array([0], np.int64)
+            yield Frame(path="in", block=body, starts=span, ends=span + len(body), positions=span + number)
+
+    def message(self, frame: Frame, _index: int) -> Message:
+        return self._messages[int(frame.positions[0])]
+
+
+def catalogue(parcels: Any) -> Snapshot:
+    """Definitions that a message can miss in every way."""
+    document = parcels.catalogue()
+    messages = document["messagegroups"]["parcels"]["messages"]
+    subject = {"subject": {"type": "uritemplate", "value": "{depot}", "required": True}}
+    conflicting = parcels.message("parcel.moved")
+    conflicting["envelopemetadata"] |= subject
+    typed = {"dataschemaformat": "JsonSchema/draft-07"}
+    messages |= {
+        "twin.a": parcels.message("parcel.twin"),
+        "twin.b": parcels.message("parcel.twin"),
+        "parcel.moved": conflicting,
+        "parcel.broken": parcels.message("parcel.broken", **typed, dataschema={"type": 1}),
+        "parcel.lost": parcels.message("parcel.lost", **typed, dataschemauri="/schemagroups/x/schemas/none"),
+        "native": {**conflicting, "protocol": "KAFKA", "protocoloptions": {"topic": "moves"}},
+    }
+    return Snapshot.of_documents([("d", document)])
+
+
+def sidelined(snapshot: Snapshot, source: Any, folder: Path, *flags: str) -> list[dict[str, Any]]:
+    """The dead letters of all messages of a source."""
+    landing = Landing(folder, staged="s", prefix="p")
+    mark = Mark(fingerprint="f", batch="b1", landed_at=NOW)
+    processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, mark)
+    for frame in source.frames():
+        processing.take(frame)
+    processing.finish()
+    files = [file for file in landing.finish() if file.table.message == "dead_letters"]
+    return [row for file in files for row in pq.ParquetFile(folder / file.name).read().to_pylist()]
+
+
+def event(parcels: Any, **more: Any) -> Message:
+    return Message(content_type=EVENT, body=json.dumps(parcels.event(1, **more)).encode())
+
+
+def messages(parcels: Any) -> dict[Reason, Message]:
+    """One for each reason."""
+    bare = {name: value for name, value in parcels.event(1).items() if name != "id"}
+    binary = [(f"ce_{name}", str(parcels.event(1)[name]).encode()) for name in ("specversion", "id", "source", "type")]
+    return {
+        Reason.NO_MATCH: event(parcels, type="parcel.unheard"),
+        Reason.AMBIGUOUS: event(parcels, type="parcel.twin"),
+        Reason.METADATA_VIOLATION: event(parcels, source="/elsewhere"),
+        Reason.PLACEHOLDER_CONFLICT: event(parcels, type="parcel.moved", subject="8"),
+        Reason.NOT_CLOUDEVENT: record("else", b"{}", [("h", b"\xff")], key=b"\x00", partition=3, offset=4),
+        Reason.INVALID_CLOUDEVENT: Message(content_type=EVENT, body=json.dumps(bare).encode()),
+        Reason.UNSUPPORTED_FORMAT: Message(content_type="application/cloudevents+morse", body=b"-."),
+        Reason.SCHEMA_NOT_FOUND: event(parcels, type="parcel.lost"),
+        Reason.DECODE_ERROR: record("t", b"\x00", [*binary, ("content-encoding", b"gzip")], received_at=NOW),
+        Reason.SCHEMA_VIOLATION: record("t", None, binary, key=b"k"),
+        Reason.MAPPING_ERROR: event(parcels, data={"id": "P", "weight": 1, "size": {"l": 2**70}}),
+        Reason.CONTRACT_UNAVAILABLE: event(parcels, type="parcel.broken"),
+    }
+
+
+def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: Path) -> None:
+    """K-44, K-45"""
+    sent = messages(parcels)
+    assert sent.keys() == set(Reason)
+    letters = sidelined(catalogue(parcels), Given(*sent.values()), tmp_path)
+    assert {letter["position"]: letter["reason"] for letter in letters} == dict(enumerate(sent))
+    silent = {letter["reason"] for letter in letters if not letter["violations"]}
+    assert silent <= {Reason.NO_MATCH, Reason.NOT_CLOUDEVENT}
+    rows = pa.RecordBatch.from_pylist(letters, columns.DEAD_LETTER)
+    again = [
+        LetterSource().message(frame, index)
+        for frame in frames(0, rows, choose(Wanted(), rows))
+        for index in range(len(frame))
+    ]
+    assert again == [list(sent.values())[letter["position"]] for letter in letters]
+
+
+def test_events_of_a_batch_have_letters_of_their_own(parcels: Any, tmp_path: Path) -> None:
+    """K-47"""
+    events = [parcels.event(0), parcels.event(1, data={}), parcels.event(2, type="parcel.unheard")]
+    body = json.dumps(events).encode()
+    letters = sidelined(
+        catalogue(parcels), Given(Message(content_type="application/cloudevents-batch+json", body=body)), tmp_path
+    )
+    assert [(letter["element"], letter["body"], json.loads(letter["original"])["id"]) for letter in letters] == [
+        (1, None, "e-1"),
+        (2, None, "e-2"),
+    ]
+    assert json.loads(letters[0]["message"])["content_type"] == EVENT
+
+
+def test_a_message_that_landed_for_another_definition_says_so(parcels: Any, tmp_path: Path) -> None:
+    """K-46: its letter is about one definition only, and is not to be run again."""
+    document = parcels.catalogue()
+    found = document["messagegroups"]["parcels"]["messages"]
+    found["parcel.twin"] = parcels.message("parcel.accepted")
+    snapshot = Snapshot.of_documents([("d", document)])
+    too_large = event(parcels, data={"id": "P", "weight": 1, "size": {"l": 2**70}})
+    (letter,) = sidelined(snapshot, Given(too_large), tmp_path, "on_ambiguous=all")
+    assert letter["definition"] == "/messagegroups/parcels/messages/parcel.accepted"
+    rows = pa.RecordBatch.from_pylist([letter], columns.DEAD_LETTER)
+    assert not choose(Wanted(), rows).any()
+
+
+def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
+    made = {"original": b"", "message": "{}", "candidates": [], "sidelined_at": NOW}
+    return pa.RecordBatch.from_pylist([{**made, **letter} for letter in letters], columns.DEAD_LETTER)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(), [True, True, True, False]),
+        (Wanted(reasons=("no_match", "ambiguous")), [True, False, True, False]),
+        (Wanted(definitions=("/d", "/e")), [False, True, True, False]),
+        (Wanted(batches=("b2",)), [False, True, False, False]),
+        (Wanted(since=NOW), [True, True, False, False]),
+        (Wanted(reasons=("ambiguous",), definitions=("/e",), batches=("b1",)), [False, False, True, False]),
+    ],
+)
+def test_letters_are_chosen(wanted: Wanted, expected: list[bool]) -> None:
+    rows = letters(
+        {"reason": "no_match", "batch": "b1"},
+        {"reason": "schema_violation", "batch": "b2", "candidates": ["/d", "/e", "/d"]},
+        {"reason": "ambiguous", "batch": "b1", "candidates": ["/x", "/e"], "sidelined_at": NOW - timedelta(days=1)},
+        {"reason": "no_match", "batch": "b1", "message": None},
+    )
+    assert choose(wanted, rows).tolist() == expected
+    assert choose(wanted, rows.slice(1, 2)).tolist() == expected[1:3]
+    assert choose(wanted, rows.slice(0, 0)).tolist() == []
+
+
+def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
+    old = letters({"reason": "no_match", "source": "f"}).select(["reason", "original", "source", "sidelined_at"])
+    pq.write_table(pa.Table.from_batches([old]), tmp_path / "f.parquet")
+    ((first, rows),) = portions(str(tmp_path / "f.parquet"))
+    assert (first, rows.schema, rows.column("reason").to_pylist()) == (0, columns.DEAD_LETTER, ["no_match"])
+    assert not choose(Wanted(), rows).any()
+
+
+def test_frames_have_one_source_each() -> None:
+    rows = letters(*({"source": name, "position": n, "original": b"x" * n} for n, name in enumerate("aabca")))
+    found = list(frames(10, rows, np.array([True, True, True, False, True])))
+    assert [(frame.path, frame.numbers.tolist()) for frame in found] == [("a", [10, 11]), ("b", [12]), ("a", [14])]
+    assert (found[0].raw(1), found[2].raw(0), found[2].place(0).position) == (b"x", b"xxxx", 4)

@@ -1,0 +1,114 @@
+"""What Prometheus is told: the sums of the reports, and nothing without bounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.metrics import Metrics
+from signalbook.pipeline.report import Report, Span, Tally
+from signalbook.values import Finding
+
+XID = "/messagegroups/g/messages/a"
+PREFIX = "signalbook_pipeline_"
+
+
+def report(batch: str = "b1") -> Report:
+    """Five read: two landed, two dead letters, one dropped."""
+    tally = Tally(read=5, dropped=1, bytes=50)
+    time = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
+    tally.land(XID, 2, Span(oldest=time, newest=time))
+    tally.reject("schema_violation", [XID])
+    tally.reject("no_match", [])
+    found = [Finding(path="/secret", rule="type", message="no")]
+    tally.violations.see(XID, found, source="f", position=0, original=b"{}")
+    finished = datetime(2026, 1, 2, 0, 0, 9, tzinfo=UTC)
+    return Report(batch=batch, fingerprint="f", tally=tally, seconds=0.5, written=7, finished=finished, behind=3)
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """Values by name and labels but the pipeline's."""
+    families = text_string_to_metric_families(metrics.text().decode())
+    found = {}
+    for sample in (sample for family in families for sample in family.samples):
+        labels = {name: value for name, value in sample.labels.items() if name != "pipeline"}
+        assert sample.labels["pipeline"] == "lake"
+        found[sample.name.removeprefix(PREFIX), *labels.values()] = sample.value
+    return found
+
+
+def test_sums_of_all_batches() -> None:
+    """K-48"""
+    metrics = Metrics("lake")
+    metrics.add(report())
+    metrics.add(report("b2"))
+    found = samples(metrics)
+    assert found["batches_total",] == 2
+    assert found["read_messages_total",] == 10
+    assert found["landed_messages_total", XID] == 4
+    assert found["rejected_messages_total", XID, "schema_violation"] == 2
+    assert found["rejected_messages_total", "", "no_match"] == 2
+    assert (found["dropped_messages_total",], found["dead_letter_messages_total",]) == (2, 4)
+    assert (found["read_bytes_total",], found["written_bytes_total",]) == (100, 14)
+    assert found["newest_event_timestamp_seconds", XID] == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    assert (found["lag_seconds",], found["behind_messages",], found["last_batch_messages",]) == (9, 3, 5)
+    assert found["read_messages_total",] == sum(
+        value
+        for (name, *_), value in found.items()
+        if name in ("landed_messages_total", "rejected_messages_total", "dropped_messages_total")
+    )
+
+
+def test_nothing_a_message_says_is_a_label() -> None:
+    metrics = Metrics("lake")
+    metrics.add(report())
+    assert b"secret" not in metrics.text()
+
+
+def test_before_the_first_batch_and_of_former_programs() -> None:
+    metrics = Metrics("lake")
+    assert samples(metrics)["batches_total",] == 0
+    old = Tally(read=2, dead_lettered=2, rejected=Counter({XID: 1}), reasons=Counter({"no_match": 2}))
+    metrics.add(replace(report(), tally=old, finished=None, behind=None))
+    found = samples(metrics)
+    assert found["rejected_messages_total", "", "no_match"] == 2
+    assert ("lag_seconds",) not in found
+
+
+def test_hostile_names_are_quoted() -> None:
+    metrics, tally = Metrics("lake"), Tally()
+    tally.land('/x"\n} 1\\', 3)
+    metrics.add(replace(report(), tally=tally))
+    assert samples(metrics)["landed_messages_total", '/x"\n} 1\\'] == 3
+
+
+def test_a_file_is_replaced(tmp_path: Path) -> None:
+    metrics, path = Metrics("lake"), tmp_path / "signalbook.prom"
+    for number in (1, 2):
+        metrics.add(report(f"b{number}"))
+        metrics.write(path)
+    assert path.read_bytes() == metrics.text()
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(PipelineError, match="cannot write to"):
+        metrics.write(tmp_path / "none" / "x.prom")
+
+
+def test_over_http() -> None:
+    metrics = Metrics("lake")
+    metrics.add(report())
+    server = metrics.serve("127.0.0.1", 0)
+    try:
+        with pytest.raises(PipelineError, match=f"cannot serve metrics at 127.0.0.1:{server.port}"):
+            metrics.serve("127.0.0.1", server.port)
+        with urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
+            assert answer.read() == metrics.text()
+            assert answer.headers["Content-Type"].startswith("text/plain")
+    finally:
+        server.close()

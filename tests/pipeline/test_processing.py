@@ -1,0 +1,85 @@
+"""Messages of files whose format is not lines: each is counted once, and lands or is a dead letter with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from signalbook.messages import Policy
+from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.eventformats import find_format
+from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.naming import DEAD_LETTERS
+from signalbook.pipeline.processing import Processing
+from signalbook.pipeline.rows import Mark
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources.base import Split
+
+Take = Callable[[str, bytes], tuple[int, list[str], list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def take(tmp_path: Path, parcels: Any) -> Take:
+    """What becomes of a file in a format: messages read, ids of parcels that landed, dead letters."""
+    contract = Snapshot.of_documents([("x", parcels.catalogue())]).compile(Policy())
+
+    def taken(name: str, content: bytes) -> tuple[int, list[str], list[dict[str, Any]]]:
+        path = tmp_path / "input"
+        path.write_bytes(content)
+        landing = Landing(tmp_path, staged="s", prefix=name)
+        mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+        source = registry.files(name)
+        processing = Processing(contract, source, landing, mark)
+        for frame in source.frames(Split(path=str(path), start=0, end=len(content))):
+            processing.take(frame)
+        processing.finish()
+        tables = {file.table: pq.read_table(tmp_path / file.name).to_pylist() for file in landing.finish()}
+        letters = tables.pop(DEAD_LETTERS, [])
+        return processing.tally.read, [row["id"] for rows in tables.values() for row in rows], letters
+
+    return taken
+
+
+def protobuf(event: dict[str, Any]) -> bytes:
+    """The event behind its length."""
+    data = json.dumps(event.pop("data")).encode()
+    attributes = {**event, "datacontenttype": "application/json"}
+    written = find_format("application/cloudevents+protobuf").encode(CloudEvent(attributes=attributes, body=data))
+    return len(written).to_bytes(1, "big") + written if len(written) < 0x80 else _two_bytes(len(written)) + written
+
+
+def _two_bytes(value: int) -> bytes:
+    return bytes([value & 0x7F | 0x80, value >> 7])
+
+
+def test_an_array_that_is_cut_off_lands_what_was_whole(take: Take, parcels: Any) -> None:
+    """K-45"""
+    events = [parcels.event(0), parcels.event(1, type="parcel.lost"), parcels.event(2)]
+    content = json.dumps(events).encode()
+    read, landed, letters = take("cloudevents-batch", content[:-20])
+    assert (read, landed) == (3, ["P0"])
+    assert [(letter["position"], letter["reason"]) for letter in sorted(letters, key=lambda row: row["position"])] == [
+        (1, "no_match"),
+        (2, "decode_error"),
+    ]
+    assert all(letter["original"] in content for letter in letters)
+
+
+def test_a_message_of_no_bytes_is_one(take: Take, parcels: Any) -> None:
+    """In lines what is blank is no message; in Protobuf it is an event without attributes, or its text may be blank."""
+    good = protobuf(parcels.event(0))
+    read, landed, letters = take("cloudevents-protobuf", good + b"\x00" + b"\x01\n" + good[:-5])
+    assert (read, landed) == (4, ["P0"])
+    assert [(letter["position"], letter["original"], letter["reason"]) for letter in letters] == [
+        (len(good), b"", "invalid_cloudevent"),
+        (len(good) + 1, b"\n", "decode_error"),
+        (len(good) + 3, good[:-5], "decode_error"),
+    ]
+    assert "cut off" in letters[2]["violations"][0]["message"]

@@ -1,0 +1,154 @@
+"""Dead letters that conform by now are moved, once, whenever a replay dies; all others stay as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pipeline.test_running import rows
+
+from signalbook.messages import parse_flags
+from signalbook.pipeline import Job, PipelineError, Progress, run
+from signalbook.pipeline.job import ReplayJob, Wanted
+from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.replaying import replay as replay_with
+from signalbook.values import JSONObject
+
+replay = partial(replay_with, show=lambda _: None)
+pytestmark = pytest.mark.usefixtures("spark_session")
+GROUP = "/messagegroups/parcels"
+Make = Callable[..., ReplayJob]
+
+
+def relax(path: Path) -> None:
+    """From now on ids may be numbers."""
+    document = json.loads(path.read_text())
+    version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]
+    version["1"]["schema"]["properties"]["id"] = {"type": ["string", "integer"]}
+    version["1"]["schema"]["required"] = ["id"]
+    path.write_text(json.dumps(document))
+
+
+def events(parcels: Any) -> list[JSONObject]:
+    """Six events: two conform, two will, one never, one is unknown."""
+    more: list[JSONObject] = [{}, {"data": {"id": 1}}, {"data": {"id": True}}, {"type": "parcel.lost"}, {}]
+    return [parcels.event(n, **extra) for n, extra in enumerate([*more, {"data": {"id": 2}}])]
+
+
+@pytest.fixture
+def made(tmp_path: Path, definitions: Path, parcels: Any) -> Make:
+    """Lands the six events in a folder, in a format, and makes jobs to replay its dead letters."""
+    (tmp_path / "in.jsonl").write_bytes(parcels.lines(*events(parcels)) + b"{\n")
+
+    def make(table_format: TableFormat, **options: Any) -> ReplayJob:
+        output = tmp_path / table_format
+        if not output.exists():
+            inputs = (str(tmp_path / "in.jsonl"),)
+            run(Job(registry=str(definitions), inputs=inputs, output=output, batch_id="b1", table_format=table_format))
+        return ReplayJob(registry=str(definitions), output=output, **options)
+
+    return make
+
+
+def files(output: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in output.rglob("*.*") if path.is_file() and path.name != ".lock"}
+
+
+def places(output: Path) -> dict[str, list[str]]:
+    """The ids of events by table; every event is in one place, once."""
+    landed = [row["ce_id"] for row in rows(output, "parcels/parcel.accepted")]
+    letters = [row["original"] for row in rows(output, "dead_letters")]
+    return {
+        "landed": sorted(landed),
+        "dead": sorted(json.loads(text)["id"] if b"id" in text else "" for text in letters),
+    }
+
+
+BEFORE = {"landed": ["e-0", "e-4"], "dead": ["", "e-1", "e-2", "e-3", "e-5"]}
+AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+def test_letters_that_conform_are_moved(made: Make, table_format: TableFormat, definitions: Path) -> None:
+    output = made(table_format).output
+    before = files(output)
+    told = replay(made(table_format)).to_json()
+    assert (told["replayed"], told["landed"], told["changed"], files(output) == before) == (5, 0, 0, True)
+    relax(definitions)
+    dry = replay(made(table_format, dry_run=True)).to_json()
+    assert (dry["landed"], dry["dry_run"], files(output) == before) == (2, True, True)
+    told = replay(made(table_format)).to_json()
+    assert told | {"seconds": 0, "violations": []} == dry | {
+        "batch": told["batch"], "dry_run": False, "seconds": 0, "violations": []
+    }  # fmt: skip
+    assert (told["replayed"], told["dead_lettered"], told["changed"]) == (5, 3, 1)
+    assert told["reasons"] == {"decode_error": 1, "no_match": 1, "schema_violation": 1}
+    assert places(output) == AFTER
+    landed = {row["ce_id"]: row for row in rows(output, "parcels/parcel.accepted")}
+    assert (landed["e-1"]["_batch"], landed["e-1"]["_source"]) == (told["batch"], landed["e-0"]["_source"])
+    assert all(row["batch"] == "b1" for row in rows(output, "dead_letters"))
+    after = files(output)
+    assert (replay(made(table_format)).to_json()["landed"], files(output) == after) == (0, True)
+
+
+KILLED_AT: list[tuple[TableFormat, str, int]] = [
+    ("parquet", "processing", 0),
+    ("parquet", "prepared", 0),
+    ("parquet", "committing", 0),
+    ("parquet", "committing", 1),
+    ("parquet", "committed", 2),
+    ("iceberg", "prepared", 0),
+    ("iceberg", "committing", 1),
+]
+
+
+@pytest.mark.parametrize(("table_format", "stage", "done"), KILLED_AT)
+def test_a_killed_replay_is_completed_or_was_never_begun(
+    made: Make, table_format: TableFormat, stage: str, done: int, definitions: Path
+) -> None:
+    """Each message is in one place, once, wherever the driver died."""
+    job = made(table_format)
+    relax(definitions)
+    pid = os.fork()
+    if pid == 0:
+        _die_at(job, stage, done)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    replay(job)
+    assert places(job.output) == AFTER
+    assert not list(job.output.glob(".staging/*"))
+    assert not Journal.existing(job.output).unfinished()
+
+
+def _die_at(job: ReplayJob, stage: str, done: int) -> None:
+    def show(progress: Progress) -> None:
+        if (progress.stage, progress.done) == (stage, done):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        replay_with(job, show)
+    finally:
+        os._exit(1)
+
+
+def test_only_what_is_wanted_is_run_again(made: Make, definitions: Path) -> None:
+    job = made("parquet", wanted=Wanted(reasons=("no_match",)))
+    relax(definitions)
+    assert replay(job).to_json()["replayed"] == 1
+    by_policy = made("parquet", wanted=Wanted(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
+    told = replay(by_policy).to_json()
+    assert (told["landed"], told["dropped"], told["dead_lettered"]) == (2, 1, 2)
+    assert places(job.output)["dead"] == ["", "e-2"]
+
+
+def test_a_folder_without_letters(tmp_path: Path, definitions: Path) -> None:
+    job = ReplayJob(registry=str(definitions), output=tmp_path / "none")
+    with pytest.raises(PipelineError, match="no output folder"):
+        replay(job)
+    Journal.open(tmp_path / "none")
+    assert replay(job).to_json()["replayed"] == 0

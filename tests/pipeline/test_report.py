@@ -1,0 +1,135 @@
+"""Counts that add up, however the work was divided, and what is told of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.report import Report, Span, Tally, charged, decode
+from signalbook.values import Finding
+
+XIDS = ["/messagegroups/g/messages/a", "/messagegroups/g/messages/b"]
+Step = Callable[[Tally], None]
+
+
+def land(xid: str, messages: int, time: int | None) -> Step:
+    def step(tally: Tally) -> None:
+        tally.read += messages
+        tally.bytes += 10 * messages
+        tally.land(xid, messages, None if time is None else Span(oldest=time, newest=time + messages))
+
+    return step
+
+
+def reject(reason: str, candidates: list[str]) -> Step:
+    def step(tally: Tally) -> None:
+        tally.read += 1
+        tally.reject(reason, candidates)
+        found = [Finding(path="/x", rule=reason, message="no")]
+        tally.violations.see(charged(candidates), found, source="f", position=1, original=b"{}")
+
+    return step
+
+
+def drop(tally: Tally) -> None:
+    tally.read += 1
+    tally.dropped += 1
+
+
+STEPS = st.one_of(
+    st.builds(land, st.sampled_from(XIDS), st.integers(1, 50), st.none() | st.integers(-(10**15), 10**15)),
+    st.builds(reject, st.sampled_from(["no_match", "decode_error"]), st.lists(st.sampled_from(XIDS), unique=True)),
+    st.just(drop),
+)
+
+
+def tallied(steps: list[Step]) -> Tally:
+    tally = Tally()
+    for step in steps:
+        step(tally)
+    return tally
+
+
+@given(st.lists(st.lists(STEPS, max_size=8), max_size=5))
+def test_tasks_together_count_what_one_would(parts: list[list[Step]]) -> None:
+    """K-48: read = landed + dead letters + dropped, whoever counted what"""
+    merged = Tally()
+    for part in parts:
+        merged.add(decode(msgspec.json.encode(tallied(part)), Tally))
+    assert merged == tallied([step for part in parts for step in part])
+    merged.check(landed_rows=merged.landed.total(), dead_letter_rows=merged.dead_lettered)
+    told = Report(batch="b", fingerprint="f", tally=merged, seconds=1.0).to_json()
+    assert told["read"] == told["landed"] + told["dead_lettered"] + told["dropped"]
+    assert sum(told["reasons"].values()) == told["dead_lettered"]
+    for counts in told["by_message"].values():
+        assert sum(counts.get("reasons", {}).values()) == counts["rejected"]
+    assert sum(each["messages"] for each in told["violations"]) == told["dead_lettered"]
+
+
+@pytest.mark.parametrize(("landed", "dead"), [(4, 1), (5, 0), (6, 0), (4, 0)])
+def test_rows_that_are_not_there_are_missed(landed: int, dead: int) -> None:
+    tally = tallied([land(XIDS[0], 4, None), reject("no_match", [])])
+    if (landed, dead) == (4, 1):
+        tally.check(landed_rows=landed, dead_letter_rows=dead)
+        return
+    with pytest.raises(PipelineError, match="do not add up: 5 messages read"):
+        tally.check(landed_rows=landed, dead_letter_rows=dead)
+
+
+def test_all_there_is_to_tell() -> None:
+    time = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
+    tally = tallied([land(XIDS[0], 3, time), reject("no_match", []), reject("decode_error", XIDS[:1])])
+    finished = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)
+    report = Report(batch="b", fingerprint="f", tally=tally, seconds=2.0, written=9, finished=finished, behind=5)
+    told = report.to_json()
+    times = {"oldest": "2026-01-02T00:00:00Z", "newest": "2026-01-02T00:00:00.000003Z"}
+    assert (told["finished"], told["bytes"]) == ("2026-01-02T00:01:00Z", {"read": 30, "written": 9})
+    assert told["lag"] == {**times, "seconds": 60.0, "behind": 5}
+    assert told["by_message"][XIDS[0]] == {
+        "landed": 3,
+        "rejected": 1,
+        "rejected_share": 0.25,
+        "events_per_second": 2.0,
+        "reasons": {"decode_error": 1},
+        **times,
+    }
+    assert [(each["definition"], each["rule"]) for each in told["violations"]] == [
+        ("", "no_match"),
+        (XIDS[0], "decode_error"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("newest", "lag"),
+    [(None, {}), (2**62, {}), (-(2**62), {}), (4 * 10**15, {"seconds": 0.0})],
+    ids=["none", "beyond", "before", "ahead"],
+)
+def test_clocks_that_are_wrong(newest: int | None, lag: dict[str, Any]) -> None:
+    tally = tallied([land(XIDS[0], 1, newest)])
+    report = Report(batch="b", fingerprint="", tally=tally, seconds=0.0, finished=datetime(2026, 1, 1, tzinfo=UTC))
+    told = report.to_json()["lag"]
+    assert {name: value for name, value in told.items() if name == "seconds"} == lag
+
+
+def test_counts_of_former_programs_can_be_read() -> None:
+    old = b'{"read":3,"dropped":1,"dead_lettered":1,"landed":{"/x":1},"rejected":{"/x":1},"reasons":{"no_match":1}}'
+    tally = decode(old, Tally)
+    assert tally == Tally(
+        read=3,
+        dropped=1,
+        dead_lettered=1,
+        landed=Counter({"/x": 1}),
+        rejected=Counter({"/x": 1}),
+        reasons=Counter({"no_match": 1}),
+    )
+    told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
+    assert told["by_message"]["/x"]["rejected_share"] == 0.5
+    assert (told["lag"], told["bytes"], told["violations"]) == ({}, {"read": 0, "written": 0}, [])

@@ -1,0 +1,88 @@
+"""The kinds of violations that are reported: few, counted right, with small examples."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.pipeline.violations import MOST, TOP, Violations
+from signalbook.values import Finding
+
+
+def finding(path: str = "/a", rule: str = "type", message: str = "no") -> Finding:
+    return Finding(path=path, rule=rule, message=message)
+
+
+def see(violations: Violations, *findings: Finding, definition: str = "/d", original: bytes = b"{}") -> None:
+    violations.see(definition, findings, source="in.jsonl", position=7, original=original)
+
+
+def test_the_first_message_is_the_example() -> None:
+    """K-48"""
+    found = Violations()
+    see(found, finding(message="first"), original=b'{"a": 1}')
+    see(found, finding(message="second"))
+    (only,) = found.top()
+    assert only.to_json() == {
+        "definition": "/d",
+        "path": "/a",
+        "rule": "type",
+        "messages": 2,
+        "example": {"source": "in.jsonl", "position": 7, "message": "first", "excerpt": '{"a": 1}'},
+    }
+
+
+def test_places_in_arrays_are_one_path() -> None:
+    found = Violations()
+    see(found, finding("/items/0/price"), finding("/items/17/price"), finding("/items/x2/price"), finding("/items/3"))
+    assert {(each.path, each.messages) for each in found.top()} == {
+        ("/items/*/price", 1),
+        ("/items/x2/price", 1),
+        ("/items/*", 1),
+    }
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "\ud800", "\x1b[31m", "\n" * 300])
+def test_hostile_text_is_cut_and_can_be_written(text: str) -> None:
+    found = Violations()
+    see(found, finding(text, text, text), original=text.encode("utf-8", "surrogatepass") * 5)
+    (only,) = found.top()
+    texts = (only.path, only.rule, only.example.message, only.example.excerpt)
+    assert all(each.isprintable() and len(each) <= 200 for each in texts)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Violations) == found
+
+
+def test_few_kinds_are_held_and_none_is_lost() -> None:
+    found = Violations()
+    for number in range(5 * MOST):
+        see(found, finding("/often"), finding(f"/rare{number}"), definition=f"/d{number % 300}")
+    assert len(found.found) <= 4 * MOST
+    assert found.total == 10 * MOST
+    assert len(found.top()) <= MOST
+    assert {each.path for each in found.top()[:300]} == {"/often"}
+
+
+def test_one_definition_does_not_fill_the_report() -> None:
+    found = Violations()
+    for number in range(3 * TOP):
+        see(found, finding(f"/p{number}"))
+    see(found, finding("/q"), definition="/other")
+    assert [each.definition for each in found.top()].count("/d") == TOP
+    assert [each.definition for each in found.top()].count("/other") == 1
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=5), max_size=6))
+def test_adding_parts_counts_as_the_whole_does(parts: list[list[tuple[str, str]]]) -> None:
+    whole, merged = Violations(), Violations()
+    for part in parts:
+        mine = Violations()
+        for path, definition in part:
+            see(mine, finding(path), definition=definition)
+            see(whole, finding(path), definition=definition)
+        merged.add(mine)
+    assert merged == whole
+    total = whole.total
+    whole.trim()
+    assert whole.total == total

@@ -1,0 +1,86 @@
+"""Reports of pipelines on each database: numbered, replaced, forgotten, read page by page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from signalbook.storage.base import Store
+
+STAMP = datetime(2030, 1, 1, tzinfo=UTC)
+ALL = 1 << 40
+
+
+def put(store: Store, batch: str, *, name: str = "p", value: str = "{}", keep: int = 100) -> tuple[int, bool]:
+    with store.write() as writer:
+        return writer.put_report(name, batch, value, {"batch": batch, "of": value}, time=STAMP, keep=keep)
+
+
+def numbers(store: Store, before: int = ALL, limit: int = 100, size: int = ALL) -> list[int]:
+    with store.read() as reader:
+        return [report.number for report in reader.reports("p", before, limit, size)]
+
+
+def test_numbers_grow_with_the_batches_of_each_pipeline(store: Store) -> None:
+    assert [put(store, batch) for batch in ("b", "a", "B")] == [(1, True), (2, True), (3, True)]
+    assert put(store, "a", name="q") == (1, True)
+    with store.read() as reader:
+        pipeline = reader.pipeline("p")
+        assert pipeline is not None
+        assert (pipeline.newest, pipeline.time, pipeline.gist["batch"]) == (3, STAMP, "B")
+        assert reader.pipeline("P") is None
+        assert reader.pipeline_count() == 2
+
+
+def test_a_batch_that_reports_again_keeps_its_place(store: Store) -> None:
+    for batch in ("a", "b"):
+        put(store, batch)
+    assert put(store, "a", value='{"x":1}') == (1, False)
+    with store.read() as reader:
+        assert [report.value for report in reader.reports("p", ALL, 9, ALL)] == ["{}", '{"x":1}']
+        pipeline = reader.pipeline("p")
+        assert pipeline is not None
+        assert pipeline.gist["batch"] == "b"
+    assert put(store, "b", value="[]") == (2, False)
+    with store.read() as reader:
+        assert [each.gist["of"] for each in reader.pipelines("", 9)] == ["[]"]
+
+
+def test_the_newest_are_kept(store: Store) -> None:
+    for number in range(7):
+        put(store, f"b{number}", keep=3)
+    assert numbers(store) == [7, 6, 5]
+    put(store, "b6", keep=1)
+    assert numbers(store) == [7, 6, 5]
+    put(store, "b7", keep=1)
+    assert numbers(store) == [8]
+
+
+@pytest.mark.parametrize(
+    ("before", "limit", "size", "found"),
+    [(ALL, 2, ALL, [5, 4]), (4, 9, ALL, [3, 2, 1]), (1, 9, ALL, []), (ALL, 9, 7, [5, 4, 3]), (ALL, 9, 1, [5])],
+)
+def test_pages(store: Store, before: int, limit: int, size: int, found: list[int]) -> None:
+    for number in range(5):
+        put(store, f"b{number}")
+        put(store, f"b{number}", name="other")
+    assert numbers(store, before, limit, size) == found
+
+
+def test_pipelines_by_name(store: Store) -> None:
+    for name in ("b", "a", "C"):
+        put(store, "x", name=name)
+    with store.read() as reader:
+        assert [each.name for each in reader.pipelines("", 2)] == ["C", "a"]
+        assert [each.name for each in reader.pipelines("a", 2)] == ["b"]
+
+
+def test_a_pipeline_is_forgotten(store: Store) -> None:
+    put(store, "x")
+    put(store, "x", name="q")
+    with store.write() as writer:
+        assert (writer.drop_pipeline("p"), writer.drop_pipeline("p")) == (True, False)
+    assert numbers(store) == []
+    with store.read() as reader:
+        assert [each.name for each in reader.pipelines("", 9)] == ["q"]
