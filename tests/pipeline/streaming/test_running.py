@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -105,18 +106,14 @@ def follow(job: Job, **more: Any) -> list[Report]:
 
 def test_a_topic_as_a_batch(job: Job, topic: Topic) -> None:
     topic.send(30)
-    report = run(Job(**{**_fields(job), "batch_id": "b1"}))
+    report = run(replace(job, batch_id="b1"))
     assert (report.tally.read, report.landed, report.tally.reasons) == (30, 27, {"schema_violation": 3})
     rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     assert {row["_address"] for row in rows} == {topic.name}
     assert {row["_source"] for row in rows} == {f"kafka:{topic.name}/{n}" for n in range(3)}
     assert all(row["_received_at"] is not None and row["_position"] < 10 for row in rows)
     topic.send(1)
-    assert "committed before" in run(Job(**{**_fields(job), "batch_id": "b1"})).note
-
-
-def _fields(job: Job) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in job.__slots__}
+    assert "committed before" in run(replace(job, batch_id="b1")).note
 
 
 def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
@@ -137,59 +134,71 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Pa
     assert all_once(job.output, 30)
 
 
-KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 1), ("committed", 2)]
+def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Micro-batches die at one stage after the other; Spark asks again, and the journal knows what is left to do.
 
-
-@pytest.mark.parametrize(("stage", "done"), KILLED_AT)
-def test_each_message_is_in_one_place_once(
-    job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch, stage: str, done: int
-) -> None:
-    """Whatever stage a micro-batch dies at, Spark asks for it again, and the journal knows what is left to do."""
-
-    def die(progress: Progress) -> None:
-        if (progress.stage, progress.done) == (stage, done):
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    The driver of each is a child of this process, so that all of them have one JVM.
+    """
     take = running._Batches.take
 
-    def take_and_die(batches: Any, frame: DataFrame, number: int) -> None:
-        batches._show = die
-        pid = os.fork()
-        if pid == 0:
-            try:
-                take(batches, frame, number)
-            finally:
-                os._exit(1)
-        assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
-        raise RuntimeError("the driver was killed")
+    def taken_by_a_child(stage: str) -> Callable[[Any, DataFrame, int], None]:
+        def die(progress: Progress) -> None:
+            if progress.stage == stage:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-    topic.send(20)
-    monkeypatch.setattr(running._Batches, "take", take_and_die)
-    with pytest.raises(PipelineError, match="the driver was killed"):
-        follow(job)
+        def take_and_die(batches: Any, frame: DataFrame, number: int) -> None:
+            batches._show = die
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    take(batches, frame, number)
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            if code:
+                raise RuntimeError(f"the driver ended by {code}")
+
+        return take_and_die
+
+    for stage in ("processing", "prepared", "committing", "committed"):
+        topic.send(10)
+        monkeypatch.setattr(running._Batches, "take", taken_by_a_child(stage))
+        with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
+            follow(job)
     monkeypatch.undo()
     topic.send(10)
     follow(job)
-    assert all_once(job.output, 30)
+    assert all_once(job.output, 50)
     assert not list(job.output.glob(".staging/*"))
 
 
-def test_a_driver_killed_for_good(job: Job, topic: Topic) -> None:
-    """The same with a JVM and workers of its own, which die with it."""
+def page(job: Job, topic: Topic) -> str:
+    """The job file that the documentation shows, for this job."""
+    text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text().split("```")[1].removeprefix("toml")
+    ours = {"http://localhost:8080": job.registry, "kafka://localhost:9092/orders": topic.url, "lake": str(job.output)}
+    for theirs, own in ours.items():
+        assert text.count(f'"{theirs}"') == 1
+        text = text.replace(f'"{theirs}"', f'"{own}"')
+    return text
+
+
+def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
+    """The same with a JVM and workers of its own, which die with it, and a job file as the documentation has it."""
     topic.send(20)
-    arguments = ["--registry", job.registry, "--input", topic.url, "--output", str(job.output), "--interval", "0"]
-    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", *arguments, "--master", "local[1]"]
-    batches = job.output / "batches"
-    with subprocess.Popen([*command, "--jars", str(CONNECTORS)], stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 300
-        while not list(batches.glob("*.json")) and process.poll() is None and time.monotonic() < deadline:
+    (tmp_path / "job.toml").write_text(page(job, topic))
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", str(tmp_path / "job.toml")]
+    options = ["--interval", "0", "--master", "local[1]", "--jars", str(CONNECTORS)]
+    with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 900
+        while not list(job.output.glob("batches/*.json")) and time.monotonic() < deadline:
+            assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         topic.send(10)
         process.kill()
-    iceberg = Job(**{**_fields(job), "table_format": "iceberg"})
-    follow(iceberg)
+    follow(replace(job, table_format="iceberg", partition="day"), name="orders")
     (state,) = streams(job.output)
-    assert (state.tally.read, state.tally.landed.total()) == (30, 27)
+    assert (state.name, state.tally.read, state.tally.landed.total()) == ("orders", 30, 27)
 
 
 def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic) -> None:
@@ -230,7 +239,7 @@ def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
 )
 def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        follow(Job(**{**_fields(job), **more}))
+        follow(replace(job, **more))
     assert words in str(caught.value)
 
 
