@@ -18,6 +18,10 @@ def change(writer: Writer) -> None:
     writer.append([{}], time=STAMP, correlationid="c")
 
 
+def configure(writer: Writer) -> None:
+    writer.put_config("x", 1)
+
+
 def note(writer: Writer) -> None:
     writer.put_note("deliveries/1", {"position": 7})
 
@@ -26,12 +30,14 @@ def report(writer: Writer) -> None:
     writer.put_report("p", "b", "{}", {}, time=STAMP, keep=2)
 
 
-def test_a_change_changes_it_whoever_commits(store_url: str) -> None:
+@pytest.mark.parametrize("write", [change, configure])
+def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[Writer], None]) -> None:
+    """Also one that nobody is told of."""
     here, there = open_store(store_url), open_store(store_url)
     seen = [(here.generation(), there.generation())]
     for writer in (here, there, here):
         with writer.write() as transaction:
-            change(transaction)
+            write(transaction)
         seen.append((here.generation(), there.generation()))
     assert len({a for a, _ in seen}) == len({b for _, b in seen}) == 4
     here.close()

@@ -15,7 +15,7 @@ _HEADERS: Final = 4096
 class Memory:
     """Answers by key, all of one generation of the store. For one event loop, not for threads.
 
-    A generation tells when to forget: it is another one once a change was committed by any process. ``limit`` bounds
+    A generation tells when to forget: it is another one once anything was committed by any process. ``limit`` bounds
     the bytes kept; the oldest answers go first.
     """
 

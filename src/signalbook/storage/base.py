@@ -305,8 +305,8 @@ class Store(Protocol):
         """
 
     def generation(self) -> Hashable:
-        """Another value once a change was committed, by whichever process: as long as it is the same, so is what was
-        read of the registry after it was told. Notes and reports, which tell of no change, leave it as it is."""
+        """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
+        so is what was read of the registry after it was told. Notes and reports, no part of it, leave it as it is."""
 
     def close(self) -> None:
         """Give back every connection."""

@@ -84,8 +84,8 @@ class Dialect(Protocol):
     def explain(self, error: Exception) -> StorageError:
         """What to tell a person about ``error``: what failed, where, and what to do. Names no password."""
 
-    def generation(self, position: str) -> Hashable:
-        """``base.Store.generation``: what the query ``position`` answers, asked as cheaply as can be."""
+    def generation(self, query: str) -> Hashable:
+        """``base.Store.generation``: what ``query`` answers, asked as cheaply as can be."""
 
     def close(self) -> None:
         """Give back what is not a connection."""

@@ -16,7 +16,8 @@ class Pending:
 
     ``rows`` are entities as they are now, as far as they were met. The database is still to be told ``documents`` by
     digest, how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, and how
-    many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one lost.
+    many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one lost; ``touched``
+    tells that anything of the registry was written.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class Pending:
     reserved: int = 0
     named: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
+    touched: bool = False
 
     def absorb(self, part: Pending) -> None:
         """Go on from where ``part`` ended, which came behind this."""
@@ -37,6 +39,7 @@ class Pending:
         self.reserved += part.reserved
         self.named |= part.named
         self.suspects |= part.suspects
+        self.touched |= part.touched
 
 
 def add(counts: dict[str, int], gained: Mapping[str, int], sign: int = 1) -> None:

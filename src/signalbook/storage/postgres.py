@@ -112,21 +112,21 @@ class Postgres:
                 text = text.replace(str(secret), "***")
         return text
 
-    def generation(self, position: str) -> int:
+    def generation(self, query: str) -> int:
         """One round trip, on a connection kept for it; a dead one is replaced once."""
         with self._watch_lock:
             try:
-                return self._seen(position)
+                return self._seen(query)
             except psycopg.OperationalError as error:
                 self._stop_watching()
                 if not self.lost(error):
                     raise
-                return self._seen(position)
+                return self._seen(query)
 
-    def _seen(self, position: str) -> int:
+    def _seen(self, query: str) -> int:
         if self._watch is None:
             self._watch = self.connect()
-        return int(self._watch.execute(position).fetchall()[0][0])
+        return int(self._watch.execute(query).fetchall()[0][0])
 
     def _stop_watching(self) -> None:
         if self._watch is not None:

@@ -57,7 +57,7 @@ class SQLite:
         self._synchronous = synchronous
         self._scratch = scratch
         self._watch: Connection | None = None
-        self._mark = self._position = -1
+        self._mark = self._generation = -1
         self._watch_lock = threading.Lock()
         self.where = str(path)
         self.sql: SqlDialect = sqlite_dialect(paramstyle="named")
@@ -149,8 +149,8 @@ class SQLite:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         return StorageError(f"{self.where}: {_REMEDIES.get(code, 'SQLite cannot go on')} ({error})")
 
-    def generation(self, position: str) -> int:
-        """The position is read again only when SQLite's own mark says that anything was committed.
+    def generation(self, query: str) -> int:
+        """It is asked again only when SQLite's own mark says that anything was committed.
 
         Others' commits change that mark: it is asked of a connection that writes nothing itself.
         """
@@ -159,9 +159,9 @@ class SQLite:
                 self._watch = self.connect()
             mark = int(self._watch.execute("PRAGMA data_version").fetchall()[0][0])
             if mark != self._mark:
-                self._position = int(self._watch.execute(position).fetchall()[0][0])
+                self._generation = int(self._watch.execute(query).fetchall()[0][0])
                 self._mark = mark
-            return self._position
+            return self._generation
 
     def close(self) -> None:
         """Remove a throw-away database."""

@@ -195,9 +195,16 @@ class Statements:
             )
         )
         self.position = self._text(select(func.coalesce(func.max(o.position), literal_column("0"))))
+        c = COUNTERS.c
+        untold: ColumnElement[Any] = literal_column("'untold'")
+        count = select(func.coalesce(func.max(c.value), literal_column("0"))).where(c.name == untold).scalar_subquery()
+        self.generation = self._text(select(func.coalesce(func.max(o.position), literal_column("0")) + count))
+        one = self._insert(COUNTERS).values(name=untold, value=literal_column("1"))
+        self.put_untold = self._text(
+            one.on_conflict_do_update(index_elements=[c.name], set_={"value": c.value + literal_column("1")})
+        )
         line: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
         self.append = self._text(self._insert(OUTBOX).values(line))
-        c = COUNTERS.c
         name: ColumnElement[Any] = literal_column("'forgotten'")
         put = self._insert(COUNTERS).values(name=name, value=bindparam("position"))
         self.forgotten = self._text(select(c.value).where(c.name == name))

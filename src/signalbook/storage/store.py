@@ -64,10 +64,10 @@ class SqlStore:
             self._commit(connection)
 
     def generation(self) -> Hashable:
-        """Another value once a change was committed."""
+        """Another value once anything of the registry was committed."""
         self._check_open()
         try:
-            return self._dialect.generation(self._statements.position)
+            return self._dialect.generation(self._statements.generation)
         except self._dialect.errors as error:
             raise self._dialect.explain(error) from None
 

@@ -131,6 +131,7 @@ class SqlWriter(SqlReader):
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Add rows. After ``DuplicateId`` some of them may be there: the transaction can only be rolled back."""
+        self._layers[-1].touched = True
         if self._many(self._sql.insert, [dump(row) for row in rows]) < len(rows):
             raise self._duplicate(rows)
         part = self._layers[-1]
@@ -156,6 +157,7 @@ class SqlWriter(SqlReader):
         documents = {row.document for row in rows if row.document}
         versions = [row.key for row in rows if row.xid.kind is Kind.VERSION]
         part = self._layers[-1]
+        part.touched = True
         if versions:
             before = self._all(self._sql.named_by_rows, {"keys": self._dialect.array(versions)})
             part.suspects.update(digest for (digest,) in before if digest not in documents)
@@ -169,6 +171,7 @@ class SqlWriter(SqlReader):
         """Remove these rows and all beneath them."""
         if not keys:
             return
+        self._layers[-1].touched = True
         among = {"keys": self._dialect.array(keys)}
         documents = self._all(self._sql.named_by_trees, {**among, "limit": _SUSPECTS + 1})
         self._layers[-1].suspects.update(digest for (digest,) in documents)
@@ -195,6 +198,7 @@ class SqlWriter(SqlReader):
 
     def put_config(self, name: str, value: JSON | None) -> None:
         """Set or remove a configuration document."""
+        self._layers[-1].touched = True
         self._run(self._sql.put_config, {"name": name, "value": None if value is None else dump_text(value)})
 
     def put_note(self, name: str, value: JSON | None) -> None:
@@ -252,6 +256,8 @@ class SqlWriter(SqlReader):
         self._many(self._sql.put_document, kept)
         self._many(self._sql.add_members, _gained(pending))
         self._many(self._sql.append, pending.changes)
+        if pending.touched and not pending.changes:
+            self._run(self._sql.put_untold, {})
         if pending.reserved:
             self._run(self._sql.reserve, {"count": pending.reserved})
         if len(pending.suspects) > _SUSPECTS:
