@@ -225,7 +225,7 @@ def test_batches_of_events(job: Callable[..., Job], tmp_path: Path, parcels: Any
     )
     assert {(row["position"], row["original"][:2]) for row in rows(job().output, "dead_letters")} == {
         (1, b"{\n"),
-        (0, b"[{"),
+        (0, b"{"),
     }
 
 
@@ -292,7 +292,8 @@ def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp
         ({"registry": "http://127.0.0.1:1"}, "cannot reach the server at http://127.0.0.1:1"),
         (
             {"input_format": "morse"},
-            "no input format 'morse'; there are: cloudevents-batch, cloudevents-jsonl, http-jsonl",
+            "no input format 'morse'; there are: cloudevents-avro, cloudevents-batch, cloudevents-captures, "
+            "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, kafka, kafka-captures",
         ),
         ({"output": Path("/proc/nowhere")}, "cannot write to /proc/nowhere"),
         ({"groups": ("/messagegroups/nobody",)}, "no message group or endpoint /messagegroups/nobody"),

@@ -118,6 +118,7 @@ def run(
         "jars": jars,
         "master": master,
     }
+    stream.require(job, given)
     options = pipeline.job_options(job, given)
     wanted = options.job()
     audience = reports.audience(options.report, to=report_to, name=name, metrics_file=metrics_file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -82,6 +82,7 @@ def stream(
     timing = {"name": name, "interval": interval, "max_messages": max_messages}
     given: dict[str, Any] = {"registry": registry, "inputs": input, "output": output, "jars": jars, "master": master}
     given["policy"] = None if policy is None else flag_settings(policy)
+    require(job, given)
     options = pipeline.job_options(job, given, **timing)
     audience = reports.audience(
         options.report,
@@ -99,6 +100,13 @@ def stream(
             told()
 
         pipeline.stream(wanted, stop=stop, tell=reports.say, done=done)
+
+
+def require(job: Path | None, given: Mapping[str, object]) -> None:
+    """Raise for what neither the command line says nor a job file may say."""
+    for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):
+        if job is None and not given[name]:
+            raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -82,6 +85,8 @@ def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
         raise PipelineError(_NO_JAVA)
     # the workers' Python must be the driver's
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if libraries:
+        _end_java()
     options = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **libraries}
     builder = SparkSession.builder.appName("signalbook").master(master)
     for name, value in options.items():
@@ -92,6 +97,20 @@ def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
         except (PySparkException, OSError, ValueError, RuntimeError) as error:
             hint = _OFFLINE if "spark.jars.packages" in libraries and "unresolved dependency" in f"{error}" else ""
             raise PipelineError(f"Spark does not start on {master}: {hint or _last_words(log) or error}") from error
+
+
+def _end_java() -> None:
+    """End the Java process that an earlier session left: only a new one takes libraries."""
+    gateway = SparkContext._gateway
+    if gateway is None or SparkContext._active_spark_context is not None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is not None:
+        process.terminate()
+        process.communicate()
 
 
 @contextmanager

@@ -1,0 +1,27 @@
+"""Spark sessions, one after the other in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from .conftest import CONNECTORS
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from signalbook.pipeline import spark
+
+with spark.session("local[1]"):
+    pass
+with spark.session("local[1]", jars=[Path(sys.argv[1])]) as session:
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+    print(session.read.format("kafka").options(**options).load().columns[:2])
+"""
+
+
+def test_a_session_with_connectors_follows_one_without() -> None:
+    """Java takes libraries only when it starts, and outlives a session."""
+    command = [sys.executable, "-c", PROGRAM, str(CONNECTORS)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert ran.stdout == "['key', 'value']\n", ran.stderr
