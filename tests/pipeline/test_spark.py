@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline import spark
 
 from .conftest import CONNECTORS
 
@@ -18,6 +23,19 @@ with spark.session("local[1]", jars=[Path(sys.argv[1])]) as session:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     print(session.read.format("kafka").options(**options).load().columns[:2])
 """
+
+
+def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSession) -> None:
+    def work() -> None:
+        with spark.session("local[7]") as session:
+            found.append(session.sparkContext.master)
+
+    found: list[str | None] = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [spark_session.sparkContext.master]
+    assert spark_session.range(3).count() == 3
 
 
 def test_a_session_with_connectors_follows_one_without() -> None:

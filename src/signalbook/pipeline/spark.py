@@ -44,14 +44,13 @@ _OFFLINE: Final = (
 
 @contextmanager
 def session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> Iterator[SparkSession]:
-    """The active Spark session if there is one, else a new one on ``master`` that ends with the block.
+    """This process's Spark session if there is one, else a new one on ``master`` that ends with the block.
 
     ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
     artifacts of its own version, in its own way. Raises ``PipelineError`` if Spark cannot start.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
+    if SparkContext._active_spark_context is not None:  # whichever thread has made it
+        yield SparkSession.builder.getOrCreate()
         return
     started = _start(master, _libraries(jars, packages))
     try:
@@ -102,7 +101,7 @@ def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
 def _end_java() -> None:
     """End the Java process that an earlier session left: only a new one takes libraries."""
     gateway = SparkContext._gateway
-    if gateway is None or SparkContext._active_spark_context is not None:
+    if gateway is None:
         return
     SparkContext._gateway = SparkContext._jvm = None
     with suppress(Py4JError, OSError):
