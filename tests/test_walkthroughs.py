@@ -40,6 +40,7 @@ def matches(shown: str, actual: str) -> bool:
 PAGES = {
     "custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"),
     "checking.md": (),
+    "dead-letters.md": (),
     "drafting.md": (),
     "events.md": (),
     "message-catalog.md": (),
