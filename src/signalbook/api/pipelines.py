@@ -6,21 +6,20 @@ Reports are no part of the registry: no change, no event, no epoch. Answers kept
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
-from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
-from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer, send_answer
-from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
 from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT, error_answer, failure_answer
+from signalbook.api.errors import NOT_KEPT
+from signalbook.api.places import Call, Handler, Place
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine import reports
@@ -29,7 +28,7 @@ from signalbook.engine.reports import Filed, InvalidReport, TooMany
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Pipeline, Report
-from signalbook.values import JSONError, JSONObject, format_timestamp, parse_json
+from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import XidError, check_id
 
 PATH: Final = "/pipelines"
@@ -53,59 +52,24 @@ class Doorway:
     commits: Commits[Batch]
 
 
-Handler = Callable[["_Call"], Awaitable[Answer]]
-
-
 def routes(doorway: Doorway) -> list[Route]:
     """``/pipelines``, each of them, and its reports; with or without a trailing slash."""
-    places: tuple[tuple[str, dict[str, Handler]], ...] = (
+    places: tuple[tuple[str, dict[str, Handler[_Call]]], ...] = (
         (PATH, {"GET": _list}),
         (f"{PATH}/{{name}}", {"GET": _show, "DELETE": _delete}),
         (f"{PATH}/{{name}}/reports", {"GET": _history, "POST": _take}),
         (f"{PATH}/{{name}}/reports/{{number}}", {"GET": _one}),
     )
-    return [Route(f"{path}{slash}", _Place(doorway, handlers)) for path, handlers in places for slash in ("", "/")]
+    call = partial(_Call, doorway)
+    return [Route(f"{path}{slash}", Place(handlers, call, _told)) for path, handlers in places for slash in ("", "/")]
 
 
-class _Place:
-    """A path and its methods: an ASGI application, so that every method comes here."""
-
-    def __init__(self, doorway: Doorway, handlers: dict[str, Handler]) -> None:
-        self._doorway = doorway
-        self._handlers = {**handlers, "HEAD": handlers["GET"]}
-        first, *others = handlers
-        self._allow = (first, "HEAD", *others, "OPTIONS")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        try:
-            answer = await self._answer(_Call(scope, receive, self._doorway))
-        except Disconnected:
-            return
-        except Exception as error:
-            told = _told(error, scope["path"])
-            answer = failure_answer(error, scope["path"]) if told is None else error_answer(told, allow=self._allow)
-        await send_answer(answer, scope, send)
-
-    async def _answer(self, call: _Call) -> Answer:
-        if call.scope["method"] == "OPTIONS":
-            allow = ", ".join(self._allow)
-            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
-        handler = self._handlers.get(call.scope["method"])
-        if handler is None:
-            raise RegistryError("action_not_supported", subject=call.path, action=call.scope["method"])
-        return await handler(call)
-
-
-class _Call:
+class _Call(Call):
     """One request, and what handlers ask of it."""
 
-    def __init__(self, scope: Scope, receive: Receive, doorway: Doorway) -> None:
-        self.scope = scope
+    def __init__(self, doorway: Doorway, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive, doorway.settings)
         self.doorway = doorway
-        self.path: str = scope["path"]
-        self.request = Request(scope)
-        self._receive = receive
 
     @property
     def name(self) -> str:
@@ -144,18 +108,8 @@ class _Call:
 
     async def report(self) -> Filed:
         """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``, ``InvalidReport``."""
-        limit = min(MAX_BYTES, self.doorway.settings.max_body_bytes)
-        timeout = self.doorway.settings.body_timeout
-        body = await read_body(self.scope, self._receive, self.path, limit=limit, timeout=timeout)
-        if not body:
-            raise RegistryError("missing_body", subject=self.path)
-        return await self.doorway.workers.read(partial(self._read, body))
-
-    def _read(self, body: bytes) -> Filed:
-        try:
-            return reports.read(parse_json(body, max_depth=MAX_DEPTH, unique=True))
-        except JSONError as error:
-            raise RegistryError("parsing_data", subject=self.path, error_detail=str(error)) from None
+        body = await self.body(MAX_BYTES)
+        return await self.doorway.workers.read(lambda: reports.read(self.json(body, MAX_DEPTH)))
 
 
 async def _list(call: _Call) -> Answer:
@@ -254,8 +208,6 @@ def _texts(form: bytes, texts: Sequence[bytes], *headers: Header) -> Answer:
 def _told(error: Exception, path: str) -> RegistryError | None:
     """What is wrong with a request, in the words of the catalogue; None for what is not its fault."""
     match error:
-        case RegistryError():
-            return error
         case InvalidReport():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)
         case TooMany():

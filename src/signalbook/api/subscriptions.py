@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from signalbook.api import caching
-from signalbook.api.answers import Answer, Header, json_answer, send_answer
-from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.answers import Answer, Header, json_answer
 from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT, PreconditionFailed, condition_answer, error_answer, failure_answer
+from signalbook.api.errors import NOT_KEPT
+from signalbook.api.places import Call, Place
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch
@@ -32,7 +30,7 @@ from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscript
 from signalbook.events.subscriptions.store import Entry, Full, Subscriptions, is_id
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.settings import Settings
-from signalbook.values import JSON, Finding, JSONError, dump_json, parse_json
+from signalbook.values import JSON, Finding, dump_json
 
 PATH: Final = "/subscriptions"
 MAX_BYTES: Final = 64 * 1024
@@ -54,61 +52,23 @@ class Doorway:
     commits: Commits[Batch]
 
 
-Handler = Callable[["_Call"], Awaitable[Answer]]
-
-
 def routes(doorway: Doorway) -> list[Route]:
     """``/subscriptions`` and ``/subscriptions/{id}``, with or without a trailing slash."""
     looking = asyncio.Semaphore(_LOOKING)
-    many = _Place(doorway, looking, {"GET": _list, "POST": _create})
-    one = _Place(doorway, looking, {"GET": _show, "PUT": _replace, "DELETE": _delete})
+    call = partial(_Call, doorway, looking)
+    many = Place({"GET": _list, "POST": _create}, call, _told)
+    one = Place({"GET": _show, "PUT": _replace, "DELETE": _delete}, call, _told)
     places = ((PATH, many), (f"{PATH}/{{id}}", one))
     return [Route(f"{path}{slash}", place) for path, place in places for slash in ("", "/")]
 
 
-class _Place:
-    """A path and its methods: an ASGI application, so that every method comes here."""
-
-    def __init__(self, doorway: Doorway, looking: asyncio.Semaphore, handlers: dict[str, Handler]) -> None:
-        self._doorway = doorway
-        self._looking = looking
-        self._handlers = {**handlers, "HEAD": handlers["GET"]}
-        first, *others = handlers
-        self._allow = (first, "HEAD", *others, "OPTIONS")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        try:
-            answer = await self._answer(_Call(scope, receive, self._doorway, self._looking))
-        except Disconnected:
-            return
-        except PreconditionFailed as error:
-            answer = condition_answer(error)
-        except Exception as error:
-            told = _told(error, scope["path"])
-            answer = failure_answer(error, scope["path"]) if told is None else error_answer(told, allow=self._allow)
-        await send_answer(answer, scope, send)
-
-    async def _answer(self, call: _Call) -> Answer:
-        if call.scope["method"] == "OPTIONS":
-            allow = ", ".join(self._allow)
-            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
-        handler = self._handlers.get(call.scope["method"])
-        if handler is None:
-            raise RegistryError("action_not_supported", subject=call.path, action=call.scope["method"])
-        return await handler(call)
-
-
-class _Call:
+class _Call(Call):
     """One request, and what handlers ask of it."""
 
-    def __init__(self, scope: Scope, receive: Receive, doorway: Doorway, looking: asyncio.Semaphore) -> None:
-        self.scope = scope
+    def __init__(self, doorway: Doorway, looking: asyncio.Semaphore, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive, doorway.settings)
         self.doorway = doorway
-        self.path: str = scope["path"]
-        self.request = Request(scope)
         self.root = base_url(scope, doorway.settings)
-        self._receive = receive
         self._looking = looking
 
     @property
@@ -125,15 +85,7 @@ class _Call:
 
     async def document(self) -> JSON:
         """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``."""
-        limit = min(MAX_BYTES, self.doorway.settings.max_body_bytes)
-        timeout = self.doorway.settings.body_timeout
-        body = await read_body(self.scope, self._receive, self.path, limit=limit, timeout=timeout)
-        if not body:
-            raise RegistryError("missing_body", subject=self.path)
-        try:
-            return parse_json(body, max_depth=MAX_DEPTH, unique=True)
-        except JSONError as error:
-            raise RegistryError("parsing_data", subject=self.path, error_detail=str(error)) from None
+        return self.json(await self.body(MAX_BYTES), MAX_DEPTH)
 
     async def subscription(self, document: JSON) -> Subscription:
         """The subscription in a document. Raises ``InvalidSubscription``."""
@@ -240,8 +192,6 @@ def _tag(entry: Entry) -> str:
 def _told(error: Exception, path: str) -> RegistryError | None:
     """What is wrong with a request, in the words of the catalogue; None for what is not its fault."""
     match error:
-        case RegistryError():
-            return error
         case InvalidSubscription():
             faults = error.faults
         case SubscriptionError():
