@@ -101,6 +101,17 @@ def json_object(answer: httpx.Response) -> JSONObject:
     return value
 
 
+def json_objects(answer: httpx.Response, what: str) -> list[JSONObject]:
+    """The JSON objects listed in ``answer``; ``what`` they are is said in errors. Raises ``BadAnswer``."""
+    try:
+        found = parse_json(answer.content, max_depth=_MAX_DEPTH)
+    except JSONError as error:
+        raise BadAnswer(f"{answer.url}: these are no {what} ({error})") from None
+    if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
+        raise BadAnswer(f"{answer.url}: these are no {what}: it answers without a list of objects")
+    return found
+
+
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:
     """What to tell a person about a failed connection."""
     if isinstance(error, httpx.TimeoutException):

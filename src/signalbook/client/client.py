@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self, TypedDict, Unpack
 
 from signalbook.client import feed, requests
-from signalbook.client.answers import BadAnswer, Document, NotFound, document, json_object
+from signalbook.client.answers import Document, NotFound, document, json_object
 from signalbook.client.feed import Events
 from signalbook.client.pipelines import Pipelines
 from signalbook.client.requests import Query, ReadFlags, Target
@@ -75,15 +75,9 @@ class Client:
         self, target: Target, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
         """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
-        url, query, seen = requests.path(target), requests.reading(**flags), set()
-        query |= {} if limit is None else {"limit": str(limit)}
-        while url:
-            if url in seen:
-                raise BadAnswer(f"{url}: a page names itself, or one before it, as the next")
-            seen.add(url)
-            answer = self._transport.send("GET", url, query=query)
+        query = requests.reading(**flags) | ({} if limit is None else {"limit": str(limit)})
+        for answer in self._transport.pages(requests.path(target), query=query):
             yield from json_object(answer).items()
-            url, query = self._transport.next_page(answer), {}
 
     def put(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create or replace an entity."""

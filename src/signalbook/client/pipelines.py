@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
-from signalbook.client.answers import BadAnswer, json_object
+from signalbook.client.answers import json_object, json_objects
 from signalbook.client.transport import Transport
-from signalbook.values import JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSONObject, dump_json
 
 PATH: Final = "/pipelines"
 
@@ -46,20 +46,8 @@ class Pipelines:
         self._transport.send("DELETE", _path(name))
 
     def _pages(self, url: str) -> Iterator[JSONObject]:
-        seen: set[str] = set()
-        while url:
-            if url in seen:
-                raise BadAnswer(f"{url}: a page names itself, or one before it, as the next")
-            seen.add(url)
-            answer = self._transport.send("GET", url)
-            try:
-                found = parse_json(answer.content)
-            except JSONError as error:
-                raise BadAnswer(f"{answer.url}: this is no list of pipelines or reports ({error})") from None
-            if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
-                raise BadAnswer(f"{answer.url}: this is no list of pipelines or reports")
-            yield from found
-            url = self._transport.next_page(answer)
+        for answer in self._transport.pages(url):
+            yield from json_objects(answer, "pipelines or reports")
 
 
 def _path(name: str) -> str:

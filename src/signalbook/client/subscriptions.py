@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from typing import Final, TypedDict, Unpack
 from urllib.parse import quote
 
-import httpx
-
-from signalbook.client.answers import BadAnswer, json_object
+from signalbook.client.answers import json_object, json_objects
 from signalbook.client.transport import Transport
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, JSONObject, dump_json
 
 PATH: Final = "/subscriptions"
 _HEADERS: Final = {"Content-Type": "application/json"}
@@ -39,14 +37,8 @@ class Subscriptions:
 
     def __iter__(self) -> Iterator[JSONObject]:
         """All of them, page after page."""
-        url, seen = PATH, set()
-        while url:
-            if url in seen:
-                raise BadAnswer(f"{url}: a page names itself, or one before it, as the next")
-            seen.add(url)
-            answer = self._transport.send("GET", url)
-            yield from _objects(answer)
-            url = self._transport.next_page(answer)
+        for answer in self._transport.pages(PATH):
+            yield from json_objects(answer, "subscriptions")
 
     def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[Wanted]) -> JSONObject:
         """Have changes told to ``sink``. Returns the subscription."""
@@ -71,13 +63,3 @@ class Subscriptions:
 
 def _path(id: str) -> str:
     return f"{PATH}/{quote(id, safe='')}"
-
-
-def _objects(answer: httpx.Response) -> list[JSONObject]:
-    try:
-        found = parse_json(answer.content)
-    except JSONError as error:
-        raise BadAnswer(f"{answer.url}: these are no subscriptions ({error})") from None
-    if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
-        raise BadAnswer(f"{answer.url}: these are no subscriptions: it answers without a list of objects")
-    return found

@@ -98,7 +98,18 @@ class Transport:
         except httpx.HTTPError as error:
             raise Unreachable(unreachable(self.base_url, error)) from None
 
-    def next_page(self, answer: httpx.Response) -> str:
+    def pages(self, url: str, *, query: Query | None = None) -> Iterator[httpx.Response]:
+        """The answers to GET of a list, page after page as they are asked for (pagination/spec.md)."""
+        seen: set[str] = set()
+        while url:
+            if url in seen:
+                raise BadAnswer(f"{url}: a page names itself, or one before it, as the next")
+            seen.add(url)
+            answer = self.send("GET", url, query=query)
+            yield answer
+            url, query = self._next_page(answer), None
+
+    def _next_page(self, answer: httpx.Response) -> str:
         """The URL of the page after ``answer``, ``""`` behind the last one. It has to be on the same server."""
         for link in answer.headers.get_list("link"):
             for url, parameters in _LINK.findall(link):
