@@ -65,15 +65,7 @@ def run(
         ),
     ] = None,
     output: stream.OutputOption = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--group",
-            metavar="XID",
-            help="Only this message group or endpoint; may be given again.",
-            show_default=False,
-        ),
-    ] = None,
+    group: letters.GroupOption = None,
     input_format: Annotated[
         str | None,
         typer.Option(
