@@ -6,10 +6,7 @@ from typing import Any
 import fastavro
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.eventformats.avro import SCHEMA, AvroEventFormat
 
@@ -100,23 +97,3 @@ def test_a_record_that_is_no_cloudevent() -> None:
 def test_there_are_no_batches() -> None:
     with pytest.raises(EventError, match="no batches"):
         AVRO.split(b"")
-
-
-@given(
-    st.dictionaries(
-        st.from_regex("x[a-z0-9]{1,8}", fullmatch=True),
-        st.text("abcé 1", max_size=5) | st.booleans() | st.integers(-(2**31), 2**31 - 1),
-        max_size=3,
-    ),
-    st.none() | st.binary(max_size=20),
-)
-def test_events_survive_encoding(attributes: dict[str, str | int | bool], body: bytes | None) -> None:
-    """K-23"""
-    event = CloudEvent(attributes={**HEAD, **attributes}, body=body)
-    assert AVRO.decode(AVRO.encode(event)) == event
-
-
-def test_a_json_value_is_written_as_text() -> None:
-    """K-23"""
-    again = AVRO.decode(AVRO.encode(CloudEvent(attributes=HEAD, value={"a": [1]})))
-    assert (again.body, again.content_type) == (b'{"a":[1]}', "application/json")

@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 from google.protobuf import message_factory
-from hypothesis import given
-from hypothesis import strategies as st
 
 from signalbook.formats.protobuf import FORMAT
-from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.eventformats.protobuf import ProtobufEventFormat
 
@@ -127,23 +124,3 @@ def test_a_batch_comes_apart(event_type: Any) -> None:
 def test_what_is_no_batch(body: bytes) -> None:
     with pytest.raises(EventError, match="not a CloudEventBatch"):
         PROTOBUF.split(body)
-
-
-@given(
-    st.dictionaries(
-        st.from_regex("x[a-z0-9]{1,8}", fullmatch=True),
-        st.text("abcé 1", max_size=5) | st.booleans() | st.integers(-(2**31), 2**31 - 1),
-        max_size=3,
-    ),
-    st.none() | st.binary(max_size=20),
-)
-def test_events_survive_encoding(attributes: dict[str, str | int | bool], body: bytes | None) -> None:
-    """K-23"""
-    sent = CloudEvent(attributes={**HEAD, **attributes}, body=body)
-    assert PROTOBUF.decode(PROTOBUF.encode(sent)) == sent
-
-
-def test_a_json_value_is_written_as_text() -> None:
-    """K-23"""
-    again = PROTOBUF.decode(PROTOBUF.encode(CloudEvent(attributes=HEAD, value={"a": [1]})))
-    assert (again.body, again.content_type) == (b'{"a":[1]}', "application/json")
