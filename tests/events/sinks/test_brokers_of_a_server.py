@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,33 +13,18 @@ from tests.amqp.receiver import Receiver
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.events.sinks import test_kafka, test_mqtt, test_nats
-from tests.serving import answers, kept_port
+from tests.serving import serving
 
 from signalbook.values import JSONObject
 
-PROGRAM = """
-import sys
-from signalbook.server import run
-from signalbook.settings import Settings
-run(Settings(port=int(sys.argv[1]), db=sys.argv[2], allow_sinks=("127.0.0.0/8",)))
-"""
 CREDENTIAL = {"credentialtype": "PLAIN", "identifier": USER, "secret": PASSWORD}
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with a registry of its own, that may deliver to this machine."""
-    db = f"sqlite:///{tmp_path_factory.mktemp('server') / 'registry.db'}"
-    with kept_port() as port:
-        server = subprocess.Popen([sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL)
-        url = f"http://127.0.0.1:{port}"
-        try:
-            while not answers(url):
-                assert server.poll() is None, "the server stopped"
-            yield url
-        finally:
-            server.terminate()
-            server.wait(300)
+    with serving(tmp_path_factory.mktemp("server"), "--allow-sinks", "127.0.0.0/8") as url:
+        yield url
 
 
 def until(done: Callable[[], bool]) -> None:
