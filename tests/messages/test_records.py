@@ -78,7 +78,13 @@ def test_what_nests_without_end_is_cut_not_fatal() -> None:
     assert of_record(record, b"").sections["b"] == 1
 
 
-@pytest.mark.parametrize("record", ["", "1", "[]", '{"sections":{"$what":1}}', '{"sections":{"$bytes":1}}'])
+@pytest.mark.parametrize(
+    "record",
+    [
+        *("", "1", "[]", '{"sections":{"$what":1}}', '{"sections":{"$bytes":1}}'),
+        *('{"sections":5}', '{"sections":{"a":{"$decimal":"x"}}}'),
+    ],
+)
 def test_other_texts_are_no_records(record: str) -> None:
     with pytest.raises(ValueError):
         of_record(record, b"")

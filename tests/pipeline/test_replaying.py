@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.test_running import rows
 
@@ -144,6 +146,20 @@ def test_only_what_is_wanted_is_run_again(made: Make, definitions: Path) -> None
     told = replay(by_policy).to_json()
     assert (told["landed"], told["dropped"], told["dead_lettered"]) == (2, 1, 2)
     assert places(job.output)["dead"] == ["", "e-2"]
+
+
+def test_a_letter_that_cannot_be_read_stays_as_it_is(made: Make, definitions: Path) -> None:
+    """Its record may be of a newer version, and is all there is of the message."""
+    job = made("parquet")
+    (path,) = job.output.glob("dead_letters/*.parquet")
+    before = pq.read_table(path)
+    place = before.schema.get_field_index("message")
+    records = ['{"sections":{"a":{"$later":1}}}' if text else None for text in before["message"].to_pylist()]
+    changed = before.set_column(place, before.schema.field(place), pa.array(records, pa.string()))
+    pq.write_table(changed, path)
+    relax(definitions)
+    assert replay(job).to_json()["landed"] == 0
+    assert pq.read_table(path).equals(changed)
 
 
 def test_a_folder_without_letters(tmp_path: Path, definitions: Path) -> None:

@@ -39,6 +39,8 @@ def of_record(record: str, body: bytes) -> Message:
     """The message that ``to_record`` made ``record`` of. Raises ``ValueError`` for a text that is no record."""
     try:
         found = json.loads(record)
+        if not isinstance(found.get("sections", {}), dict):
+            raise TypeError("sections are no object")
         received_at = found.get("received_at")
         return Message(
             **{name: str(found[name]) for name in _TEXTS if name in found},
@@ -46,7 +48,7 @@ def of_record(record: str, body: bytes) -> Message:
             sections=_value(found["sections"]) if "sections" in found else {},
             received_at=None if received_at is None else datetime.fromisoformat(received_at),
         )
-    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not the record of a message: {error}") from None
 
 

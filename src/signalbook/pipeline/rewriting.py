@@ -94,11 +94,14 @@ class _Rewriting:
     def _unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
         """The rows whose letters say what they said before; new ones are landed for the others."""
         owners = [letter.place.row - first for letter in self._rejected if isinstance(letter.place, LetterPlace)]
+        # What cannot be read as the message it was keeps what it has of it.
+        unread = [letter.message is None for letter in self._rejected]
         for letter in self._rejected:
             self._letters.add(letter)
         self._rejected.clear()
         old, new = rows.take(pa.array(owners, pa.int64())), self._letters.take()
-        same = np.array([a == b for a, b in zip(verdicts(old), verdicts(new), strict=True)], np.bool_)
+        judged = zip(unread, verdicts(old), verdicts(new), strict=True)
+        same = np.array([cannot or before == now for cannot, before, now in judged], np.bool_)
         self.changed += int(np.count_nonzero(~same))
         self._land(_dated(new, old).filter(pa.array(~same)))
         return [owner for owner, stays in zip(owners, same.tolist(), strict=True) if stays]
