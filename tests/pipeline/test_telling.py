@@ -92,6 +92,19 @@ def test_the_name_is_the_folders(journal: Journal, url: str) -> None:
     assert batches(url, "my-lake") == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("folder", "name"), [(".lake", "lake"), ("-x", "x"), ("@a", "a"), ("лейк", "pipeline"), ("my lake", "my-lake")]
+)
+def test_any_folder_has_a_name(tmp_path: Path, folder: str, name: str) -> None:
+    Journal.open(tmp_path / folder)
+    with telling(tmp_path / folder, Audience(), lambda _: None) as told:
+        told()
+    audience = Audience(metrics_file=str(tmp_path / "metrics"))
+    with telling(tmp_path / folder, audience, lambda _: None) as told:
+        told()
+    assert exposition(tmp_path / folder) == exposition(tmp_path / folder, name)
+
+
 def test_what_was_sent_may_be_sent_again(journal: Journal, url: str) -> None:
     """As after a program that died before it could write down what it sent."""
     commit(journal, "a", "b")

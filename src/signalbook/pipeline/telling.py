@@ -16,6 +16,7 @@ from signalbook.pipeline.posting import Posts
 from signalbook.xid import XidError, check_id
 
 _NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
+_NO_START: Final = re.compile(r"^[^A-Za-z0-9_]+", re.ASCII)
 _LONGEST: Final = 128
 
 
@@ -28,10 +29,10 @@ def telling(output: Path, audience: Audience, tell: Tell) -> Iterator[Callable[[
 
     Raises ``PipelineError`` and ``SignalbookError`` for an audience that cannot be.
     """
-    name = _name(output, audience)
     if not (audience.to or audience.metrics_file or audience.metrics_port):
         yield lambda: None
         return
+    name = _name(output, audience)
     journal = Journal.open(output.absolute())
     with ExitStack() as opened:
         told: list[Callable[[], None]] = []
@@ -85,8 +86,11 @@ def _refresh(found: Metrics, journal: Journal, known: set[str]) -> None:
 def _name(output: Path, audience: Audience) -> str:
     """The pipeline's name: an id, since that is what a registry calls it by. Raises ``PipelineError``."""
     try:
-        return check_id(audience.name or _NO_ID.sub("-", output.absolute().name)[:_LONGEST] or "pipeline")
+        return check_id(audience.name or _default(output.absolute().name))
     except XidError as error:
-        raise PipelineError(
-            f"the name of the pipeline, {audience.name or output.name!r}: {error}; give another"
-        ) from None
+        raise PipelineError(f"the name of the pipeline, {audience.name!r}: {error}; give another") from None
+
+
+def _default(folder: str) -> str:
+    """The id that is nearest to the name of a folder."""
+    return _NO_START.sub("", _NO_ID.sub("-", folder))[:_LONGEST] or "pipeline"
