@@ -79,6 +79,7 @@ def test_payloads_without_schema_meet_one(landed: BacktestJob, tmp_path: Path) -
         ({"candidate": "/nowhere.json"}, "cannot read the candidate /nowhere.json"),
         ({"candidate": "/schemagroups/x/schemas/y/versions/1"}, "there is no Version"),
         ({"sample": 0.0}, "a sample is a share"),
+        ({"definitions": ("/messagegroups/parcels/messages/typo",)}, "there is no definition /messagegroups/parcels"),
         ({"output": Path("/nowhere")}, "no output folder of the pipeline"),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from signalbook.pipeline.backtests import Backtest, Changes, Example
+from signalbook.pipeline.violations import HELD
 
 
 def example(number: int, producer: str = "/p", id: str = "") -> Example:
@@ -25,6 +28,18 @@ def test_parts_merge_and_examples_are_few() -> None:
     assert (found.messages, found.broken.messages, len(found.broken.examples)) == (15, 7, 5)
     assert found.broken.rules == {"type at /a": 7, "type at /b": 7}
     assert found.to_json()["mended"]["by_message"] == {"/d": 1}
+
+
+def test_however_many_producers_and_paths_there_are_few_are_held() -> None:
+    found = Changes()
+    for number in range(3 * HELD):
+        each = example(number, producer=f"/p{number}")
+        path = f"/items/{number}/price" if number % 2 else f"/{number}"
+        found.see(replace(each, violations=((path, "type", "no"),)))
+    found.add(found)
+    assert found.messages == 6 * HELD
+    assert max(len(found.producers), len(found.rules)) <= HELD
+    assert found.rules["type at /items/*/price"] == 3 * HELD
 
 
 def test_a_comment_keeps_hostile_texts_in_their_cells() -> None:

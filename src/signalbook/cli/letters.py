@@ -127,6 +127,7 @@ def backtest(
     group: GroupOption = None,
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",
     sample: Annotated[float, typer.Option("--sample", metavar="SHARE", help="Of all messages, above 0 to 1.")] = 1.0,
+    policy: PolicyOption = None,
     allow: Annotated[int, typer.Option("--allow", metavar="N", min=0, help="So many may newly be rejected.")] = 0,
     master: MasterOption = "local[*]",
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the result for a pull request.")] = False,
@@ -134,6 +135,7 @@ def backtest(
 ) -> None:
     """Compare; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
+    from signalbook.messages import parse_flags
 
     job = pipeline.BacktestJob(
         registry=registry,
@@ -143,6 +145,7 @@ def backtest(
         groups=tuple(group or ()),
         by=by,
         sample=sample,
+        policy=parse_flags(policy or ()),
         master=master,
     )
     with working("reading") as tell:

@@ -17,7 +17,7 @@ from signalbook.pipeline.candidates import affected, with_candidate
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import BacktestJob
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.naming import DEAD_LETTERS, definition_of
+from signalbook.pipeline.naming import DEAD_LETTERS, table_name
 from signalbook.pipeline.snapshot import Snapshot
 
 Files = list[tuple[str, str]]
@@ -33,6 +33,9 @@ def backtest(job: BacktestJob, tell: Callable[[str], None]) -> Backtest:
     tomorrow = with_candidate(job.registry, job.groups, job.candidate, job.definitions)
     tomorrow.check(job.policy)
     changed = affected(today, tomorrow)
+    for xid in job.definitions:
+        if xid not in today.selected and xid not in tomorrow.selected:
+            raise PipelineError(f"there is no definition {xid}, neither in force nor in the candidate")
     chosen = [xid for xid in changed if not job.definitions or xid in job.definitions]
     files = _files(journal, chosen)
     if not files:
@@ -46,9 +49,10 @@ def backtest(job: BacktestJob, tell: Callable[[str], None]) -> Backtest:
 def _files(journal: Journal, definitions: Sequence[str]) -> Files:
     """The files of the tables of ``definitions``, by xid, and those of dead letters if there is anything to compare."""
     found: Files = []
+    names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
     for table, paths in journal.tables().items():
-        xid = "" if table == DEAD_LETTERS else definition_of(table)
-        if definitions and (not xid or xid in definitions):
+        xid = names.get(table.first)
+        if xid is not None:
             found += [(xid, str(path)) for path in paths]
     return sorted(found, key=lambda pair: -Path(pair[1]).stat().st_size)
 
@@ -59,6 +63,7 @@ def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow
         today=today.to_json(),
         candidate=tomorrow.to_json(),
         tasks=tuple(tuple(files[number::count]) for number in range(count)),
+        policy=job.policy,
         by=job.by,
         sample=job.sample,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from signalbook.pipeline.violations import HELD, MOST, kind
 from signalbook.values import Finding, JSONObject
 
 Change = Literal["broken", "mended"]
@@ -54,7 +55,9 @@ class Changes:
         self.messages += 1
         self.definitions[example.definition] += 1
         self.producers[example.producer] += 1
-        self.rules.update({f"{rule} at {path or '/'}" for path, rule, _ in example.violations})
+        kinds = {kind(path, rule) for path, rule, _ in example.violations}
+        self.rules.update(f"{rule} at {path or '/'}" for path, rule in kinds)
+        self._trim()
         if len(self.examples) < _EXAMPLES:
             self.examples.append(example)
 
@@ -63,7 +66,16 @@ class Changes:
         self.messages += other.messages
         for mine, theirs in zip(self._counters, other._counters, strict=True):
             mine.update(theirs)
+        self._trim()
         self.examples = (self.examples + other.examples)[:_EXAMPLES]
+
+    def _trim(self) -> None:
+        """Messages may name any number of producers and paths: those counted least make room for others."""
+        for counter in self._counters:
+            if len(counter) > HELD:
+                kept = counter.most_common(MOST)
+                counter.clear()
+                counter.update(dict(kept))
 
     @property
     def _counters(self) -> tuple[Counter[str], ...]:

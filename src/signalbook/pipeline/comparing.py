@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
-from signalbook.pipeline import rebuilding
+from signalbook.pipeline import columns, rebuilding
 from signalbook.pipeline.backtests import Backtest, Example, violations_of
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Wanted
@@ -38,13 +38,14 @@ class Comparison:
     today: bytes
     candidate: bytes
     tasks: tuple[tuple[tuple[str, str], ...], ...]
+    policy: Policy
     by: str
     sample: float
 
 
 def compare(plan: Comparison, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: task numbers in, one ``Backtest`` as JSON out for each."""
-    today, tomorrow = (Snapshot.from_json(text).compile(Policy()) for text in (plan.today, plan.candidate))
+    today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
     for batch in batches:
         for number in batch.column(0).to_pylist():
             work = _Comparing(plan, today, tomorrow)
@@ -72,8 +73,9 @@ class _Comparing:
         """Hold the rows of a table to its definition, as it is and as it may be."""
         here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
         for first, rows in _portions(path):
+            opaque = _is_opaque(rows.schema)
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
-                now, then = _faults(here, there, row)
+                now, then = _faults(here, there, row, opaque=opaque)
                 if now and here is not None:
                     self.found.doubtful += 1
                 else:
@@ -126,12 +128,18 @@ def _portions(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
         raise PipelineError(f"cannot read the table file {path}: {error}") from error
 
 
+def _is_opaque(schema: pa.Schema) -> bool:
+    """Whether payloads are in columns as they were sent; members of a payload may have the same name."""
+    name, kind = columns.OPAQUE.names[1], columns.OPAQUE.types[1]
+    return name in schema.names and schema.field(name).type == kind
+
+
 def _faults(
-    here: CompiledDefinition | None, there: CompiledDefinition | None, row: Mapping[str, Any]
+    here: CompiledDefinition | None, there: CompiledDefinition | None, row: Mapping[str, Any], *, opaque: bool
 ) -> tuple[list[Finding], list[Finding]]:
     """What the definition in force, and the candidate, have against a landed row."""
     known = None if here is None else here.schema_use.schema
-    landed = _Landed(rebuilding.attributes(row), rebuilding.opaque(row) if "data_binary" in row else None)
+    landed = _Landed(rebuilding.attributes(row), rebuilding.opaque(row) if opaque else None)
     if landed.sent is None and known is not None:
         landed = replace(landed, value=rebuilding.payload(known, row))
     return landed.faults(here, row), landed.faults(there, row)
@@ -157,7 +165,7 @@ class _Landed:
         if self.value is not msgspec.UNSET:
             return [*found, *schema.validate(self.value)]
         try:
-            schema.decode(self.sent or b"", str(self.attributes.get("datacontenttype") or ""))
+            schema.decode(self.sent or b"", str(self.attributes.get("datacontenttype") or definition.payload_type))
         except PayloadError as error:
             return [*found, *error.findings]
         return found

@@ -18,7 +18,8 @@ TOP: Final = 10
 """Kinds of violations reported for one definition."""
 MOST: Final = 500
 """Kinds of violations reported for one batch."""
-_HELD: Final = 4 * MOST
+HELD: Final = 4 * MOST
+"""Kinds of violations in memory."""
 _LONGEST: Final = 200
 _EXCERPT: Final = 120
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
@@ -70,8 +71,8 @@ class Violations:
         Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` and the paths, all
         cut to size.
         """
-        for finding in {_kind(finding): finding for finding in reversed(findings)}.values():
-            path, rule = _kind(finding)
+        kinds = {kind(finding.path, finding.rule): finding for finding in reversed(findings)}
+        for (path, rule), finding in kinds.items():
             key = _key(definition, path, rule)
             if key in self.found:
                 self._count(key, 1)
@@ -115,12 +116,13 @@ class Violations:
 
     def _hold(self, key: str, violation: Violation) -> None:
         self.found[key] = violation
-        if len(self.found) > _HELD:
+        if len(self.found) > HELD:
             self.trim()
 
 
-def _kind(finding: Finding) -> tuple[str, str]:
-    return _text(_INDEX.sub("*", finding.path)), _text(finding.rule)
+def kind(path: str, rule: str) -> tuple[str, str]:
+    """Path and rule of a violation as they are counted: with ``*`` for the indices of arrays, and cut to size."""
+    return _text(_INDEX.sub("*", path)), _text(rule)
 
 
 def _key(definition: str, path: str, rule: str) -> str:
