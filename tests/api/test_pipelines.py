@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
 XID = "/messagegroups/g/messages/m"
+LONG = "0" * 5000 + "1"
+"""More digits than ``int`` takes from a text."""
 
 
 def report(batch: str = "b1", **more: Any) -> dict[str, Any]:
@@ -162,6 +164,16 @@ def test_a_large_body_is_refused(client: Client) -> None:
 )
 def test_other_requests(client: Client, method: str, path: str, status: int) -> None:
     assert client.send(method, path, json=report() if method == "POST" else None).status_code == status
+
+
+def test_leading_zeros(client: Client) -> None:
+    """Some are harmless; of thousands no number can be made."""
+    post(client, "b1")
+    assert client.get("/pipelines/p/reports/0001").json()["number"] == 1
+    assert client.get("/pipelines/p/reports?limit=01&cursor=02").status_code == 200
+    assert client.get(f"/pipelines/p/reports/{LONG}").status_code == 404
+    for path in ("/pipelines?limit=", "/pipelines/p/reports?limit=", "/pipelines/p/reports?cursor="):
+        assert client.get(path + LONG).status_code == 400, path
 
 
 def test_the_registry_does_not_notice(store: Store, serve: Serve) -> None:

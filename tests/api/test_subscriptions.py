@@ -100,7 +100,13 @@ def test_pages(client: Client) -> None:
     assert found == [ids[:2], ids[2:4], ids[4:]]
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=-1", "limit=1e3", "limit=", "cursor=x", "cursor=%00"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0", "limit=x", "limit=-1", "limit=1e3", "limit=", "cursor=x", "cursor=%00",
+        pytest.param(f"limit={'0' * 5000}1", id="more digits than int takes"),
+    ],
+)  # fmt: skip
 def test_bad_pages(client: Client, query: str) -> None:
     client.refused("GET", f"/subscriptions?{query}", "bad_request")
 

@@ -39,7 +39,7 @@ _PAGE_SIZE: Final = 8 * 1024 * 1024
 _PAGE: Final = 100
 _MOST: Final = 1000
 _LAST: Final = 2**63 - 1
-_NUMBER: Final = re.compile(r"0*[1-9][0-9]{0,17}", re.ASCII)
+_NUMBER: Final = re.compile(r"0{0,99}[1-9][0-9]{0,17}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ PATH: Final = "/subscriptions"
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 _PAGE: Final = 1000
-_LIMIT: Final = re.compile(r"0*[1-9][0-9]{0,18}", re.ASCII)
+_LIMIT: Final = re.compile(r"0{0,99}[1-9][0-9]{0,18}", re.ASCII)
 _LOOKING: Final = 2
 """Requests at a time whose names are being looked up: each may take seconds of one of the threads that read."""
 
