@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -57,6 +57,22 @@ def session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] =
         yield started
     finally:
         started.stop()
+
+
+@contextmanager
+def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]:
+    """What tries to lock ``file`` for the session's Java process, until the end of the block or of that process.
+
+    Java outlives a driver that is killed by seconds, in which it goes on writing; no lock of the driver's shows that.
+    """
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    opened = jvm.java.io.RandomAccessFile(str(file), "rw")
+    try:
+        yield lambda: opened.getChannel().tryLock() is not None
+    finally:
+        with suppress(Py4JError, OSError):  # Java is gone, and its locks with it
+            opened.close()
 
 
 def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:

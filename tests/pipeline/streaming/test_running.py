@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -183,8 +184,18 @@ def page(job: Job, topic: Topic) -> str:
     return text
 
 
+def java_of(driver: int) -> int:
+    """The process id of a driver's Java."""
+    children = Path(f"/proc/{driver}/task/{driver}/children").read_text().split()
+    (java,) = [int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n"]
+    return java
+
+
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
-    """The same with a JVM and workers of its own, which die with it, and a job file as the documentation has it."""
+    """The same with a JVM and workers of its own, and a job file as the documentation has it.
+
+    The JVM ends with its driver, but not at once: the next run waits until it has.
+    """
     topic.send(20)
     (tmp_path / "job.toml").write_text(page(job, topic))
     command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", str(tmp_path / "job.toml")]
@@ -195,8 +206,22 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
             assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         topic.send(10)
+        java = java_of(process.pid)
+        os.kill(java, signal.SIGSTOP)
         process.kill()
-    follow(replace(job, table_format="iceberg", partition="day"), name="orders")
+
+    def tell(text: str) -> None:
+        told.append(text)
+        os.kill(java, signal.SIGCONT)
+
+    told: list[str] = []
+    again = StreamJob(job=replace(job, table_format="iceberg", partition="day"), name="orders", once=True)
+    try:
+        stream(again, threading.Event(), tell)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(java, signal.SIGKILL)
+    assert told == ["waiting for the end of the Java process of an earlier run of the stream 'orders'"]
     (state,) = streams(job.output)
     assert (state.name, state.tally.read, state.tally.landed.total()) == ("orders", 30, 27)
 

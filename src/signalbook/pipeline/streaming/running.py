@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,10 @@ from signalbook.values import now
 STREAMS: Final = "streams"
 _CHECKPOINT: Final = "checkpoint"
 _LOCK: Final = ".lock"
+_JAVA_LOCK: Final = ".lock.java"
 _LOOK: Final = 0.3
+_DYING: Final = 300.0
+"""Seconds that the Java process of a driver that was killed may take to end."""
 # Another program may be at work in the output folder for a while, to replay or compact.
 _PATIENCE: Final = 3600.0
 
@@ -60,10 +64,14 @@ def run(
             one_format(journal, job.job.table_format)
         kept = home / kept_name(job.job.registry, job.job.groups)
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
-        with spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session:
-            batches = _Batches(job, journal, home / _CHECKPOINT, definitions, done, show)
-            query = _start(job, session, source, batches, home / _CHECKPOINT)
-            _follow(query, batches, stop, job)
+        with (
+            spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
+            _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
+        ):
+            if alone:
+                batches = _Batches(job, journal, home / _CHECKPOINT, definitions, done, show)
+                query = _start(job, session, source, batches, home / _CHECKPOINT)
+                _follow(query, batches, stop, job)
 
 
 class _Batches:
@@ -181,3 +189,23 @@ def _alone(home: Path, name: str) -> Iterator[None]:
         except OSError:
             raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name") from None
         yield
+
+
+@contextmanager
+def _after_others(
+    session: SparkSession, file: Path, name: str, stop: threading.Event, tell: Callable[[str], None]
+) -> Iterator[bool]:
+    """Wait for the Java process of a driver that was killed: until it ends it writes to the stream's checkpoint.
+
+    False if the stream was stopped meanwhile.
+    """
+    deadline = time.monotonic() + _DYING
+    with spark.java_lock(session, file) as locked:
+        alone = locked()
+        if not alone:
+            tell(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")
+        while not alone and not stop.wait(_LOOK):
+            if time.monotonic() > deadline:
+                raise PipelineError(f"a Java process of an earlier run of the stream {name!r} still runs: end it")
+            alone = locked()
+        yield alone
