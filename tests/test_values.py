@@ -92,6 +92,7 @@ def test_depth_is_bounded() -> None:
         ("2030-12-19T06:00:00+02:30", datetime(2030, 12, 19, 3, 30, tzinfo=UTC)),
         ("2030-12-19T06:00:00.1234567Z", datetime(2030, 12, 19, 6, 0, 0, 123456, tzinfo=UTC)),
         ("2016-12-31T23:59:60Z", datetime(2017, 1, 1, tzinfo=UTC)),
+        ("9999-12-31T23:59:60+01:00", datetime(9999, 12, 31, 23, tzinfo=UTC)),
     ],
 )
 def test_timestamps(text: str, expected: datetime) -> None:
@@ -103,7 +104,7 @@ def test_timestamps(text: str, expected: datetime) -> None:
     [
         "", "x", "2030-12-19", "2030-12-19 06:00:00Z", "2030-13-01T00:00:00Z", "2030-02-30T00:00:00Z",
         "2030-01-01T24:00:00Z", "2030-01-01T00:00:00+24:00", "0001-01-01T00:00:00+01:00",
-        "9999-12-31T23:59:59-01:00", "٢٠٣٠-12-19T06:00:00Z",
+        "9999-12-31T23:59:59-01:00", "9999-12-31T23:59:60Z", "9999-12-31T23:59:60-01:00", "٢٠٣٠-12-19T06:00:00Z",
     ],
 )  # fmt: skip
 def test_what_is_no_timestamp(text: str) -> None:

@@ -133,18 +133,17 @@ def parse_timestamp(text: str) -> datetime:
         int(year), int(month), int(day), int(hour), int(minute), 59 if leap else int(second),
         int((fraction or "0").ljust(6, "0")[:6]), tzinfo=UTC,
     )  # fmt: skip
-    if leap:
-        stamp += timedelta(seconds=1)
+    shift = int(leap)
     if zone and zone not in "Zz":
         hours, minutes = int(zone[1:3]), int(zone[4:6])
         if hours > 23 or minutes > 59:
             raise ValueError(f"{text!r} has no valid time zone offset")
-        offset = timedelta(hours=hours, minutes=minutes)
-        try:
-            stamp = stamp - offset if zone[0] == "+" else stamp + offset
-        except OverflowError:
-            raise ValueError(f"{text!r} lies outside the years 1 to 9999") from None
-    return stamp
+        offset = 60 * (60 * hours + minutes)
+        shift += -offset if zone[0] == "+" else offset
+    try:
+        return stamp + timedelta(seconds=shift) if shift else stamp
+    except OverflowError:
+        raise ValueError(f"{text!r} lies outside the years 1 to 9999") from None
 
 
 def format_timestamp(stamp: datetime) -> str:

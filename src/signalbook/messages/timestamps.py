@@ -29,6 +29,6 @@ def is_timestamp(text: str) -> bool:
 def _exists(text: str) -> bool:
     try:
         parse_timestamp(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         return False
     return True
