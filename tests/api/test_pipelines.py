@@ -118,6 +118,7 @@ def test_a_pipeline_is_forgotten(client: Client) -> None:
         ({"read": "3"}, "Expected `int`"),
         ({"batch": ""}, "length >= 1"),
         ({"batch": "x" * 600}, "length <= 512"),
+        ({"batch": "a\0b"}, "Expected `str` matching regex"),
         ({"more": 1}, "unknown field `more`"),
         ({"finished": "today"}, "is no RFC3339 timestamp"),
         ({"by_message": {XID: {"landed": 2, "rejected": 1, "newest": "x"}}}, "newest: 'x' is no RFC3339"),

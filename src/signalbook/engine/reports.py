@@ -20,6 +20,8 @@ _Number = Annotated[float, Meta(ge=0)]
 _Text = Annotated[str, Meta(max_length=LONGEST)]
 _Name = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
 _Time = Annotated[str, Meta(max_length=40)]
+# A column of its own; PostgreSQL keeps no NUL.
+_Batch = Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"^[^\x00]*$")]
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -76,7 +78,7 @@ class Violation(_Part):
 class Report(_Part):
     """The report of one batch, as ``signalbook pipeline run --json`` prints it."""
 
-    batch: _Name
+    batch: _Batch
     fingerprint: _Text
     read: _Count
     landed: _Count
