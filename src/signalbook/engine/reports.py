@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from signalbook.errors import SignalbookError
+from signalbook.formats.base import pointer
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 LONGEST: Final = 512
 MOST_MESSAGES: Final = 20_000
 MOST_VIOLATIONS: Final = 500
+_MOST_FAULTS: Final = 100
+_SHOWN: Final = 300
+"""Characters of what a fault of the form says: it may quote the report."""
+_PLACE: Final = re.compile(r" - at `(?P<key>key` in `)?\$(?P<steps>[^`]*)`\Z")
+_ITEM: Final = re.compile(r"\[(\d+)\]", re.ASCII)
 
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Number = Annotated[float, Meta(ge=0)]
@@ -124,20 +133,32 @@ class Filed:
 
 
 def read(document: JSON) -> Filed:
-    """The report in a JSON document. Raises ``InvalidReport`` unless it is one whose totals add up."""
+    """The report in a JSON document. Raises ``InvalidReport`` unless it is one whose totals add up.
+
+    Of its form the first fault is told, of sums and times up to 100.
+    """
     try:
         report = msgspec.convert(document, type=Report)
     except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at ")
-        raise InvalidReport(Finding(path=place.strip("`").removeprefix("$"), rule="type", message=what)) from None
-    faults = [*_sums(report), *_times(report)]
+        raise InvalidReport(_fault(str(error))) from None
+    faults = tuple(islice(chain(_sums(report), _times(report)), _MOST_FAULTS))
     if faults:
         raise InvalidReport(*faults)
     gist = {name: document[name] for name in _GIST if name in document}
     return Filed(batch=report.batch, text=msgspec.json.encode(document).decode(), gist=gist)
 
 
-def _sums(report: Report) -> list[Finding]:
+def _fault(told: str) -> Finding:
+    """What msgspec told, with the place as JSON Pointer: it does not say which member of a map it means."""
+    place = _PLACE.search(told)
+    if place is None:
+        return Finding(path="", rule="type", message=told[:_SHOWN])
+    path = _ITEM.sub(r"/\1", place["steps"].replace("[...]", "/*").replace(".", "/"))
+    what = told[: min(place.start(), _SHOWN)]
+    return Finding(path=path[:_SHOWN], rule="type", message=f"{what} as key" if place["key"] else what)
+
+
+def _sums(report: Report) -> Iterator[Finding]:
     """Nothing is lost: every message is in one place, and counted once."""
     places = report.landed + report.dead_lettered + report.dropped
     landed = sum(counts.landed for counts in report.by_message.values())
@@ -146,23 +167,19 @@ def _sums(report: Report) -> list[Finding]:
         ("/landed", report.landed, landed, "what landed by message"),
         ("/dead_lettered", report.dead_lettered, sum(report.reasons.values()), "the messages of all reasons"),
     )
-    return [
-        Finding(path=path, rule="sum", message=f"it is {told}, but {what} is {found}")
-        for path, told, found, what in sums
-        if told != found
-    ]
+    for path, told, found, what in sums:
+        if told != found:
+            yield Finding(path=path, rule="sum", message=f"it is {told}, but {what} is {found}")
 
 
-def _times(report: Report) -> list[Finding]:
+def _times(report: Report) -> Iterator[Finding]:
     given = [("/finished", report.finished)]
     parts: list[tuple[str, Lag | OfMessage]] = [("/lag", report.lag)] if report.lag else []
-    parts += [(f"/by_message/{xid.replace('/', '~1')}", counts) for xid, counts in report.by_message.items()]
+    parts += [(pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
     given += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIMES]
-    return [
-        Finding(path=path, rule="timestamp", message=f"{text!r} is no RFC3339 timestamp")
-        for path, text in given
-        if text and not _is_time(text)
-    ]
+    for path, text in given:
+        if text and not _is_time(text):
+            yield Finding(path=path, rule="timestamp", message=f"{text!r} is no RFC3339 timestamp")
 
 
 def _is_time(text: str) -> bool:
