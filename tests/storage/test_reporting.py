@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,9 +12,11 @@ STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 ALL = 1 << 40
 
 
-def put(store: Store, batch: str, *, name: str = "p", value: str = "{}", keep: int = 100) -> tuple[int, bool]:
+def put(
+    store: Store, batch: str, *, name: str = "p", value: str = "{}", time: datetime = STAMP, keep: int = 100
+) -> tuple[int, bool]:
     with store.write() as writer:
-        return writer.put_report(name, batch, value, {"batch": batch, "of": value}, time=STAMP, keep=keep)
+        return writer.put_report(name, batch, value, {"batch": batch, "of": value}, time=time, keep=keep)
 
 
 def numbers(store: Store, before: int = ALL, limit: int = 100, size: int = ALL) -> list[int]:
@@ -45,6 +47,17 @@ def test_a_batch_that_reports_again_keeps_its_place(store: Store) -> None:
     assert put(store, "b", value="[]") == (2, False)
     with store.read() as reader:
         assert [each.gist["of"] for each in reader.pipelines("", 9)] == ["[]"]
+
+
+def test_a_batch_that_reports_again_came_when_it_first_did(store: Store) -> None:
+    put(store, "a")
+    put(store, "a", value="[]", time=STAMP + timedelta(days=1))
+    with store.read() as reader:
+        assert [(each.time, each.gist["of"]) for each in reader.pipelines("", 9)] == [(STAMP, "[]")]
+        assert [(each.time, each.value) for each in reader.reports("p", ALL, 9, ALL)] == [(STAMP, "[]")]
+    put(store, "b", time=STAMP + timedelta(days=2))
+    with store.read() as reader:
+        assert [each.time for each in reader.pipelines("", 9)] == [STAMP + timedelta(days=2)]
 
 
 def test_the_newest_are_kept(store: Store) -> None:

@@ -151,7 +151,7 @@ async def _one(call: _Call) -> Answer:
 
 
 async def _take(call: _Call) -> Answer:
-    """Keep a report; the same one again changes nothing."""
+    """Keep a report; the same one again changes nothing, other words of the same batch replace those."""
     name = call.checked(call.request.path_params["name"])
     number, new = await call.doorway.commits.write(partial(_file, call, name, await call.report()))
     where = f"{base_url(call.scope, call.doorway.settings)}{PATH}/{name}/reports/{number}"

@@ -36,7 +36,7 @@ class Pipelines:
         return self._pages(f"{_path(name)}/reports")
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
-        """Tell of a batch; telling it again changes nothing. Returns its ``number``."""
+        """Tell of a batch; the same again changes nothing, other words of it replace those. Returns its ``number``."""
         headers = {"Content-Type": "application/json"}
         path = f"{_path(name)}/reports"
         return json_object(self._transport.send("POST", path, content=dump_json(report), headers=headers))

@@ -271,7 +271,8 @@ class Writer(Reader, Protocol):
     ) -> tuple[int, bool]:
         """Keep the report of a pipeline's batch, JSON text, with its gist, and of all reports the newest ``keep``.
 
-        Returns its number, and whether it is new: one of the same batch is replaced, in its old place.
+        Returns its number, and whether it is new: one of the same batch is replaced, in its old place and of its old
+        time.
         """
 
     def drop_pipeline(self, name: str) -> bool:

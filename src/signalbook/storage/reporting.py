@@ -33,7 +33,7 @@ class Reporting:
         self.sizes = self._page(select(_R.number, _R.size).where(*older).order_by(desc(_R.number)))
         page = select(_R.number, _R.time, _R.value).where(*older, _R.number >= bindparam("first"))
         self.reports = self._text(page.order_by(desc(_R.number)))
-        self.known = self._text(select(_R.number).where(own, _R.batch == bindparam("batch")))
+        self.known = self._text(select(_R.number, _R.time).where(own, _R.batch == bindparam("batch")))
         self.add = self._text(insert(REPORTS).values({c.name: bindparam(c.name) for c in _R}))
         again: dict[str, Any] = {name: bindparam(name) for name in ("size", "value")}
         self.replace = self._text(update(REPORTS).where(own, _R.number == bindparam("number")).values(again))

@@ -215,15 +215,15 @@ class SqlWriter(SqlReader):
         pipeline = self.pipeline(name)
         newest = 0 if pipeline is None else pipeline.newest
         known = self._all(self._sql.reporting.known, {"pipeline": name, "batch": batch})
-        number = int(known[0][0]) if known else newest + 1
+        number, came = known[0] if known else (newest + 1, microseconds(time))
         own = {"pipeline": name, "number": number, "size": len(value), "value": value}
         if known:
             self._run(self._sql.reporting.replace, own)
         else:
-            self._run(self._sql.reporting.add, {**own, "batch": batch, "time": microseconds(time)})
+            self._run(self._sql.reporting.add, {**own, "batch": batch, "time": came})
             self._run(self._sql.reporting.forget, {"pipeline": name, "upto": number - keep})
         if number >= newest:
-            told = {"name": name, "newest": number, "time": microseconds(time), "gist": dump_text(gist)}
+            told = {"name": name, "newest": number, "time": came, "gist": dump_text(gist)}
             self._run(self._sql.reporting.put_pipeline, told)
         return number, not known
 
