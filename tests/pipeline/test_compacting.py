@@ -18,6 +18,7 @@ from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Progress
 from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.naming import TableName
 
 from .shelf import NOON, ORDER, XID, Shelf
 
@@ -117,6 +118,18 @@ def test_one_that_cannot_be_completed_is_forgotten(tmp_path: Path) -> None:
     assert shelf.journal.unfinished() == []
     assert shelf.put([{"a": 2}], {"a": INT}) == ORDER
     assert shelf.rows() == [{"a": 2}]
+
+
+def test_a_table_that_was_dropped_holds_up_no_other(tmp_path: Path) -> None:
+    """Its files are there still."""
+    from signalbook.pipeline.tables.iceberg import IcebergTables
+
+    shelf, other = Shelf(tmp_path / "lake", "iceberg"), TableName("shop", "zebra")
+    for number in range(2):
+        shelf.put([{"a": number}], {"a": INT})
+        shelf.put([{"a": number}], {"a": INT}, other)
+    IcebergTables(shelf.output).catalog.drop_table(("shop", "order"))
+    assert [done.table for done in compact(shelf.output, (), compacting.TARGET, quiet)] == [other]
 
 
 def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:

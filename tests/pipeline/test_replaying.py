@@ -20,6 +20,7 @@ from signalbook.pipeline import Job, PipelineError, Progress, run
 from signalbook.pipeline.job import ReplayJob, Wanted
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.replaying import replay as replay_with
+from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.values import JSONObject
 
 replay = partial(replay_with, show=lambda _: None)
@@ -160,6 +161,15 @@ def test_a_letter_that_cannot_be_read_stays_as_it_is(made: Make, definitions: Pa
     relax(definitions)
     assert replay(job).to_json()["landed"] == 0
     assert pq.read_table(path).equals(changed)
+
+
+def test_letters_of_a_table_that_was_dropped(made: Make, definitions: Path) -> None:
+    """Their files are there still; whoever dropped the table wants them no more."""
+    job = made("iceberg")
+    relax(definitions)
+    IcebergTables(job.output).catalog.drop_table(("signalbook", "dead_letters"))
+    assert replay(job).to_json()["replayed"] == 0
+    assert not Journal.existing(job.output).unfinished()
 
 
 def test_a_folder_without_letters(tmp_path: Path, definitions: Path) -> None:

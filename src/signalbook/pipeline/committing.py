@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def settle(journal: Journal, show: Show) -> dict[str, Batch]:
     completed: dict[str, Batch] = {}
     for batch in journal.unfinished():
         tables = open_tables(journal.output, batch.table_format)
-        with _optional(batch):
+        with suppress(Withdrawn):
             completed[batch.id] = commit(journal, tables, batch, show)
     journal.sweep()
     return completed
@@ -48,10 +48,12 @@ def settle(journal: Journal, show: Show) -> dict[str, Batch]:
 def commit(journal: Journal, tables: Tables, batch: Batch, show: Show) -> Batch:
     """Commit a prepared batch table by table; again after a crash, as often as it takes."""
     started = time.monotonic()
-    names = sorted({file.table for file in (*batch.files, *batch.removed)})
+    losing = {file.table for file in batch.removed}
+    # those that lose files come first: if someone else took such a file away, nothing is committed yet
+    names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
     for number, table in enumerate(names):
         show(Progress(stage="committing", done=number, total=len(names)))
-        with _withdrawn(journal, batch):
+        with _withdrawn(journal, batch, hopeless=number == 0 and table in losing):
             tables.commit(batch, table)
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)
@@ -80,25 +82,20 @@ def one_format(journal: Journal, wanted: TableFormat) -> None:
         )
 
 
-@contextmanager
-def _withdrawn(journal: Journal, batch: Batch) -> Iterator[None]:
-    """Forget a compaction of files that are no longer there: nothing depends on it, and it would stop all else."""
-    try:
-        yield
-    except Outdated:
-        if batch.compaction:
-            journal.withdraw(batch)
-        raise
+class Withdrawn(PipelineError):
+    """A compaction or replay of files that are no longer there: it is forgotten, and everything is as before it."""
 
 
 @contextmanager
-def _optional(batch: Batch) -> Iterator[None]:
-    """Go on where the compaction of another day was withdrawn."""
+def _withdrawn(journal: Journal, batch: Batch, *, hopeless: bool) -> Iterator[None]:
+    """Forget a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would stop all else for ever."""
     try:
         yield
-    except Outdated:
-        if not batch.compaction:
+    except Outdated as error:
+        if not hopeless:
             raise
+        journal.withdraw(batch)
+        raise Withdrawn(f"{error}; nothing was done: run it again") from error
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from signalbook.pipeline.journal import STAGING, Batch, DataFile, Journal, Table
 from signalbook.pipeline.landing import ROW_GROUP_BYTES, open_file
 from signalbook.pipeline.naming import TableName, definition_of, home
 from signalbook.pipeline.report import Tally
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.registry import open_tables, standing
 
 TARGET: Final = 256 * 1024 * 1024
 Show = Callable[[Progress], None]
@@ -47,7 +47,7 @@ def compact(output: Path, definitions: Sequence[str], target: int, show: Show) -
         if table_format is None:
             return []
         tables = _chosen(journal, definitions)
-        plans = [plan for files in tables.values() if (plan := _plan(files, target))]
+        plans = [plan for table, files in tables.items() if (plan := _sound(journal, table, files, target))]
         work = _Work(journal, table_format, show, sum(file.bytes for plan in plans for files in plan for file in files))
         return [work.do(plan) for plan in plans]
 
@@ -63,6 +63,11 @@ def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, lis
 
 # For each file to be made those it stands for.
 _Plan = list[list[DataFile]]
+
+
+def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
+    """The plan for those files that are in the table still; it is not asked where there is nothing to do anyway."""
+    return _plan(standing(journal, table, files), target) if _plan(files, target) else []
 
 
 def _plan(files: Sequence[DataFile], target: int) -> _Plan:

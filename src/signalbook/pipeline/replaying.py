@@ -30,7 +30,7 @@ from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.running import check
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Split
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.registry import open_tables, standing
 from signalbook.values import now
 
 # A stream that writes to the same folder lets go of it between batches.
@@ -47,7 +47,7 @@ def replay(job: ReplayJob, show: Show) -> Replay:
         show(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups, job.versions)
         snapshot.check(job.policy)
-        files = journal.files().get(DEAD_LETTERS, [])
+        files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
         if not files:
             return _nothing(job, snapshot)
         show(Progress(stage="spark"))

@@ -37,6 +37,10 @@ class Tables(Protocol):
         """What Spark reads to see all rows of a table: its files, or a folder of them."""
         ...
 
+    def live(self, table: TableName) -> set[str]:
+        """The paths of the files that readers of a table see now. Raises as ``paths`` does."""
+        ...
+
     def commit(self, batch: Batch, table: TableName) -> None:
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
 

@@ -100,6 +100,10 @@ class IcebergTables:
         """The files of the current snapshot. Raises ``PipelineError`` if rows of them were deleted by someone else."""
         return [_path(task.file) for task in self._tasks(table)]
 
+    def live(self, table: TableName) -> set[str]:
+        """The same: others lie beside them, for older snapshots or of a table that was dropped."""
+        return set(self.paths(table))
+
     def commit(self, batch: Batch, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
         folder = self.output / home(table, "iceberg")

@@ -67,6 +67,10 @@ class ParquetTables:
         home = self._home(table)
         return [str(home)] if next(home.rglob(_FILES), None) is not None else []
 
+    def live(self, table: TableName) -> set[str]:
+        """The files in the folder."""
+        return {str(path) for path in self._home(table).rglob(_FILES)}
+
     def commit(self, batch: Batch, table: TableName) -> None:
         """Rename each file into its folder, then remove what others stand for; readers see whole files only.
 

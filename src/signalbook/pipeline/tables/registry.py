@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.journal import DataFile, Journal, TableFormat
+from signalbook.pipeline.naming import TableName, home
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.parquet import ParquetTables
 
@@ -17,3 +19,17 @@ def open_tables(output: Path, table_format: TableFormat) -> Tables:
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
     return IcebergTables(output)
+
+
+def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+    """Of ``files``, which the journal has for ``table``, those that its readers see.
+
+    Someone else may have dropped the table or rewritten files, and those of an Iceberg table stay where they are then.
+    Raises ``PipelineError``.
+    """
+    table_format = journal.table_format()
+    if table_format is None:
+        return []
+    folder = journal.output / home(table, table_format)
+    live = open_tables(journal.output, table_format).live(table)
+    return [file for file in files if str(folder / file.name) in live]
