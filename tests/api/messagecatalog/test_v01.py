@@ -323,6 +323,8 @@ def test_a_model_without_messages_has_no_catalog(store: Store, serve: Serve) -> 
     book = serve(store, model="empty")
     assert book.get(ROOT).status_code == 404
     assert book.put(f"{ROOT}/g", {"format": "NATS"}).status_code == 404
+    for path in (ROOT, f"{ROOT}/g", "/compat/messagecatalog/v0/messagecatalog"):
+        assert book.send("OPTIONS", path).status_code == 404, path
 
 
 def test_a_change_is_seen_by_every_reader_at_once(group: Client) -> None:

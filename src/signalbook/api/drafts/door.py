@@ -115,6 +115,7 @@ class DraftDoor(ABC, Generic[R]):
         if request.method != "OPTIONS":
             raise _unknown(request)
         with self._engine.reading() as view:
+            self.check(view, request)
             return self.options(view, request)
 
     def _write(self, batch: Batch, request: R) -> Answer:
