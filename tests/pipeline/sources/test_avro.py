@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 
 from signalbook.messages.eventformats.avro import SCHEMA
 from signalbook.pipeline import PipelineError
-from signalbook.pipeline.sources import containers
+from signalbook.pipeline.sources import containers, lines
 from signalbook.pipeline.sources.avro import CONTAINER
 from signalbook.pipeline.sources.base import Split, Unreadable
 
@@ -176,6 +177,23 @@ def test_blocks_that_hold_more_or_less_than_they_say(read: Read, content: bytes,
     assert words in found[-1][2]
 
 
+def test_a_block_that_says_it_has_more_records_than_can_be_spoils_no_other(read: Read) -> None:
+    found = read(header() + block(2**62, record(0)) + block(2**62, record(1)) + block(1, record(2)))
+    assert [raw for raw, _, fault in found if not fault] == [record(0), record(1), record(2)]
+    assert [position for _, position, _ in found] == sorted({position for _, position, _ in found})
+
+
+def test_a_block_of_many_records_is_frames_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLOCK", 200)
+    path = tmp_path / "events.avro"
+    path.write_bytes(header() + block(9, b"".join(raw for raw, _, _ in WHOLE)))
+    split = Split(path=str(path), start=0, end=path.stat().st_size)
+    frames = list(CONTAINER.frames(split))
+    assert len(frames) > 2
+    assert all(len(frame.block) < 300 for frame in frames)
+    assert list(_messages(split)) == WHOLE
+
+
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
 def test_what_cannot_be_unpacked_is_one_message(read: Read, codec: str) -> None:
     found = read(header(codec.encode()) + block(5, b"garbage"))
@@ -189,6 +207,18 @@ def test_a_bomb_is_not_unpacked(read: Read, monkeypatch: pytest.MonkeyPatch, cod
     found = read(container(codec=codec, records=[event(0, bytes(1_000_000))]))
     assert len(found) == 1
     assert "cannot be unpacked" in found[0][2] or "more than 200000 bytes" in found[0][2]
+
+
+def test_a_packed_file_is_unpacked_once_however_damaged_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To go back in it would be to begin anew: with damage in each few bytes, hours of it."""
+    path = tmp_path / "events.avro.gz"
+    damage = b"\xff" * 12 + SYNC, b"\x04\x80\x80\x40" + b"x" * 9 + SYNC
+    path.write_bytes(gzip.compress(header() + b"".join(damage) * 500))
+    back: list[Any] = []
+    monkeypatch.setattr("gzip._GzipReader._rewind", lambda reader: back.append(reader))
+    found = list(_messages(Split(path=str(path), start=0, end=path.stat().st_size)))
+    assert (len(found), back) == (1000, [])
+    assert {"damaged" in fault for _, _, fault in found} == {True}
 
 
 def test_a_file_without_markers_is_not_read_to_its_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:

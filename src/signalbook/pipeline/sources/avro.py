@@ -35,10 +35,11 @@ class AvroEvents:
         Raises ``PipelineError`` for a file that is no container, or one of other records.
         """
         with lines.reading(split.path) as file:
-            header = containers.read_header(split.path, file)
+            window = containers.Window(file)
+            header = containers.read_header(split.path, window)
             _check(split.path, header.schema)
             end = lines.MAX_LINE**2 if lines.is_packed(split.path) else split.end
-            for number, block in containers.blocks(split.path, file, header, split.start, end):
+            for number, block in containers.blocks(split.path, window, header, split.start, end):
                 yield from _frames(split.path, header.codec, number, block)
 
     def message(self, frame: Frame, index: int) -> Message:
@@ -59,27 +60,38 @@ def _frames(path: str, codec: str, number: int, block: containers.Block) -> Iter
     except containers.Damage as error:
         yield one_message(path, block.content, number, fault=f"{where}: {error}")
         return
-    bounds, fault = _records(content, block.count)
+    yield from _records(path, content, block.count, number, where)
+
+
+def _records(path: str, content: bytes, count: int, number: int, where: str) -> Iterator[Frame]:
+    """The records of an unpacked block in frames of about ``BLOCK`` bytes, and what follows them as one message."""
+    stream = BytesIO(content)
+    bounds, fault = [0], ""
+    for _ in range(count):
+        try:
+            read_datum(stream)
+        except BROKEN as error:
+            fault = f"not a CloudEvent in Avro: {str(error) or type(error).__name__}"
+            break
+        bounds.append(stream.tell())
+        if bounds[-1] - bounds[0] >= lines.BLOCK:
+            yield _frame(path, content, bounds, number)
+            number += len(bounds) - 1
+            bounds = bounds[-1:]
     if len(bounds) > 1:
-        positions = np.arange(number, number + len(bounds) - 1, dtype=np.int64)
-        yield Frame(path=path, block=content, starts=bounds[:-1], ends=bounds[1:], positions=positions)
+        yield _frame(path, content, bounds, number)
     rest = content[bounds[-1] :]
     if fault or rest:
         text = fault or f"{len(rest)} bytes follow the last record"
         yield one_message(path, rest, number + len(bounds) - 1, fault=f"{where}: {text}")
 
 
-def _records(content: bytes, count: int) -> tuple[Any, str]:
-    """Where the records begin and the last one ends, and what is wrong with the next one."""
-    stream = BytesIO(content)
-    bounds, fault = [0], ""
-    try:
-        for _ in range(count):
-            read_datum(stream)
-            bounds.append(stream.tell())
-    except BROKEN as error:
-        fault = f"not a CloudEvent in Avro: {str(error) or type(error).__name__}"
-    return np.array(bounds, np.int64), fault
+def _frame(path: str, content: bytes, bounds: list[int], number: int) -> Frame:
+    """The records between ``bounds``."""
+    places = np.array(bounds, np.int64) - bounds[0]
+    positions = np.arange(number, number + len(bounds) - 1, dtype=np.int64)
+    block = content[bounds[0] : bounds[-1]]
+    return Frame(path=path, block=block, starts=places[:-1], ends=places[1:], positions=positions)
 
 
 def _check(path: str, document: bytes) -> None:

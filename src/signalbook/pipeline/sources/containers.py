@@ -22,7 +22,7 @@ _USUAL_HEADER: Final = 64 * 1024
 _MAX_HEADER: Final = 16 * 1024 * 1024
 _MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
-_PIECE: Final = 1 << 20
+_PIECE: Final = 4096
 _META: Final = fastavro.parse_schema({"type": "map", "values": "bytes"})
 _NUMBERS: Final = 20
 _CUT_OFF: Final = "the file ends inside of a block: it is cut off"
@@ -52,15 +52,47 @@ class Damage(ValueError):
     """A block that cannot be unpacked; the text says why."""
 
 
-def read_header(path: str, file: Bytes) -> Header:
+class Window:
+    """What is at hand of a file that is read forwards, from a place on that moves.
+
+    To go back in a packed file is to unpack all of it anew, so what may be read again is kept until ``forget``.
+    """
+
+    def __init__(self, file: Bytes) -> None:
+        self._file = file
+        self._start = 0
+        self._content = bytearray()
+
+    def at(self, place: int, size: int) -> bytes:
+        """The bytes at a place; fewer only at the end of the file. Raises ``OSError``."""
+        if not 0 <= place - self._start <= len(self._content):
+            self._file.seek(place)
+            self._start, self._content = place, bytearray()
+        self.fill(place + size)
+        return bytes(memoryview(self._content)[place - self._start :][:size])
+
+    def fill(self, end: int) -> bool:
+        """Have all up to ``end`` at hand; whether the file goes that far. Raises ``OSError``."""
+        while (missing := end - self._start - len(self._content)) > 0 and (piece := self._file.read(missing)):
+            self._content += piece
+        return missing <= 0
+
+    def forget(self, place: int) -> None:
+        """Keep nothing from before a place."""
+        if self._start < place <= self._start + len(self._content):
+            del self._content[: place - self._start]
+            self._start = place
+
+
+def read_header(path: str, window: Window) -> Header:
     """The header of the container. Raises ``PipelineError`` if the file is none, and ``OSError``."""
-    head = _exactly(file, _USUAL_HEADER)
+    head = window.at(0, _USUAL_HEADER)
     if not head.startswith(_MAGIC):
         raise PipelineError(f"{path} is no Avro object container file")
     try:
         header = _header(head)
     except BROKEN:
-        header = _long_header(path, head + _exactly(file, _MAX_HEADER))
+        header = _long_header(path, window.at(0, _MAX_HEADER))
     if header.codec not in _CODECS:
         raise PipelineError(f"{path}: no decoder for codec {header.codec[:50]!r}; there are: {', '.join(_CODECS)}")
     return header
@@ -83,7 +115,7 @@ def _header(head: bytes) -> Header:
     return Header(schema=schema, codec=codec, sync=sync, end=stream.tell())
 
 
-def blocks(path: str, file: Bytes, header: Header, start: int, end: int) -> Iterator[tuple[int, Block]]:
+def blocks(path: str, window: Window, header: Header, start: int, end: int) -> Iterator[tuple[int, Block]]:
     """The blocks that begin in the bytes ``start`` to ``end``, each with the number of its first record in the file.
 
     Blocks before are skipped, but counted. Behind a damaged block reading goes on at the next marker between blocks.
@@ -91,8 +123,8 @@ def blocks(path: str, file: Bytes, header: Header, start: int, end: int) -> Iter
     """
     number, offset = 0, header.end
     while offset < end:
-        file.seek(offset)
-        block, following = _block(path, file, header, offset, wanted=offset >= start)
+        window.forget(offset)
+        block, following = _block(path, window, header, offset, wanted=offset >= start)
         if block is None:
             return
         if offset >= start:
@@ -101,51 +133,43 @@ def blocks(path: str, file: Bytes, header: Header, start: int, end: int) -> Iter
         offset = following
 
 
-def _block(path: str, file: Bytes, header: Header, offset: int, *, wanted: bool) -> tuple[Block | None, int]:
+def _block(path: str, window: Window, header: Header, offset: int, *, wanted: bool) -> tuple[Block | None, int]:
     """The block at ``offset``, its content only if ``wanted``, and where the next one begins; ``None`` at the end."""
-    head = _exactly(file, _NUMBERS)
+    head = window.at(offset, _NUMBERS)
     if not head:
         return None, offset
     stream = BytesIO(head)
     try:
         count, size = _long(stream), _long(stream)
     except EOFError:
-        return _damaged(path, file, header, offset)
+        return _damaged(path, window, header, offset)
     if count < 0 or not 0 <= size <= MAX_BLOCK:
-        return _damaged(path, file, header, offset)
+        return _damaged(path, window, header, offset)
     begin = offset + stream.tell()
-    file.seek(begin)
-    content = _exactly(file, size) if wanted else b""
-    file.seek(begin + size)
-    if _exactly(file, _SYNC) != header.sync:
-        return _damaged(path, file, header, offset)
-    return Block(offset=offset, count=count, content=content), begin + size + _SYNC
+    end = begin + size
+    if (wanted and not window.fill(end + _SYNC)) or window.at(end, _SYNC) != header.sync:
+        return _damaged(path, window, header, offset)
+    content = window.at(begin, size) if wanted else b""
+    # no record takes less than a byte, and numbers of records stay such that there is room for them in 64 bits
+    return Block(offset=offset, count=min(count, MAX_BLOCK), content=content), end + _SYNC
 
 
-def _damaged(path: str, file: Bytes, header: Header, offset: int) -> tuple[Block, int]:
+def _damaged(path: str, window: Window, header: Header, offset: int) -> tuple[Block, int]:
     """All from ``offset`` to the next marker, or to the end of the file."""
-    file.seek(offset)
-    content = bytearray()
-    while piece := file.read(_PIECE):
-        searched = max(len(content) - _SYNC, 0)
-        content += piece
-        place = content.find(header.sync, searched)
+    size = _PIECE
+    while True:
+        content = window.at(offset, size)
+        place = content.find(header.sync)
         if place >= 0:
             fault = "a block of the container is damaged"
-            return Block(offset=offset, count=1, content=bytes(content[:place]), fault=fault), offset + place + _SYNC
-        if len(content) > MAX_BLOCK:
+            return Block(offset=offset, count=1, content=content[:place], fault=fault), offset + place + _SYNC
+        if len(content) < size:
+            return Block(offset=offset, count=1, content=content, fault=_CUT_OFF), offset + len(content)
+        if size > MAX_BLOCK:
             raise PipelineError(
                 f"{path}: from byte {offset} on there is no block of an Avro container for {MAX_BLOCK} bytes"
             )
-    return Block(offset=offset, count=1, content=bytes(content), fault=_CUT_OFF), offset + len(content)
-
-
-def _exactly(file: Bytes, size: int) -> bytes:
-    """That many bytes; fewer only at the end of the file."""
-    found = bytearray()
-    while len(found) < size and (piece := file.read(size - len(found))):
-        found += piece
-    return bytes(found)
+        size *= 2  # the next marker is near as a rule, and hostile files have damage in each few bytes
 
 
 def _long(stream: BytesIO) -> int:
