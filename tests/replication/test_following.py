@@ -13,7 +13,6 @@ from tests.serving import kept_port
 
 from signalbook.engine.engine import Engine
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, Seen
 from signalbook.replication.replicating import Replication
 from signalbook.replication.sources import FollowedSource
 from signalbook.server import run
@@ -197,14 +196,6 @@ def test_what_is_no_event(listener: str, status: int, headers: dict[str, str], b
 def test_other_methods(listener: str) -> None:
     answer = HTTP.get(listener)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST, OPTIONS")
-
-
-def test_only_so_many_are_remembered() -> None:
-    seen = Seen(limit=2)
-    one, two, three = (Notice(source="s", id=number) for number in "123")
-    for notice in (one, two, three):
-        seen.add(notice)
-    assert (one in seen, two in seen, three in seen) == (False, True, True)
 
 
 @pytest.mark.parametrize("given", [{"follow": ("nowhere",)}, {"copies": "some"}])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 
 from signalbook.engine.engine import Engine
+from signalbook.replication import report
 from signalbook.replication.following import Following
 from signalbook.replication.sources import FollowedSource
 from signalbook.server import begin_log
@@ -36,22 +38,44 @@ def test_a_user_in_the_url_of_a_source_is_not_shown() -> None:
     assert source.speaks("http://one.example/compat/schemaregistry/v0.2")
 
 
-def test_what_is_refused_is_logged_once(trio: list[Server], caplog: pytest.LogCaptureFixture) -> None:
-    """The server's operator has no other report; that of a registry that is compared again and again is long."""
-    one, two, _ = trio
-    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+@contextmanager
+def followed(one: Server, *authorities: str) -> Iterator[tuple[str, Following]]:
+    """What follows a source that is compared again and again, and what its operator hears: there is no other report."""
     source = f"{one.url}/compat/schemaregistry/v0.2"
-    settings = Settings(follow=(source,), follow_seconds=0.1, follow_authorities=(two.url,))
+    settings = Settings(follow=(source,), follow_seconds=0.1, follow_authorities=authorities)
     with closing(open_store("sqlite://")) as store:
         following = Following(Engine(store, settings=settings), settings)
         following.start()
         try:
-            wait_until(lambda: _refused(following) > 2)
+            yield source, following
         finally:
             following.stop()
-    told = [record.getMessage() for record in caplog.records if "is refused" in record.getMessage()]
-    assert len(told) == 1
-    assert told[0].startswith(f"following {source}: /schemagroups/g/schemas/s is refused: claims")
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "is refused" in record.getMessage()]
+
+
+def test_what_is_refused_is_logged_once(trio: list[Server], caplog: pytest.LogCaptureFixture) -> None:
+    one, two, _ = trio
+    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    with followed(one, two.url) as (source, following):
+        wait_until(lambda: _refused(following) > 2)
+    (line,) = told(caplog)
+    assert line.startswith(f"following {source}: /schemagroups/g/schemas/s is refused: claims")
+
+
+def test_what_is_refused_later_is_logged_too(
+    trio: list[Server], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the same was refused before: a report names so many, and no more."""
+    monkeypatch.setattr(report, "_MOST", 2)
+    one, two, _ = trio
+    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    with followed(one, two.url) as (_, following):
+        wait_until(lambda: _refused(following) > 2)
+        one.patch({"schemagroups": {"g": {"schemas": {"t": {"versions": {"1": version()}}}}}})
+        wait_until(lambda: any("/schemas/t is refused" in line for line in told(caplog)))
 
 
 def _refused(following: Following) -> int:

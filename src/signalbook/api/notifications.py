@@ -19,7 +19,8 @@ from signalbook.api.problems import Denied, Unsupported, problem
 from signalbook.api.workers import Workers
 from signalbook.errors import RegistryError
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, Seen, parse
+from signalbook.replication.notices import Notice, parse
+from signalbook.replication.seen import Seen
 from signalbook.settings import Settings
 
 PATH: Final = "/notifications"
@@ -40,7 +41,8 @@ class Notifications:
         self._following = following
         self._settings = settings
         self._workers = workers
-        self._seen = Seen()
+        # One that is sent again does nothing again; it is no harm if it does.
+        self._seen: Seen[Notice] = Seen()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

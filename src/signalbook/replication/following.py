@@ -17,6 +17,7 @@ from signalbook.replication.opening import copying, link, open_source
 from signalbook.replication.registry import NoHistory
 from signalbook.replication.replicating import Replication, keep_up, repeat
 from signalbook.replication.report import Passed, Report
+from signalbook.replication.seen import Seen
 from signalbook.replication.sources import FollowedSource
 from signalbook.replication.state import FOLDER, Note
 from signalbook.settings import Settings
@@ -107,7 +108,7 @@ class FollowedLink:
         self._engine = engine
         self._settings = settings
         self._report = Report()
-        self._told: set[Passed] = set()
+        self._told: Seen[Passed] = Seen()
         self._error = ""
         self._since = ""
         self._state = Note(engine, source.name)
@@ -166,11 +167,15 @@ class FollowedLink:
         self._error = str(error)
 
     def _tell(self) -> None:
-        """Write down what was refused, each once: its number alone, in the status, tells nobody what to do."""
+        """Write down what was refused, each once: its number alone, in the status, tells nobody what to do.
+
+        The report names only so many: what was told makes room for what is refused later.
+        """
         for one in self._report.refused:
             if one not in self._told:
                 self._told.add(one)
                 _LOG.warning("following %s: %s is refused: %s", self.source.shown, one.xid, one.reason)
+        self._report.refused.clear()
 
 
 def _knock(source: FollowedSource) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +14,6 @@ STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
 _MAX_DEPTH: Final = 32
 _REQUIRED: Final = ("id", "source", "type")
-_REMEMBERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,23 +22,6 @@ class Notice:
 
     source: str
     id: str
-
-
-class Seen:
-    """The notices seen last, so that one that is sent again does nothing again. Bounded: it is no harm if it does."""
-
-    def __init__(self, *, limit: int = _REMEMBERED) -> None:
-        self._limit = limit
-        self._known: OrderedDict[Notice, None] = OrderedDict()
-
-    def __contains__(self, notice: Notice) -> bool:
-        return notice in self._known
-
-    def add(self, notice: Notice) -> None:
-        """Remember ``notice``; the oldest may be forgotten."""
-        self._known[notice] = None
-        while len(self._known) > self._limit:
-            self._known.popitem(last=False)
 
 
 def parse(headers: Mapping[str, str], body: bytes) -> list[Notice] | None:
