@@ -15,8 +15,8 @@ _HEADERS: Final = 4096
 class Memory:
     """Answers by key, all of one generation of the store. For one event loop, not for threads.
 
-    A generation tells when to forget: it is another one once anything was committed by any process. ``limit`` bounds
-    the bytes kept; the oldest answers go first.
+    A generation tells when to forget: it is another one once anything of the registry was committed, by
+    whichever process. ``limit`` bounds the bytes kept; the oldest answers go first.
     """
 
     def __init__(self, *, limit: int = 64 << 20) -> None:
