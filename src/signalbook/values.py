@@ -41,7 +41,7 @@ def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH, unique: bool = 
     except (msgspec.DecodeError, UnicodeError) as error:
         raise JSONError(str(error)) from None
     # Fewer brackets than levels cannot be too deep: most texts are spared the walk.
-    if _brackets(data) > max_depth and _deeper_than(value, max_depth):
+    if _brackets(data) > max_depth and deeper_than(value, max_depth):
         raise JSONError(f"nested deeper than {max_depth} levels")
     if unique:
         _check_names(data.encode("utf-8") if isinstance(data, str) else data, value)
@@ -75,7 +75,8 @@ def _brackets(data: bytes | str) -> int:
     return data.count(b"[") + data.count(b"{")
 
 
-def _deeper_than(value: JSON, depth: int) -> bool:
+def deeper_than(value: JSON, depth: int) -> bool:
+    """Whether more than ``depth`` arrays and objects lie in each other."""
     level = [value] if isinstance(value, (dict, list)) else []
     while level:
         if depth == 0:

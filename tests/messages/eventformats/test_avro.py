@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.eventformats.avro import SCHEMA, AvroEventFormat
+from signalbook.values import deeper_than
 
 AVRO = AvroEventFormat()
 HEAD: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
@@ -85,6 +88,25 @@ def deep(levels: int) -> bytes:
 def test_bytes_that_are_no_event(body: bytes) -> None:
     """K-22, K-44"""
     assert failure(body) == ("decode_error", "")
+
+
+def nested(levels: int) -> bytes:
+    """An event whose data is an even number of objects in each other, and empty in the end."""
+    inner = (levels - 2) // 2
+    return written({})[:-1] + b"\x02\x02a\x04" + b"\x02\x02a\x04\x02\x02a" * inner + b"\x00" * (2 * inner + 2)
+
+
+def test_data_is_no_deeper_than_json_may_be() -> None:
+    """What JSON text may not have no schema's decoder takes: it would end the run behind the contract's back."""
+    assert deeper_than(AVRO.decode(nested(64)).value, 63)
+    assert failure(nested(66)) == ("decode_error", "")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("data", [lambda n: n, lambda n: {"a": n}, lambda n: [{"value": {"a": n}}]])
+def test_numbers_that_json_has_not(data: Callable[[float], Any], number: float) -> None:
+    """K-22, K-24: in JSON they would become null."""
+    assert failure(written(data(number))) == ("invalid_cloudevent", "data")
 
 
 def test_a_record_that_is_no_cloudevent() -> None:

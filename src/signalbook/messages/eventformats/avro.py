@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any, Final
@@ -13,7 +14,7 @@ from signalbook.formats.avro import BROKEN, FORMAT
 from signalbook.formats.base import is_json
 from signalbook.messages.cloudevents import Attribute, CloudEvent
 from signalbook.messages.eventformats.base import binary_text, checked, invalid, undecodable
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, MAX_DEPTH, JSONObject, deeper_than, dump_json
 
 _ATTRIBUTE: Final = {
     "name": "attribute",
@@ -100,10 +101,17 @@ def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
         return CloudEvent(attributes=attributes, body=data)
     declared = attributes.get("datacontenttype")
     if declared is None or is_json(str(declared)):
-        return CloudEvent(attributes=attributes, value=_value(data))
+        return CloudEvent(attributes=attributes, value=_bounded(_value(data)))
     if not isinstance(data, str):
         raise invalid("data", "type", "data must be bytes or a string, as datacontenttype is no JSON type")
     return CloudEvent(attributes=attributes, body=data.encode())
+
+
+def _bounded(value: JSON) -> JSON:
+    """The value, if it is no deeper than JSON text may be: what reads it next is made for that."""
+    if deeper_than(value, MAX_DEPTH):
+        raise undecodable("depth", f"data is nested deeper than {MAX_DEPTH} levels")
+    return value
 
 
 def _value(data: Any) -> JSON:
@@ -123,5 +131,9 @@ def _unwrapped(record: dict[str, Any]) -> JSON:
 
 
 def _scalar(value: Any) -> JSON:
-    """A number without a fraction is an integer, as in JSON text it is."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53 else value
+    """A number without a fraction is an integer, as in JSON text it is. Raises ``EventError`` for what is no number."""
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        raise invalid("data", "number", f"data has {value}, which is no value of JSON")
+    return int(value) if value.is_integer() and abs(value) <= 2**53 else value
