@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 
+import pytest
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline import spark
@@ -38,8 +40,15 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
     assert spark_session.range(3).count() == 3
 
 
+@pytest.mark.usefixtures("spark_session")
+def test_results_wait_for_a_driver_that_is_held_up() -> None:
+    """So many seconds Java listens for it; Spark tells by this variable."""
+    assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
+
+
 def test_a_session_with_connectors_follows_one_without() -> None:
-    """Java takes libraries only when it starts, and outlives a session."""
+    """Java takes libraries only when it starts, and outlives a session; what it prints is not the program's."""
     command = [sys.executable, "-c", PROGRAM, str(CONNECTORS)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    talkative = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:+PrintCommandLineFlags"}
+    ran = subprocess.run(command, env=talkative, capture_output=True, text=True, check=False, timeout=1800)
     assert ran.stdout == "['key', 'value']\n", ran.stderr

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import pyspark
 from py4j.protocol import Py4JError
@@ -33,6 +33,8 @@ _QUIET: Final = {
     # rows as they come, in bounded pieces, at times that are not of this place
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
     "spark.sql.session.timeZone": "UTC",
+    # a driver that a busy machine holds up comes for what a job found later than in the 15 s that Spark gives it
+    "spark.python.authenticate.socketTimeout": "600s",
     # names that Spark would make up in the working directory
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse"),
 }
@@ -143,20 +145,31 @@ def _kept_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[Path]:
-    """Send what the JVM prints to a file: its greetings on standard error are no business of the user's."""
+    """Send what the JVM prints to a file: greetings on standard error, and on standard output, which programs read,
+    warnings. They are no business of the user's.
+    """
     handle, name = tempfile.mkstemp(prefix="signalbook-spark-", suffix=".log")
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    os.dup2(handle, 2)
     try:
-        yield Path(name)
+        with _sent(sys.stdout, 1, handle), _sent(sys.stderr, 2, handle):
+            yield Path(name)
     finally:
-        sys.stderr.flush()
-        os.dup2(terminal, 2)
-        os.close(terminal)
         os.close(handle)
         with suppress(OSError):
             Path(name).unlink()
+
+
+@contextmanager
+def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
+    """Have what is written to the descriptor, which ``stream`` stands on, go to ``handle``."""
+    stream.flush()
+    terminal = os.dup(descriptor)
+    os.dup2(handle, descriptor)
+    try:
+        yield
+    finally:
+        stream.flush()
+        os.dup2(terminal, descriptor)
+        os.close(terminal)
 
 
 def _last_words(log: Path) -> str:
