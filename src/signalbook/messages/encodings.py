@@ -15,6 +15,7 @@ from signalbook.values import Finding
 
 MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
 _MAX_LAYERS: Final = 4
+_PIECE: Final = 4096
 _IDENTITY: Final = ("", "identity")
 
 
@@ -56,15 +57,22 @@ def unpack(encoding: str, body: bytes, limit: int) -> bytes:
 
 
 def _inflated(window: int, body: bytes, limit: int) -> bytes:
-    """All members of a zlib or gzip stream; one byte more than ``limit`` tells that there are more."""
-    found = b""
-    while body and len(found) <= limit:
-        stream = zlib.decompressobj(window)
-        found += stream.decompress(body, limit + 1 - len(found))
-        if len(found) <= limit and not stream.eof:
-            raise EOFError("it ends early")
-        body = stream.unused_data
-    return found
+    """All members of a zlib or gzip stream; one byte more than ``limit`` tells that there are more.
+
+    Behind each member zlib hands back what it was given too much, so it is given little at a time: there may be
+    millions of members, of nothing.
+    """
+    found, place = bytearray(), 0
+    stream = zlib.decompressobj(window)
+    while place < len(body) and len(found) <= limit:
+        if stream.eof:
+            stream = zlib.decompressobj(window)
+        piece = body[place : place + _PIECE]
+        found += stream.decompress(piece, limit + 1 - len(found))
+        place += len(piece) - len(stream.unused_data)
+    if len(found) <= limit and not stream.eof:
+        raise EOFError("it ends early")
+    return bytes(found)
 
 
 def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
