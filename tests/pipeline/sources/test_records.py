@@ -98,6 +98,20 @@ def test_frames_are_of_one_source_and_bounded() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("moment", "year"),
+    [(2**62, None), (-(2**62), None), (253402300800000000, None), (253402300799999999, 9999), (-62135596800000000, 1)],
+)
+def test_a_time_that_is_no_date_is_none(moment: int, year: int | None) -> None:
+    """A producer that takes microseconds for milliseconds is in the year 50000."""
+    times = pa.array([moment, None, 0], pa.int64()).cast(columns.TIMESTAMP)
+    batch = rows((b"a", []), (b"b", []), (b"{}", [EVENT])).set_column(8, "received_at", times)
+    slow, fast = sorted(records.frames(batch), key=len, reverse=True)
+    first, second = (SOURCE.message(slow, number).received_at for number in range(2))
+    assert (first.year if first else None, second) == (year, None)
+    assert records.delivered(fast.records)[3].to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]
+
+
 def test_no_records_are_no_frames() -> None:
     assert list(records.frames(rows())) == []
 
@@ -115,7 +129,7 @@ def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[An
         processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
         for frame in records.frames(batch):
             processing.take(frame if fast else _slow(frame))
-        processing.finish()
+        processing.clear()
         tables = {
             str(file.table): sorted(pq.read_table(folder / file.name).to_pylist(), key=_place)
             for file in landing.finish()

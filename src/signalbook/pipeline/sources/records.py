@@ -24,6 +24,9 @@ COLUMNS: Final = (
 of no protocol, which is empty then, are structured CloudEvents in JSON.
 """
 _FRAME: Final = 1 << 20
+# Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
+_FIRST: Final = -62_135_596_800 * 10**6
+_LAST: Final = 253_402_300_800 * 10**6
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _EVENT: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
@@ -34,13 +37,24 @@ def frames(batch: pa.RecordBatch) -> Iterator[Frame]:
 
     Structured CloudEvents in JSON, by their content type, are in frames of their own, for the fast path.
     """
-    for piece in _pieces(batch):
+    for piece in _pieces(_timely(batch)):
         fit = is_event(piece)
         for rows, thorough in ((fit, False), (~fit, True)):
             if rows.all():
                 yield _frame(piece, thorough)
             elif rows.any():
                 yield _frame(piece.filter(pa.array(rows)), thorough)
+
+
+def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without times that are no dates: producers that take one unit for another send such, and worse."""
+    index = batch.schema.get_field_index("received_at")
+    times = batch.column(index).cast(columns.TIMESTAMP)
+    moments = times.view(pa.int64())
+    sound = pc.and_(pc.greater_equal(moments, _FIRST), pc.less(moments, _LAST))
+    if pc.all(sound).as_py():
+        return batch
+    return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
 
 
 def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
