@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -17,8 +16,9 @@ from signalbook.pipeline.candidates import affected, with_candidate
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import BacktestJob
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.naming import DEAD_LETTERS, table_name
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.naming import DEAD_LETTERS, home, table_name
+from signalbook.pipeline.snapshot import Snapshot, read_documents
+from signalbook.pipeline.tables.registry import standing
 
 Files = list[tuple[str, str]]
 
@@ -29,8 +29,9 @@ def backtest(job: BacktestJob, tell: Callable[[str], None]) -> Backtest:
         raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
     journal = Journal.existing(job.output.absolute())
     tell("reading definitions")
-    today = Snapshot.load(job.registry, job.groups)
-    tomorrow = with_candidate(job.registry, job.groups, job.candidate, job.definitions)
+    documents = read_documents(job.registry)
+    today = Snapshot.of_registry(job.registry, documents, job.groups)
+    tomorrow = with_candidate(documents, job.groups, job.candidate, job.definitions)
     tomorrow.check(job.policy)
     changed = affected(today, tomorrow)
     for xid in job.definitions:
@@ -47,14 +48,19 @@ def backtest(job: BacktestJob, tell: Callable[[str], None]) -> Backtest:
 
 
 def _files(journal: Journal, definitions: Sequence[str]) -> Files:
-    """The files of the tables of ``definitions``, by xid, and those of dead letters if there is anything to compare."""
-    found: Files = []
+    """The files of the tables of ``definitions``, by xid, and those of dead letters if there is anything to compare.
+
+    Large ones come first.
+    """
+    found: list[tuple[int, str, str]] = []
     names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
-    for table, paths in journal.tables().items():
+    table_format = journal.table_format() or "parquet"
+    for table, files in journal.files().items():
         xid = names.get(table.first)
         if xid is not None:
-            found += [(xid, str(path)) for path in paths]
-    return sorted(found, key=lambda pair: -Path(pair[1]).stat().st_size)
+            folder = journal.output / home(table, table_format)
+            found += [(file.bytes, xid, str(folder / file.name)) for file in standing(journal, table, files)]
+    return [(xid, path) for _, xid, path in sorted(found, reverse=True)]
 
 
 def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow: Snapshot, files: Files) -> Backtest:
@@ -64,6 +70,7 @@ def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow
         candidate=tomorrow.to_json(),
         tasks=tuple(tuple(files[number::count]) for number in range(count)),
         policy=job.policy,
+        definitions=job.definitions,
         by=job.by,
         sample=job.sample,
     )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.messages import Policy
+from signalbook.pipeline.catalogue import reach
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.snapshot import Snapshot, read_documents
+from signalbook.pipeline.snapshot import Documents, Snapshot, group_of, read_documents
 from signalbook.values import JSONError, JSONObject, parse_json
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
@@ -17,18 +18,20 @@ _LARGEST: Final = 16 * 1024 * 1024
 _POLICY: Final = Policy()
 
 
-def with_candidate(registry: str, groups: Sequence[str], candidate: str, definitions: Sequence[str]) -> Snapshot:
-    """The definitions of ``registry`` with ``candidate`` for what it stands for.
+def with_candidate(
+    documents: Sequence[tuple[str, JSONObject]], groups: Sequence[str], candidate: str, definitions: Sequence[str]
+) -> Snapshot:
+    """The definitions in ``documents`` with ``candidate`` for what it stands for.
 
     It is the xid of a Version there, or a file: a registry document, whose messages and schemas replace those of the
     same xids, or a schema document, which becomes the schema of ``definitions``. Raises ``PipelineError``.
     """
     if candidate.startswith("/") and "/versions/" in candidate and not Path(candidate).exists():
-        return Snapshot.load(registry, groups, (candidate,))
-    today = Snapshot.load(registry, groups)
+        return Snapshot.of_documents(documents, groups, (candidate,))
+    today = Snapshot.of_documents(documents, groups)
     path = Path(candidate)
     if path.is_dir() or _is_registry(path):
-        return _merged(today, Snapshot.of_documents(read_documents(candidate)))
+        return _merged(today, documents, read_documents(candidate), groups)
     if not definitions:
         raise PipelineError(f"{candidate} is a schema: say with --definition whose payloads it is to describe")
     return replace(today, messages={**today.messages, **{xid: _typed(today, xid, path) for xid in definitions}})
@@ -57,7 +60,11 @@ def _is_registry(path: Path) -> bool:
         document = parse_json(content)
     except JSONError:
         return False
-    return isinstance(document, dict) and any(name in document for name in (*_GROUPS, "xid", "self"))
+    if not isinstance(document, dict):
+        return False
+    # a schema may have a member "self", too, but no text in it
+    named = any(isinstance(document.get(name), str) for name in ("xid", "self"))
+    return named or any(name in document for name in _GROUPS)
 
 
 def _content(path: Path) -> bytes:
@@ -69,11 +76,15 @@ def _content(path: Path) -> bytes:
         raise PipelineError(f"cannot read the candidate {path}: {error.strerror}") from None
 
 
-def _merged(today: Snapshot, candidate: Snapshot) -> Snapshot:
+def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
+    """Both, with those definitions of ``fresh`` selected that ``groups`` reach."""
+    candidate = Snapshot.of_documents(fresh)
+    reached = {group for _, document in (*documents, *fresh) for group in reach(document, groups)}
+    chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]
     return Snapshot(
         messages={**today.messages, **candidate.messages},
         schemas={**today.schemas, **candidate.schemas},
-        selected=tuple(sorted({*today.selected, *candidate.selected})),
+        selected=tuple(sorted({*today.selected, *chosen})),
     )
 
 

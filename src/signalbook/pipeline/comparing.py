@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -28,17 +29,23 @@ from signalbook.values import JSON, Finding, JSONError, parse_json
 RESULT: Final = "result string"
 _ROWS: Final = 1024
 _BUCKETS: Final = 1 << 20
+# Columns of tables that dead letters have, without the underscore.
+_SHARED: Final = frozenset({"_address", "_batch", "_protocol", "_source"})
 _GONE: Final = Finding(path="", rule="no_match", message="there is no such definition any more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What every task needs: two snapshots as JSON, the files of each definition (dead letters: empty xid)."""
+    """What every task needs: two snapshots as JSON, the files of each definition (dead letters: empty xid).
+
+    Dead letters count if they have to do with one of ``definitions``, none meaning any.
+    """
 
     today: bytes
     candidate: bytes
     tasks: tuple[tuple[tuple[str, str], ...], ...]
     policy: Policy
+    definitions: tuple[str, ...]
     by: str
     sample: float
 
@@ -72,10 +79,14 @@ class _Comparing:
     def landed(self, xid: str, path: str) -> None:
         """Hold the rows of a table to its definition, as it is and as it may be."""
         here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
+        schemas = (use.schema_use.schema for use in (here, there) if use is not None)
+        known = next((schema for schema in schemas if schema is not None), None)
+        rebuild = _unread if known is None else rebuilding.payloads(known)
         for first, rows in _portions(path):
-            opaque = _is_opaque(rows.schema)
+            read = _sent if _is_opaque(rows.schema) else rebuild
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
-                now, then = _faults(here, there, row, opaque=opaque)
+                attributes, payload = rebuilding.attributes(row), read(row)
+                now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
                 if now and here is not None:
                     self.found.doubtful += 1
                 else:
@@ -88,17 +99,23 @@ class _Comparing:
             mask = choose(Wanted(), rows) & self._sampled(first, len(rows))
             for frame in frames(first, rows, mask):
                 for index in range(len(frame)):
-                    self._letter(frame.records.slice(index, 1).to_pylist()[0], source, frame, index)
+                    self._letter(source, frame, index)
 
-    def _letter(self, row: Mapping[str, Any], source: LetterSource, frame: LetterFrame, index: int) -> None:
+    def _letter(self, source: LetterSource, frame: LetterFrame, index: int) -> None:
+        letter = _Letter(frame.records, index)
         try:
             message = source.message(frame, index)
         except Unreadable:
-            self.found.refused += 1
+            self.found.refused += self._asked(letter, ())
             return
         now, then = self._today.process(message), self._tomorrow.process(message)
-        told = then if _refused(then) else now
-        self._tell(_refused(now), _refused(then), partial(_of_letter, row, [*now, *then], told))
+        if self._asked(letter, (*now, *then)):
+            self._tell(_refused(now), _refused(then), partial(letter.example, self._plan.by, now, then))
+
+    def _asked(self, letter: _Letter, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a letter is, was or would be meant for one of the definitions that are asked about."""
+        meant = chain(letter.candidates, *map(_meant, outcomes))
+        return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
     def _tell(self, now: bool, then: bool, example: Callable[[], Example]) -> None:
         """Count a message that is refused ``now``, and ``then``."""
@@ -134,44 +151,46 @@ def _is_opaque(schema: pa.Schema) -> bool:
     return name in schema.names and schema.field(name).type == kind
 
 
+def _sent(row: Mapping[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(rebuilding.opaque(row) or b"")
+
+
+def _unread(_: Mapping[str, Any]) -> JSON:
+    """The payload where neither definition has a schema for it."""
+    return None
+
+
 def _faults(
-    here: CompiledDefinition | None, there: CompiledDefinition | None, row: Mapping[str, Any], *, opaque: bool
-) -> tuple[list[Finding], list[Finding]]:
-    """What the definition in force, and the candidate, have against a landed row."""
-    known = None if here is None else here.schema_use.schema
-    landed = _Landed(rebuilding.attributes(row), rebuilding.opaque(row) if opaque else None)
-    if landed.sent is None and known is not None:
-        landed = replace(landed, value=rebuilding.payload(known, row))
-    return landed.faults(here, row), landed.faults(there, row)
+    definition: CompiledDefinition | None,
+    row: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    payload: JSON | msgspec.Raw,
+) -> list[Finding]:
+    """What a definition has against a landed row, with its payload as it was sent (``Raw``) or rebuilt."""
+    if definition is None:
+        return [_GONE]
+    is_event = definition.is_event and row.get("ce_type") is not None
+    found = definition.check_event(attributes, {}) if is_event else []
+    return [*found, *_payload_faults(definition, attributes, payload)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Landed:
-    """A landed message: its payload as it was sent, or else what columns and the schema in force make of it."""
-
-    attributes: Mapping[str, Any]
-    sent: bytes | None
-    value: JSON = msgspec.UNSET
-
-    def faults(self, definition: CompiledDefinition | None, row: Mapping[str, Any]) -> list[Finding]:
-        """What a definition has against it."""
-        if definition is None:
-            return [_GONE]
-        is_event = definition.is_event and row.get("ce_type") is not None
-        found = definition.check_event(self.attributes, {}) if is_event else []
-        schema = definition.schema_use.schema
-        if schema is None:
-            return [*found, *definition.schema_use.findings]
-        if self.value is not msgspec.UNSET:
-            return [*found, *schema.validate(self.value)]
-        try:
-            schema.decode(self.sent or b"", str(self.attributes.get("datacontenttype") or definition.payload_type))
-        except PayloadError as error:
-            return [*found, *error.findings]
-        return found
+def _payload_faults(
+    definition: CompiledDefinition, attributes: Mapping[str, Any], payload: JSON | msgspec.Raw
+) -> Sequence[Finding]:
+    """What keeps a payload from landing; violations that are only tagged do not."""
+    schema, tagged = definition.schema_use.schema, definition.policy.on_schema_violation == "tag"
+    if schema is None:
+        return definition.schema_use.findings
+    if not isinstance(payload, msgspec.Raw):
+        return () if tagged else schema.validate(payload)
+    try:
+        schema.decode(bytes(payload), str(attributes.get("datacontenttype") or definition.payload_type))
+    except PayloadError as error:
+        return () if tagged and error.reason == "schema_violation" else error.findings
+    return ()
 
 
-def _refused(outcomes: tuple[Outcome, ...]) -> bool:
+def _refused(outcomes: Sequence[Outcome]) -> bool:
     return not outcomes or any(isinstance(outcome, Rejected) for outcome in outcomes)
 
 
@@ -186,28 +205,60 @@ def _example(xid: str, by: str, row: Mapping[str, Any], findings: list[Finding])
     )
 
 
-def _of_letter(row: Mapping[str, Any], outcomes: list[Outcome], told: tuple[Outcome, ...]) -> Example:
-    """The example of a dead letter; where it conforms by then, what kept it here."""
-    event = _event(row, outcomes)
-    findings = [finding for outcome in told if isinstance(outcome, Rejected) for finding in outcome.violations]
-    candidates = [o.definition.xid for o in outcomes if isinstance(o, Accepted)] or row["candidates"] or [""]
-    return Example(
-        definition=candidates[0],
-        producer=str(event.get("source") or row["address"] or ""),
-        id=str(event.get("id") or ""),
-        source=row["source"] or "",
-        position=row["position"] or 0,
-        violations=violations_of(findings),
-    )
+def _meant(outcome: Outcome) -> tuple[str, ...]:
+    """The definitions an outcome is about."""
+    match outcome:
+        case Accepted():
+            return (outcome.definition.xid,)
+        case Rejected():
+            return tuple(outcome.candidates)
+    return ()
 
 
-def _event(row: Mapping[str, Any], outcomes: list[Outcome]) -> Mapping[str, Any]:
-    """The context attributes of a letter's event, as far as any is known."""
-    for outcome in outcomes:
-        if isinstance(outcome, Accepted) and outcome.event is not None:
-            return outcome.event.attributes
-    try:
-        found = parse_json(row["original"])
-    except JSONError:
-        return {}
-    return found if isinstance(found, dict) else {}
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """A dead letter, in a row of ``columns.DEAD_LETTER``."""
+
+    rows: pa.RecordBatch
+    index: int
+
+    def __getitem__(self, name: str) -> Any:
+        return self.rows.column(name)[self.index].as_py()
+
+    @property
+    def candidates(self) -> Sequence[str]:
+        """The definitions it may have been meant for."""
+        return self["candidates"] or ()
+
+    def example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> Example:
+        """Where it conforms by then, with what kept it here."""
+        outcomes = (*now, *then)
+        event = self._event(outcomes)
+        told = then if _refused(then) else now
+        findings = [finding for outcome in told if isinstance(outcome, Rejected) for finding in outcome.violations]
+        accepted = [outcome.definition.xid for outcome in outcomes if isinstance(outcome, Accepted)]
+        return Example(
+            definition=next(iter([*accepted, *self.candidates]), ""),
+            producer=self._producer(by, event),
+            id=str(event.get("id") or ""),
+            source=self["source"] or "",
+            position=self["position"] or 0,
+            violations=violations_of(findings),
+        )
+
+    def _producer(self, by: str, event: Mapping[str, Any]) -> str:
+        """What it would have in the column ``by`` of a table, as far as it knows, or else where it was sent."""
+        attribute = by.removeprefix("ce_")
+        known = event.get(attribute) if attribute != by else self[by[1:]] if by in _SHARED else None
+        return str(known or self["address"] or "")
+
+    def _event(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+        """The context attributes of its event, as far as any is known."""
+        for outcome in outcomes:
+            if isinstance(outcome, Accepted) and outcome.event is not None:
+                return outcome.event.attributes
+        try:
+            found = parse_json(self["original"])
+        except JSONError:
+            return {}
+        return found if isinstance(found, dict) else {}

@@ -6,7 +6,7 @@ and what is finer than a microsecond.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,8 @@ from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.values import JSON, format_timestamp
 
 _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")
+# From what a column has to what a payload has.
+_Rebuild = Callable[[Any], JSON]
 
 
 def attributes(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,13 +31,17 @@ def attributes(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"specversion": SPECVERSION, **stated}
 
 
-def payload(schema: Schema, row: Mapping[str, Any]) -> JSON:
-    """The payload of a landed row by the schema of its definition, as ``Schema.validate`` takes it."""
+def payloads(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
+    """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
+
+    Made once for many rows, since finding out which column a member is in takes longer than reading it.
+    """
     shape = schema.shape()
     in_json = schema.format.lower().startswith(_TEXT_FORMATS)
     if isinstance(shape, Struct) and shape.fields:
-        return _members(shape, columns.payload(shape).names, row, in_json)
-    return _value(shape, row.get(columns.PAYLOAD), in_json)
+        return _members(shape, columns.payload(shape).names, in_json)
+    whole = _value(shape, in_json)
+    return lambda row: whole(row.get(columns.PAYLOAD))
 
 
 def opaque(row: Mapping[str, Any]) -> bytes | None:
@@ -44,32 +50,68 @@ def opaque(row: Mapping[str, Any]) -> bytes | None:
     return text.encode() if isinstance(text, str) else binary
 
 
-def _members(shape: Struct, names: list[str], row: Mapping[str, Any], in_json: bool) -> JSON:
-    found = {}
-    for field, name in zip(shape.fields, names, strict=True):
-        value = row.get(name)
-        if value is not None or (field.required and field.shape.nullable):
-            found[field.name] = _value(field.shape, value, in_json)
-    return found
+def _members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebuild:
+    parts = [
+        (field.name, name, _value(field.shape, in_json), field.required and field.shape.nullable)
+        for field, name in zip(shape.fields, names, strict=True)
+    ]
+
+    def members(row: Mapping[str, Any]) -> JSON:
+        values = ((name, part, row.get(column), always) for name, column, part, always in parts)
+        return {name: part(value) for name, part, value, always in values if value is not None or always}
+
+    return members
 
 
-def _value(shape: Shape, value: Any, in_json: bool) -> JSON:
-    if value is None:
-        return None
+def _value(shape: Shape, in_json: bool) -> _Rebuild:
+    """For a column of the shape's own type; a value of another, out of an older table, stays what it is."""
+    kind, rebuild = _present(shape, in_json)
+
+    def build(value: Any) -> JSON:
+        if value is None:
+            return None
+        return rebuild(value) if isinstance(value, kind) else _older(value)
+
+    return build
+
+
+def _present(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
+    """Of what type values in the column are, and what they come to."""
     match shape:
         case Anything():
-            return _parsed(value)
+            return object, _parsed
         case ListOf():
-            return [_value(shape.item, item, in_json) for item in value]
+            item = _value(shape.item, in_json)
+            return list, lambda items: [item(each) for each in items]
         case MapOf():
-            return {name: _value(shape.value, item, in_json) for name, item in value}
+            return list, _entries(_value(shape.value, in_json))
         case Struct() if shape.fields:
-            return _members(shape, [field.name for field in columns.arrow_type(shape)], value, in_json)
+            return dict, _members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
         case Struct():
-            return {}
-    if isinstance(value, Decimal) and shape.kind == "uint64":
-        return int(value)
-    return _text(value) if in_json else value
+            return object, lambda _: {}
+    if shape.kind == "uint64":
+        return Decimal, int
+    return object, _text if in_json else _same
+
+
+def _entries(value: _Rebuild) -> _Rebuild:
+    def build(entries: list[Any]) -> JSON:
+        if not all(isinstance(entry, tuple) for entry in entries):
+            return _older(entries)
+        return {name: value(each) for name, each in entries}
+
+    return build
+
+
+def _same(value: Any) -> JSON:
+    return value
+
+
+def _older(value: Any) -> JSON:
+    """A value by itself, as JSON has it."""
+    if isinstance(value, dict):
+        return {name: _older(each) for name, each in value.items()}
+    return [_older(each) for each in value] if isinstance(value, (list, tuple)) else _text(value)
 
 
 def _parsed(text: Any) -> JSON:

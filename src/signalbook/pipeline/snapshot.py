@@ -17,6 +17,8 @@ from signalbook.pipeline import catalogue
 from signalbook.pipeline.failures import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest
 
+# Registry documents, each with a name.
+Documents = Iterable[tuple[str, JSONObject]]
 _URL: Final = ("http://", "https://")
 _SHOWN: Final = 20
 _SCHEMA_GROUPS: Final = ("/schemagroups/",)
@@ -42,16 +44,21 @@ class Snapshot:
         of Versions of messages and schemas that stand for the default ones. Raises ``PipelineError`` if there are no
         messages, and what the reader raises.
         """
-        snapshot = cls.of_documents(read_documents(registry), groups, versions)
+        return cls.of_registry(registry, read_documents(registry), groups, versions)
+
+    @classmethod
+    def of_registry(
+        cls, registry: str, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()
+    ) -> Snapshot:
+        """The same out of documents that were read from ``registry``."""
+        snapshot = cls.of_documents(documents, groups, versions)
         if not snapshot.selected:
             where = f"in {', '.join(groups)} of {registry}" if groups else f"in {registry}"
             raise PipelineError(f"there are no message definitions {where}")
         return snapshot
 
     @classmethod
-    def of_documents(
-        cls, documents: Iterable[tuple[str, JSONObject]], groups: Sequence[str] = (), versions: Sequence[str] = ()
-    ) -> Snapshot:
+    def of_documents(cls, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
         """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree."""
         messages: dict[str, JSONObject] = {}
         schemas: dict[str, JSONObject] = {}
@@ -75,7 +82,7 @@ class Snapshot:
                 messages[resource] = pinned[xid]
             else:
                 schemas[resource] = _slim(pinned[xid])
-        wanted = sorted(xid for xid in messages if not groups or _group(xid) in parents)
+        wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
         return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
 
     @cached_property
@@ -163,5 +170,6 @@ def _xid(reference: str, groups: Sequence[str]) -> str:
     return reference[min(starts) :] if starts else reference
 
 
-def _group(xid: str) -> str:
+def group_of(xid: str) -> str:
+    """The xid of the Group that a message or schema is in."""
     return "/".join(xid.split("/")[:3])

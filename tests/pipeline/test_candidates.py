@@ -1,0 +1,69 @@
+"""A candidate takes the place of what it stands for, and of nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.pipeline.candidates import affected, with_candidate
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.snapshot import Snapshot
+
+ACCEPTED, DELIVERED, NOTED = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "noted"))
+SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "self": {"vendor": "com.acme"}, "type": "object"}
+
+
+@pytest.fixture
+def today(parcels: Any) -> dict[str, Any]:
+    """The parcels, a second Version of their schema, and a group of its own."""
+    document: dict[str, Any] = parcels.catalogue()
+    parcel = document["schemagroups"]["parcels"]["schemas"]["parcel"]
+    parcel["versions"]["2"] = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
+    parcel["meta"] = {"defaultversionid": "1"}
+    document["messagegroups"]["vans"] = {"messages": {"van.left": parcels.message("van.left")}}
+    return document
+
+
+def changed(today: dict[str, Any], candidate: str | Path, *definitions: str, groups: tuple[str, ...] = ()) -> list[str]:
+    """The last part of the xids of all definitions that say something else then."""
+    documents = [("today", today)]
+    tomorrow = with_candidate(documents, groups, str(candidate), definitions)
+    found = affected(Snapshot.of_documents(documents, groups), tomorrow)
+    return [xid.rpartition("/")[2] for xid in found]
+
+
+def test_a_document_replaces_what_it_names(today: dict[str, Any], parcels: Any, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    messages = {"parcel.noted": parcels.message("parcel.noted", description="new"), "parcel.new": parcels.message("n")}
+    path.write_text(json.dumps({"messagegroups": {"parcels": {"messages": messages}}}))
+    assert changed(today, path) == ["parcel.new", "parcel.noted"]
+
+
+def test_groups_choose_of_the_candidate_too(today: dict[str, Any], tmp_path: Path) -> None:
+    """Before, what other groups have in the candidate counted as new, and all that landed for it as mended."""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(today))
+    assert changed(today, path, groups=("/messagegroups/parcels",)) == []
+    today = today | {"endpoints": {"e": {"messagegroups": ["/messagegroups/vans"]}}}
+    assert changed(today, path, groups=("/endpoints/e",)) == []
+
+
+def test_a_schema_is_for_definitions(today: dict[str, Any], tmp_path: Path) -> None:
+    """One that describes itself is no registry document."""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(SCHEMA))
+    assert changed(today, path, ACCEPTED) == ["parcel.accepted"]
+    with pytest.raises(PipelineError, match=r"is a schema: say with --definition"):
+        changed(today, path)
+    with pytest.raises(PipelineError, match=f"the definition {NOTED} says no dataschemaformat"):
+        changed(today, path, NOTED)
+
+
+def test_a_version_of_the_registry(today: dict[str, Any]) -> None:
+    version = "/schemagroups/parcels/schemas/parcel/versions/2"
+    assert changed(today, version) == ["parcel.accepted", "parcel.delivered"]
+    with pytest.raises(PipelineError, match="there is no Version"):
+        changed(today, version + "0")
