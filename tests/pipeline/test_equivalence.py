@@ -78,7 +78,7 @@ def outcome(contract: Contract, source: Any, text: bytes) -> tuple[Tally, dict[s
         processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b", landed_at=now()))
         for frame in source.frames(Split(path=str(path), start=0, end=len(text))):
             processing.take(frame)
-        processing.finish()
+        processing.clear()
         tables: dict[str, list[dict[str, Any]]] = {}
         for file in landing.finish():
             rows = pq.read_table(folder / file.name).to_pylist()

@@ -73,7 +73,7 @@ def sidelined(snapshot: Snapshot, source: Any, folder: Path, *flags: str) -> lis
     processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, mark)
     for frame in source.frames():
         processing.take(frame)
-    processing.finish()
+    processing.clear()
     files = [file for file in landing.finish() if file.table.message == "dead_letters"]
     return [row for file in files for row in pq.ParquetFile(folder / file.name).read().to_pylist()]
 

@@ -8,19 +8,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.sources.test_records import rows
 
 from signalbook.messages import Policy
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
 from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.naming import DEAD_LETTERS
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources import records, registry
 from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
 Take = Callable[[str, bytes], tuple[int, list[str], list[dict[str, Any]]]]
 
@@ -39,7 +42,7 @@ def take(tmp_path: Path, parcels: Any) -> Take:
         processing = Processing(contract, source, landing, mark)
         for frame in source.frames(Split(path=str(path), start=0, end=len(content))):
             processing.take(frame)
-        processing.finish()
+        processing.clear()
         tables = {file.table: pq.read_table(tmp_path / file.name).to_pylist() for file in landing.finish()}
         letters = tables.pop(DEAD_LETTERS, [])
         return processing.tally.read, [row["id"] for rows in tables.values() for row in rows], letters
@@ -83,3 +86,35 @@ def test_a_message_of_no_bytes_is_one(take: Take, parcels: Any) -> None:
         (len(good) + 3, good[:-5], "decode_error"),
     ]
     assert "cut off" in letters[2]["violations"][0]["message"]
+
+
+class Scales(Landing):
+    """Tells how many rows come at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, staged="s", prefix="p")
+        self.added: list[int] = []
+
+    def add(self, name: TableName, rows: pa.RecordBatch) -> None:
+        self.added.append(len(rows))
+        super().add(name, rows)
+
+
+@pytest.mark.parametrize("topic", ["orders", "others"])
+def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> None:
+    """Records without a value land, or become dead letters, as they come: there may be millions of them."""
+    taken = {"protocol": "KAFKA", "protocoloptions": {"topic": topic}}
+    contract = Snapshot.of_documents([("x", {"messagegroups": {"g": {"messages": {"m": taken}}}})]).compile(Policy())
+    landing = Scales(tmp_path)
+    mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+    processing = Processing(contract, KAFKA, landing, mark)
+    for _ in range(5):
+        for frame in records.frames(rows(*[(None, [])] * 4000)):
+            processing.take(frame)
+    assert landing.added == [8192, 8192]
+
+
+def test_a_frame_weighs_what_it_keeps() -> None:
+    """Headers count, which are no part of the bytes that are looked at."""
+    (frame,) = records.frames(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
+    assert 100_000 < frame.weight < 101_000

@@ -70,7 +70,7 @@ class Lanes:
             self._aside(frame, refused)
         if events:
             self._blocks.append(Block.of(frame, events, indices, self.envelopes.extensions))
-            self._waiting += len(frame.block)
+            self._waiting += frame.weight
         if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * _WINDOW_OF_TYPE), LARGEST_WINDOW):
             self.clear()
 

@@ -26,7 +26,7 @@ from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Span, Tally, charged
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
-from signalbook.pipeline.sources.base import Frame, Place, RecordSource, Source, Unreadable
+from signalbook.pipeline.sources.base import LIGHTEST, Frame, Place, RecordSource, Source, Unreadable
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -85,22 +85,18 @@ class Processing:
             self._thoroughly(frame, range(len(frame)))
         else:
             self._lanes.take(frame)
-        self._window += len(frame.block)
+        self._window += frame.weight
         if self._window >= WINDOW:
             self.clear()
 
-    def finish(self) -> None:
-        """Land what still waits."""
-        self.clear()
-        self._land_letters()
-
     def clear(self) -> None:
-        """Land all messages taken, so that no frame is kept for long by a few messages of a rare kind."""
+        """Land all messages taken: at the end, and so often that no frame is kept for long by a few of a rare kind."""
         self._window = 0
         if self._lanes is not None:
             self._lanes.clear()
         for waiting in self._waiting.values():
             self._settle(waiting)
+        self._land_letters()
 
     def _target(self, definition: CompiledDefinition) -> Target:
         if definition.xid not in self._targets:
@@ -162,7 +158,7 @@ class Processing:
         if self._lanes is not None and accepted.event is not None:
             self._lanes.envelopes.learn(accepted.event.attributes)
         waiting.rows.append(waiting.target.row(accepted, original, place, shared=shared))
-        waiting.bytes += len(original)
+        waiting.bytes += max(len(original), LIGHTEST)
         if waiting.bytes >= _SLICE:
             self._settle(waiting)
 

@@ -18,7 +18,7 @@ from signalbook.pipeline import columns, headers
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
-from signalbook.pipeline.sources.base import Place
+from signalbook.pipeline.sources.base import LIGHTEST, Place
 from signalbook.values import JSON, Finding
 
 _TIME: Final = ATTRIBUTES.index("time")
@@ -213,7 +213,7 @@ class DeadLetters:
     def add(self, letter: DeadLetter) -> None:
         """Take one."""
         self._letters.append(letter)
-        self.bytes += len(letter.original)
+        self.bytes += max(len(letter.original), LIGHTEST)
 
     def take(self) -> pa.RecordBatch:
         """All of them as rows of ``columns.DEAD_LETTER``; none remain."""

@@ -134,7 +134,7 @@ class Task:
             for frame in frames:
                 processing.take(frame)
                 odometer.advance(len(frame.block))
-            processing.finish()
+            processing.clear()
             return Manifest(files=landing.finish(), tally=processing.tally)
 
     @contextmanager

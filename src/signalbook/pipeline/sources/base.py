@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 
 Offsets = npt.NDArray[np.int64]
+# What a message weighs at least, in bytes: one without any takes memory, too.
+LIGHTEST: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,11 @@ class Frame:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory its messages take: of records, headers and keys too."""
+        return max(len(self.block) if self.records is None else self.records.nbytes, len(self) * LIGHTEST)
 
     def raw(self, index: int) -> bytes:
         """The bytes of one message, as they were read."""
