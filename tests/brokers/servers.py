@@ -92,6 +92,8 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # its controller, which is in the same process, takes a broker that was held up for 9 s to be dead
+        "broker.session.timeout.ms": "600000",
     }
 
     def configure(folder: Path, ports: Ports) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pyarrow.parquet as pq
 import pytest
@@ -30,6 +31,14 @@ from ..conftest import CONNECTORS
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 STRUCTURED = [("content-type", b"application/cloudevents+json")]
+# Neither Spark nor the producer gives a broker up that is held up for a minute.
+PATIENT = urlencode({"kafka.request.timeout.ms": 300_000, "kafka.default.api.timeout.ms": 600_000})
+PATIENCE = {
+    "bootstrap_timeout_ms": 300_000,
+    "max_block_ms": 300_000,
+    "request_timeout_ms": 300_000,
+    "delivery_timeout_ms": 600_000,
+}
 _numbers = count(1)
 
 
@@ -38,19 +47,23 @@ class Topic:
 
     def __init__(self, producer: KafkaProducer, address: str, parcels: Any) -> None:
         self.name = f"parcels-{os.getpid()}-{next(_numbers)}"
-        self.url = f"kafka://{address}/{self.name}"
+        self.url = f"kafka://{address}/{self.name}?{PATIENT}"
         self.sent = 0
         self._producer = producer
         self._parcels = parcels
 
     def send(self, number: int, **more: Any) -> None:
         """Send so many events."""
-        for each in range(self.sent, self.sent + number):
-            wrong = {"data": {"id": 1}} if each % 10 == 9 else {}
-            value, headers = self._record(self._parcels.event(each, **more, **wrong), binary=each % 3 == 1)
-            self._producer.send(self.name, value, key=b"k", headers=headers, partition=each % 3)
+        sent = [self._send(each, more) for each in range(self.sent, self.sent + number)]
         self._producer.flush()
+        for each in sent:
+            each.get()  # raises if it did not arrive
         self.sent += number
+
+    def _send(self, number: int, more: dict[str, Any]) -> Any:
+        wrong = {"data": {"id": 1}} if number % 10 == 9 else {}
+        value, headers = self._record(self._parcels.event(number, **more, **wrong), binary=number % 3 == 1)
+        return self._producer.send(self.name, value, key=b"k", headers=headers, partition=number % 3)
 
     def _record(self, event: dict[str, Any], *, binary: bool) -> tuple[bytes, list[tuple[str, bytes]]]:
         if not binary:
@@ -62,7 +75,7 @@ class Topic:
 
 @pytest.fixture(scope="module")
 def producer(kafka: Broker) -> Iterator[KafkaProducer]:
-    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}") as made:
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as made:
         yield made
 
 
