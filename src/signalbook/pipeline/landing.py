@@ -85,16 +85,6 @@ class Landing:
             self._close(table)
         return tuple(self._files)
 
-    def cut(self, name: TableName) -> DataFile | None:
-        """Write what is held of a table and close its file, which is told if there is one. Raises ``OSError``."""
-        table = self._tables.get(name)
-        if table is None:
-            return None
-        self._write(table)
-        count = len(self._files)
-        self._close(table)
-        return self._files[count] if len(self._files) > count else None
-
     def abandon(self) -> None:
         """Close all files as they are; nobody will use them."""
         for table in self._open.values():

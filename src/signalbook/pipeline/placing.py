@@ -38,8 +38,7 @@ def _table(file: DataFile) -> TableName:
 def _placed(tables: Tables, output: Path, batch: Batch, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
     chosen = _taker(tables, table, pq.read_schema(output / files[0].staged))
-    # files that stand for others have the names of their folders already
-    folder = "" if batch.removed and table == DEAD_LETTERS else tables.folder(chosen, batch)
+    folder = tables.folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 
 

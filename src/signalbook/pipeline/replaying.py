@@ -114,17 +114,10 @@ class LetterIntake(Intake):
         return session.range(0, count, 1, count).mapInArrow(partial(rewriting.rewrite, str(folder)), work.MANIFEST)
 
     def outcome(self, manifests: Sequence[work.Manifest], batch: Batch) -> Batch:
-        """The batch with the files it replaces; each new file lies in the folder of its old one."""
-        replaced = [pair for manifest in manifests for pair in manifest.replaced]
-        folders = {name: self.files[path].name.rpartition("/")[0] for path, name in replaced}
-        renamed = [
-            replace(file, name=f"{folders[file.name]}/{file.name}") if folders.get(file.name) else file
-            for file in batch.files
-        ]
+        """The batch with the files it replaces."""
         return replace(
             batch,
-            files=tuple(renamed),
-            removed=tuple(self.files[path] for path, _ in replaced),
+            removed=tuple(self.files[path] for manifest in manifests for path in manifest.replaced),
             replayed=sum(manifest.replayed for manifest in manifests),
             changed=sum(manifest.changed for manifest in manifests),
         )

@@ -41,8 +41,7 @@ def _replay(task: Task, wanted: Wanted, number: int) -> Manifest:
         odometer = task.odometer(number, processing.tally)
         replaced = []
         for split in task.plan.tasks[number]:
-            name = work.file(split.path)
-            replaced += [] if name is None else [(split.path, name)]
+            replaced += [split.path] if work.file(split.path) else []
             odometer.advance(split.size)
         return Manifest(
             files=landing.finish(),
@@ -67,18 +66,17 @@ class _Rewriting:
         self._rejected = rejected
         self._letters = DeadLetters(task.mark)
 
-    def file(self, path: str) -> str | None:
-        """The name of the file that stands for the one at ``path`` now, empty for none; None if nothing changed.
+    def file(self, path: str) -> bool:
+        """Run the letters of a file again, and tell whether it is to go, as what remains of it was landed anew.
 
         Letters whose verdict is another stay with the new one, all others as they are.
         """
         gone = [self._judged(first, rows) for first, rows in portions(path)]
         if not any(mask.any() for mask in gone):
-            return None
+            return False
         for (_, rows), mask in zip(portions(path), gone, strict=True):
             self._land(rows.filter(pa.array(~mask)))
-        made = self._landing.cut(DEAD_LETTERS)
-        return "" if made is None else made.name
+        return True
 
     def _judged(self, first: int, rows: pa.RecordBatch) -> Mask:
         """Run the letters of a portion again; which of its rows are not to stay as they are."""

@@ -57,13 +57,13 @@ class Plan:
 class Manifest:
     """What one task did.
 
-    Of a replay, ``replaced`` are paths of files of dead letters, each with the name of the file that stands for it
-    (none: empty), ``replayed`` and ``changed`` how many letters were run again and have another reason now.
+    Of a replay, ``replaced`` are paths of the files of dead letters that its own stand for, ``replayed`` and
+    ``changed`` how many letters were run again and have another reason now.
     """
 
     files: tuple[DataFile, ...]
     tally: Tally
-    replaced: tuple[tuple[str, str], ...] = ()
+    replaced: tuple[str, ...] = ()
     replayed: int = 0
     changed: int = 0
 
