@@ -29,7 +29,7 @@ def report(batch: str = "b1", **more: Any) -> dict[str, Any]:
         "seconds": 0.5,
         "events_per_second": 6,
         "bytes": {"read": 90, "written": 1000},
-        "lag": {"oldest": "2026-01-02T03:00:00Z", "newest": "2026-01-02T03:04:00Z", "seconds": 5.0, "behind": 0},
+        "lag": {"oldest": "2026-01-02T03:00:00Z", "newest": "2026-01-02T03:04:00Z", "seconds": 5.0},
         "by_message": {XID: {"landed": 2, "rejected": 1, "rejected_share": 0.333333, "reasons": {"no_match": 1}}},
         "reasons": {"no_match": 1},
         "violations": [

@@ -30,7 +30,7 @@ def report(batch: str = "b1") -> Report:
     found = [Finding(path="/secret", rule="type", message="no")]
     tally.violations.see(XID, found, source="f", position=0, original=b"{}")
     finished = datetime(2026, 1, 2, 0, 0, 9, tzinfo=UTC)
-    return Report(batch=batch, fingerprint="f", tally=tally, seconds=0.5, written=7, finished=finished, behind=3)
+    return Report(batch=batch, fingerprint="f", tally=tally, seconds=0.5, written=7, finished=finished)
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
@@ -58,7 +58,7 @@ def test_sums_of_all_batches() -> None:
     assert (found["dropped_messages_total",], found["dead_letter_messages_total",]) == (2, 4)
     assert (found["read_bytes_total",], found["written_bytes_total",]) == (100, 14)
     assert found["newest_event_timestamp_seconds", XID] == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
-    assert (found["lag_seconds",], found["behind_messages",], found["last_batch_messages",]) == (9, 3, 5)
+    assert (found["lag_seconds",], found["last_batch_messages",]) == (9, 5)
     assert found["read_messages_total",] == sum(
         value
         for (name, *_), value in found.items()
@@ -76,7 +76,7 @@ def test_before_the_first_batch_and_of_former_programs() -> None:
     metrics = Metrics("lake")
     assert samples(metrics)["batches_total",] == 0
     old = Tally(read=2, dead_lettered=2, rejected=Counter({XID: 1}), reasons=Counter({"no_match": 2}))
-    metrics.add(replace(report(), tally=old, finished=None, behind=None))
+    metrics.add(replace(report(), tally=old, finished=None))
     found = samples(metrics)
     assert found["rejected_messages_total", "", "no_match"] == 2
     assert ("lag_seconds",) not in found

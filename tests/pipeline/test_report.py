@@ -88,11 +88,11 @@ def test_all_there_is_to_tell() -> None:
     time = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
     tally = tallied([land(XIDS[0], 3, time), reject("no_match", []), reject("decode_error", XIDS[:1])])
     finished = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)
-    report = Report(batch="b", fingerprint="f", tally=tally, seconds=2.0, written=9, finished=finished, behind=5)
+    report = Report(batch="b", fingerprint="f", tally=tally, seconds=2.0, written=9, finished=finished)
     told = report.to_json()
     times = {"oldest": "2026-01-02T00:00:00Z", "newest": "2026-01-02T00:00:00.000003Z"}
     assert (told["finished"], told["bytes"]) == ("2026-01-02T00:01:00Z", {"read": 30, "written": 9})
-    assert told["lag"] == {**times, "seconds": 60.0, "behind": 5}
+    assert told["lag"] == {**times, "seconds": 60.0}
     assert told["by_message"][XIDS[0]] == {
         "landed": 3,
         "rejected": 1,

@@ -40,9 +40,7 @@ def commit(journal: Journal, *ids: str, compaction: bool = False) -> None:
         tally.land(XID, 1, Span(oldest=0, newest=5))
         tally.reject("schema_violation", [XID])
         tally.violations.see(XID, [Finding(path="/a", rule="type", message="no")], source="f", position=1, original=b"")
-        batch = Batch(
-            id=name, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(), seconds=0.5, behind=2
-        )
+        batch = Batch(id=name, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(), seconds=0.5)
         journal.prepare(batch)
         journal.commit(replace(batch, finished=datetime(2026, 1, 2, tzinfo=UTC), compaction=compaction))
 

@@ -45,12 +45,11 @@ class Bytes(_Part):
 
 
 class Lag(_Part):
-    """Event times, how old the newest event was at the end, and how many messages waited."""
+    """Event times, and how old the newest event was at the end."""
 
     oldest: _Time = ""
     newest: _Time = ""
     seconds: _Number | None = None
-    behind: _Count | None = None
 
 
 class OfMessage(_Part):

@@ -51,12 +51,10 @@ class DataFile:
 class Batch:
     """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
 
-    ``landed_at`` is what its rows say in ``_landed_at``, ``behind`` is how many messages waited at the source,
-    ``finished`` when all of it was committed; older entries do not tell. ``removed`` are files of earlier batches that
-    ``files`` stand for from now on; ``replayed`` counts the dead letters that are the input of a replay, ``changed``
-    those of them that stay for another reason;
-    ``stream`` is the name of the stream it is a part of. A ``compaction`` has no input: its files hold the rows of
-    those it removes.
+    ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
+    not tell. ``removed`` are files of earlier batches that ``files`` stand for from now on; ``replayed`` counts the
+    dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
+    the name of the stream it is a part of. A ``compaction`` has no input: its files hold the rows of those it removes.
     """
 
     id: str
@@ -68,7 +66,6 @@ class Batch:
     seconds: float
     partition: Partition = "none"
     landed_at: datetime | None = None
-    behind: int | None = None
     finished: datetime | None = None
     removed: tuple[DataFile, ...] = ()
     replayed: int = 0
@@ -92,7 +89,6 @@ class Batch:
             seconds=self.seconds,
             written=sum(file.bytes for file in self.files),
             finished=self.finished,
-            behind=self.behind,
             note=note,
         )
 

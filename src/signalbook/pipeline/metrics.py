@@ -110,7 +110,6 @@ class Metrics(Collector):
                 last.finished.timestamp() if last.finished else None,
             ),
             "lag_seconds": ("Age of the newest event when the newest batch was committed.", last.lag_seconds),
-            "behind_messages": ("Messages that waited at the source behind the newest batch.", last.behind),
         }
         for name, (text, value) in told.items():
             if value is not None:

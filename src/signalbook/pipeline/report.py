@@ -116,8 +116,7 @@ def decode(text: bytes, type: type[_T]) -> _T:
 class Report:
     """The outcome of one batch. ``seconds`` run from reading the input to the last commit, without Spark's start.
 
-    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed, ``behind`` how many
-    messages waited at the source when the batch was read, where that is known.
+    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed.
     """
 
     batch: str
@@ -126,7 +125,6 @@ class Report:
     seconds: float
     written: int = 0
     finished: datetime | None = None
-    behind: int | None = None
     note: str = ""
 
     @property
@@ -177,7 +175,6 @@ class Report:
         return {
             **(time.to_json() if time else {}),
             **({} if seconds is None else {"seconds": round(seconds, 3)}),
-            **({} if self.behind is None else {"behind": self.behind}),
         }
 
     def _message(self, xid: str) -> JSONObject:
