@@ -33,6 +33,21 @@ def test_an_entry_reads_back(tmp_path: Path, id: str) -> None:
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["batches"]
 
 
+def test_news_are_in_the_order_of_their_commits(tmp_path: Path) -> None:
+    """Also of batches that are committed faster than the clock of a file system ticks."""
+    journal = Journal.open(tmp_path)
+    names = [f"{number:03}" for number in reversed(range(100))]
+    for name in names:
+        journal.commit(prepared(journal, name))
+    assert journal.news(()) == names
+    assert journal.news(names[:98]) == names[98:]
+
+
+def prepared(journal: Journal, name: str) -> Batch:
+    journal.prepare(batch(name))
+    return batch(name)
+
+
 def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     with journal.alone(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).alone():

@@ -232,6 +232,8 @@ def _write(path: Path, batch: Batch) -> None:
     with fresh.open("wb") as file:
         file.write(msgspec.json.encode(batch))
         file.flush()
+        # ``news`` goes by this time; the clock of a file system may tick more slowly than batches are committed
+        os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))
         os.fsync(file.fileno())
     fresh.replace(path)
     sync_folder(path.parent)
