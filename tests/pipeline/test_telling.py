@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import uvicorn
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
+from signalbook.pipeline import posting
 from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch, Journal
@@ -25,6 +27,12 @@ from signalbook.settings import Settings
 from signalbook.values import Finding
 
 XID = "/messagegroups/g/messages/m"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is slow to answer must not look like a registry that does not."""
+    monkeypatch.setattr(posting, "_TIMEOUT", 300.0)
 
 
 @pytest.fixture
@@ -53,6 +61,7 @@ def url() -> Iterator[str]:
     thread.start()
     while not server.started:
         assert thread.is_alive()
+        time.sleep(0.01)
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join()

@@ -16,6 +16,7 @@ import uvicorn
 from signalbook.client import Client, Unreachable
 from signalbook.messages import Policy
 from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.streaming import definitions as following
 from signalbook.pipeline.streaming.definitions import Definitions, kept_name
 from signalbook.server import build
 from signalbook.settings import Settings
@@ -114,6 +115,14 @@ def served(folder: Path) -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is slow to answer must not look like a registry that does not; and one look at that is enough."""
+    for name in ("_PATIENCE", "_PAUSE"):
+        monkeypatch.setattr(following, name, 600.0)
+
+
+@pytest.mark.usefixtures("_patient")
 def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: Path, parcels: Any) -> None:
     """K-47: what changes there counts from the next batch on; while it is away, what was there before does."""
     document = parcels.catalogue()
