@@ -81,6 +81,37 @@ def test_columns_by_other_names_and_types(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([datetime(2026, 1, 2), None], pa.timestamp("us")),
+        pa.array([AT.date(), None]),
+        pa.array(["2026-01-02T00:00:00Z", "soon"]),
+        pa.array(["1767312000000", ""]),
+        pa.array([1767312000000, 2**62]),
+        pa.array([1767312000000.0, float("inf")]),
+    ],
+    ids=lambda times: str(times.type),
+)
+def test_times_as_programs_write_them(rows: Rows, times: pa.Array) -> None:
+    first, second = rows(value=pa.array([b"a", b"b"]), timestamp=times)
+    assert (first["received_at"].replace(tzinfo=UTC), second["received_at"]) == (AT, None)
+
+
+def test_a_row_that_does_not_fit_its_columns_ends_nothing(rows: Rows) -> None:
+    found = rows(
+        value=pa.array([b"a"] * 4), topic=pa.array([b"t", b"\xff", b"t", b"t"]),
+        partition=pa.array(["3", "3", "x", str(2**40)]), offset=pa.array(["7", "8", "9", "10"]),
+        headers=pa.array([[{"k": b"\xff", "v": b"\xff"}]] * 4),
+    )  # fmt: skip
+    assert [(row["source"].rpartition("/")[2], row["position"], row["partition"]) for row in found[1:]] == [
+        ("3", 8, 3),
+        ("capture.parquet", 2, None),
+        ("capture.parquet", 3, None),
+    ]
+    assert {(header["name"], header["value"]) for row in found for header in row["headers"]} == {("\ufffd", b"\xff")}
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"value": "lost"}, "no column 'lost' for the value.*payload, headers"),

@@ -16,7 +16,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, MapType, StructType, TimestampType
+from pyspark.sql.types import DataType, DateType, MapType, StringType, StructType, TimestampNTZType, TimestampType
 
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
@@ -141,14 +141,15 @@ class _Columns:
         }
 
     def _cast(self, types: Mapping[str, DataType], role: str, kind: str) -> str:
-        return f"CAST({quoted(self.names[role]) if role in types else 'NULL'} AS {kind})"
+        return _cast(quoted(self.names[role]) if role in types else "NULL", kind)
 
     def _time(self, types: Mapping[str, DataType]) -> str:
-        """A time, or as connectors write it milliseconds since 1970."""
-        kind = types.get("timestamp")
-        if kind is None or isinstance(kind, TimestampType):
-            return self._cast(types, "timestamp", "timestamp")
-        return f"timestamp_millis({self._cast(types, 'timestamp', 'long')})"
+        """A time, or as connectors write it milliseconds since 1970; text may be either."""
+        kind, moment = types.get("timestamp"), self._cast(types, "timestamp", "timestamp")
+        if kind is None or isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
+            return moment
+        counted = f"timestamp_micros(try_multiply({self._cast(types, 'timestamp', 'long')}, 1000))"
+        return f"coalesce({counted}, {moment})" if isinstance(kind, StringType) else counted
 
     def _place(self, path: str) -> tuple[str, str]:
         """Which file a row is in, and its number there; of formats that do not tell, the path and any number."""
@@ -156,6 +157,12 @@ class _Columns:
             return "_metadata.file_path", "_metadata.row_index"
         escaped = path.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{escaped}'", "monotonically_increasing_id()"
+
+
+def _cast(column: str, kind: str) -> str:
+    """A column as ``kind``; what does not fit is null, bytes that are no text are replaced: no row is to end the run."""
+    cast = f"try_cast({column} AS {kind})"
+    return f"make_valid_utf8({cast})" if kind == "string" else cast
 
 
 _POSITION: Final = (("topic", "string"), ("partition", "int"), ("offset", "long"))
@@ -179,5 +186,5 @@ def _headers(column: str, kind: DataType) -> str:
 
 
 def _pairs(array: str, key: str, value: str) -> str:
-    name, content = f"CAST(h.{quoted(key)} AS string) AS name", f"CAST(h.{quoted(value)} AS binary) AS value"
-    return f"transform({array}, h -> struct({name}, {content}))"
+    name, content = _cast(f"h.{quoted(key)}", "string"), _cast(f"h.{quoted(value)}", "binary")
+    return f"transform({array}, h -> struct({name} AS name, {content} AS value))"
