@@ -160,7 +160,7 @@ class _Columns:
 
 
 def _cast(column: str, kind: str) -> str:
-    """A column as ``kind``; what does not fit is null, bytes that are no text are replaced: no row is to end the run."""
+    """A column as ``kind``; what does not fit is null, what is no text is replaced: no row is to end the run."""
     cast = f"try_cast({column} AS {kind})"
     return f"make_valid_utf8({cast})" if kind == "string" else cast
 
