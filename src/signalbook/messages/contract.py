@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,10 @@ from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import Lookup
 from signalbook.messages.verdicts import decide
 from signalbook.values import Finding, JSONObject
+
+
+# Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are judged.
+MAX_BATCH: Final = 100_000
 
 
 class Contract:
@@ -101,6 +105,9 @@ class Contract:
             parts = find_format(clear.content_type).split(clear.body or b"")
         except EventError as error:
             return (_refused(message, error),)
+        if len(parts) > MAX_BATCH:
+            text = f"a batch of {len(parts)} events; at most {MAX_BATCH} are read of one message"
+            return (_rejected(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
         content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
         outcomes: list[Outcome] = []
         for part in parts:
