@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from signalbook.client import Client, Unreachable
+from signalbook.client import Client, NotFound, Unreachable
 from signalbook.messages import Policy
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.streaming import definitions as following
@@ -140,3 +141,49 @@ def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: 
         "new definitions",
         "the definitions before stay in force",
     ]
+
+
+@contextmanager
+def scripted(document: Any, *exports: int) -> Iterator[str]:
+    """A registry whose feed stands still, and that answers to reads with one status after the other, at last 200."""
+    left = list(exports)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(document).encode() if self.path.startswith("/export") else b"[]"
+            self.send_response(left.pop(0) if self.path.startswith("/export") and left else 200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Link", "<http://127.0.0.1/events?after=7>;rel=last")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.usefixtures("_patient")
+def test_a_registry_that_is_away_for_the_first_reading_is_read_again(
+    definitions: Path, rewrite: Callable[..., None], parcels: Any
+) -> None:
+    """Its feed had been asked before: that alone must not make the definitions kept from before those of now."""
+    Followed(definitions)
+    rewrite(late=parcels.message("late"))
+    with scripted(json.loads(definitions.read_text()), 502) as url:
+        followed = Followed(definitions, url)
+        assert "kept from before" in followed.said[0]
+        assert "late" in followed.types()
+        assert followed.said[-1] == "the definitions can be followed again"
+        followed.definitions.close()
+    with scripted({}, 404) as url, pytest.raises(NotFound):
+        Followed(definitions, url)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
 
-from signalbook.client import Client, NotFound, Unreachable
+from signalbook.client import Client, NotFound, Refused, Unreachable
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
 from signalbook.pipeline.snapshot import Snapshot
@@ -30,7 +31,7 @@ class Definitions:
     """The last good state of the definitions of ``registry``, kept in the file ``kept`` for when that is out of reach.
 
     ``tell`` is told, once each, what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
-    ``Snapshot.check`` do, and for a registry that does not answer ``Unreachable``, if nothing is kept.
+    ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
     """
 
     def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, tell: Tell) -> None:
@@ -39,10 +40,16 @@ class Definitions:
         self._policy = policy
         self._kept = kept
         self._tell = tell
-        self._clue = _feed(registry) if registry.startswith(_URL) else _stamps(Path(registry))
+        self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(_URL) else None
+        self._clue = _stamps(Path(registry)) if self._client is None else _feed(self._client)
         self._seen: object = None
         self._said = ""
         self._snapshot = self._first()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
 
     def current(self) -> Snapshot:
         """The definitions for the next batch: those of now if they can be had and are sound, else those before."""
@@ -61,13 +68,17 @@ class Definitions:
 
     def _first(self) -> Snapshot:
         try:
-            self._seen = self._clue()
-            return self._read()
-        except Unreachable as error:
-            if not self._kept.exists():
+            seen = self._clue()
+            snapshot = self._read()
+        except (Unreachable, Refused) as error:
+            if not (_is_down(error) and self._kept.exists()):
                 raise
             self._say(f"the definitions kept from before are in force: {error}")
-            return Snapshot.from_json(self._kept.read_bytes())
+            snapshot = Snapshot.from_json(self._kept.read_bytes())
+            snapshot.check(self._policy)
+        else:
+            self._seen = seen
+        return snapshot
 
     def _read(self) -> Snapshot:
         snapshot = Snapshot.load(self._registry, self._groups)
@@ -88,9 +99,13 @@ def kept_name(registry: str, groups: Sequence[str]) -> str:
     return f"definitions-{fingerprint([registry, sorted(groups)])[:12]}.json"
 
 
-def _feed(registry: str) -> _Clue:
+def _is_down(error: Unreachable | Refused) -> bool:
+    """Whether nothing is said of the definitions; a gateway answers for a registry that is away."""
+    return isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _feed(client: Client) -> _Clue:
     """The position of the registry's change feed; where it has none, a clue that changes every few seconds."""
-    client = Client(registry, timeout=_PATIENCE, attempts=1)
     down: tuple[float, Unreachable] | None = None
 
     def look() -> object:

@@ -6,7 +6,7 @@ import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +57,7 @@ def run(
     check(job.job.policy)
     source = registry.records(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
-    home = journal.output / STREAMS / escape(job.name)
+    home = _home(journal, job.name)
     with disk(journal.output), _alone(home, job.name):
         with journal.alone(_PATIENCE):
             settle(journal, show)
@@ -65,32 +65,39 @@ def run(
         kept = home / kept_name(job.job.registry, job.job.groups)
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
         with (
+            closing(definitions),
             spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
         ):
             if alone:
-                batches = _Batches(job, journal, home / _CHECKPOINT, definitions, done, show)
+                batches = _Batches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
                 _follow(query, batches, stop, job)
 
 
+def _home(journal: Journal, name: str) -> Path:
+    """Where a stream keeps what it has to know of itself."""
+    return journal.output / STREAMS / escape(name)
+
+
 class _Batches:
-    """Lands one micro-batch after the other, and none once it is stopped."""
+    """Lands one micro-batch after the other, and none once it is stopped or ``stop`` is set."""
 
     def __init__(
         self,
         job: StreamJob,
         journal: Journal,
-        place: Path,
         definitions: Definitions,
+        stop: threading.Event,
         done: Callable[[Report], None],
         show: Show,
     ) -> None:
         self.failure: BaseException | None = None
         self._stream = job
         self._journal = journal
-        self._checkpoint = place
+        self._checkpoint = _home(journal, job.name) / _CHECKPOINT
         self._definitions = definitions
+        self._stop = stop
         self._done = done
         self._show = show
         self._gate = threading.Lock()
@@ -99,7 +106,7 @@ class _Batches:
     def take(self, frame: DataFrame, number: int) -> None:
         """Land micro-batch ``number``. Spark takes it for done unless this raises."""
         with self._gate:
-            if self._stopped:
+            if self._stopped or self._stop.is_set():  # whoever waits for it may take notice late
                 raise PipelineError("the stream is being stopped")
             try:
                 with disk(self._journal.output), self._journal.alone(_PATIENCE):
