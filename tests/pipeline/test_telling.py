@@ -194,8 +194,10 @@ def test_an_absent_registry_is_left_alone_for_a_while(journal: Journal, scripted
     posts.close()
 
 
-def test_a_refused_report_stops_no_other(journal: Journal, scripted: Callable[..., Scripted]) -> None:
-    server, said = scripted(400, 201), list[str]()
+@pytest.mark.parametrize("status", [400, 413])
+def test_a_refused_report_stops_no_other(journal: Journal, scripted: Callable[..., Scripted], status: int) -> None:
+    """413 is what stands before a registry says of a report that is too large for it."""
+    server, said = scripted(status, 201), list[str]()
     posts = Posts(journal, server.url, "p", said.append)
     commit(journal, "a", "b")
     posts.send()

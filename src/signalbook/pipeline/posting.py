@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ FOLDER: Final = "reports"
 _MOST: Final = 1000
 _TIMEOUT: Final = 5.0
 _PAUSE: Final = 30.0
+# It is no report, or too large for what stands before the registry: sending it again will not help.
+_FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 class Posts:
@@ -83,7 +86,7 @@ class Posts:
         try:
             self._client.pipelines.add(self._name, report)
         except Refused as error:
-            if error.status != 400:
+            if error.status not in _FINAL:
                 raise
             self._tell(f"the report of batch {batch} was refused by {self._url} and is not sent again: {error}")
 
