@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
-from signalbook.pipeline.committing import Withdrawn, settle
+from signalbook.messages import Policy
+from signalbook.pipeline.attempt import Attempt, Intake
+from signalbook.pipeline.committing import Withdrawn, land, settle
+from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch
 from signalbook.pipeline.naming import DEAD_LETTERS
+from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.tables.iceberg import IcebergTables
 
-from .shelf import Shelf
+from .shelf import NOON, Shelf
 
 COLUMNS = {"a": pa.int32()}
 
@@ -53,3 +59,19 @@ def test_letters_that_someone_took_away_stop_nothing(shelf: Shelf, died: bool) -
     assert shelf.journal.unfinished() == []
     shelf.put([{"a": 3}], COLUMNS)
     assert shelf.rows() == [{"a": 1}, {"a": 3}]
+
+
+def test_tables_of_another_format_that_came_meanwhile(shelf: Shelf) -> None:
+    """A stream may have begun when there was nothing yet."""
+    attempt = Attempt(
+        journal=shelf.journal,
+        batch_id="b",
+        intake=Intake(source="kafka", origin="o"),
+        snapshot=Snapshot(messages={}, schemas={}, selected=()),
+        table_format="parquet",
+        partition="day",
+        policy=Policy(),
+        landed_at=NOON,
+    )
+    with pytest.raises(PipelineError, match="are iceberg: choose that format"):
+        land(attempt, cast("SparkSession", None), lambda _: None)

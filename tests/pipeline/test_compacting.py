@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -150,6 +151,14 @@ def test_files_that_were_tampered_with(shelf: Shelf) -> None:
     with pytest.raises(PipelineError, match="cannot be read"):
         compact(shelf.output, (), compacting.TARGET, quiet)
     assert len(names(shelf)) == 5
+
+
+def test_the_batch_of_a_stream_is_waited_for(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compacting, "PATIENCE", 600.0)
+    with ThreadPoolExecutor(1) as others:
+        with shelf.journal.alone():
+            done = others.submit(compact, shelf.output, (), compacting.TARGET, quiet)
+        assert len(done.result()) == 1
 
 
 def test_a_definition_without_a_table(shelf: Shelf) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -19,12 +20,17 @@ from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.registry import open_tables
 from signalbook.values import now
 
+# A stream that writes to the same folder lets go of it between batches.
+PATIENCE: Final = 60.0
+
 
 def land(attempt: Attempt, session: SparkSession, show: Show) -> Batch:
     """Process a batch and commit it. Raises ``PipelineError`` with nothing of it committed, or nothing left to do but
     what ``settle`` does.
     """
     journal = attempt.journal
+    # also of a stream's later batches: others may have been the first to land something here
+    one_format(journal, attempt.table_format)
     with swept(journal):
         processed = attempt.process(session, show)
         tables = open_tables(journal.output, processed.table_format)

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.committing import commit, disk, settle
+from signalbook.pipeline.committing import PATIENCE, commit, disk, settle
 from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.evolution import merge, promote
 from signalbook.pipeline.failures import PipelineError
@@ -41,7 +41,7 @@ def compact(output: Path, definitions: Sequence[str], target: int, show: Show) -
     compacted then, and the next run or compaction completes the one under way.
     """
     journal = Journal.existing(output.absolute())
-    with journal.alone(), disk(output):
+    with journal.alone(PATIENCE), disk(output):
         settle(journal, show)
         table_format = journal.table_format()
         if table_format is None:

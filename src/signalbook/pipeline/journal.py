@@ -164,8 +164,9 @@ class Journal:
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
-        first = next(iter((self.output / BATCHES).glob("*.json")), None)
-        return None if first is None else _read(first).table_format
+        with os.scandir(self.output / BATCHES) as entries:  # which may be many, and are the same in this
+            first = next((entry.path for entry in entries if entry.name.endswith(".json")), None)
+        return None if first is None else _read(Path(first)).table_format
 
     def news(self, known: Container[str]) -> list[str]:
         """The names of committed entries that are not ``known``, in the order they were committed in."""

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline import rewriting, spark, work
 from signalbook.pipeline.attempt import Attempt, Intake, Show
-from signalbook.pipeline.committing import commit, disk, settle, swept
+from signalbook.pipeline.committing import PATIENCE, commit, disk, settle, swept
 from signalbook.pipeline.job import Progress, ReplayJob, Wanted
 from signalbook.pipeline.journal import Batch, DataFile, Journal
 from signalbook.pipeline.naming import DEAD_LETTERS, home
@@ -33,8 +33,6 @@ from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.tables.registry import open_tables, standing
 from signalbook.values import now
 
-# A stream that writes to the same folder lets go of it between batches.
-PATIENCE: Final = 60.0
 _SOURCE: Final = "dead-letters"
 
 
