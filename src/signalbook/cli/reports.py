@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,7 +14,6 @@ from signalbook.values import JSONObject, dump_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from signalbook.client import Client
     from signalbook.pipeline import Audience
 
 _SHOWN: Final = 10
@@ -99,7 +96,9 @@ def metrics(
 
 def history(url: str, name: str | None, *, as_json: bool) -> None:
     """Print the pipelines that a registry knows of, or the reports of one, the newest first."""
-    with _client(url) as client:
+    from signalbook.cli.opening import open_client
+
+    with open_client(url) as client:
         for each in client.pipelines if name is None else client.pipelines.reports(name):
             told = each["last"] if name is None else each["report"]
             if as_json:
@@ -108,11 +107,3 @@ def history(url: str, name: str | None, *, as_json: bool) -> None:
             counts = f"{told['read']:,} read = {told['landed']:,} landed + {told['dead_lettered']:,} dead letters"
             shown = (each.get("name", ""), told["batch"], told.get("finished", ""), counts)
             typer.echo("\t".join(plain(text) for text in shown if text) + f" + {told['dropped']:,} dropped")
-
-
-@contextmanager
-def _client(url: str) -> Iterator[Client]:
-    from signalbook.cli.opening import open_client
-
-    with open_client(url) as client:
-        yield client
