@@ -27,7 +27,6 @@ from signalbook.messages.schemas import Lookup
 from signalbook.messages.verdicts import decide
 from signalbook.values import Finding, JSONObject
 
-
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are judged.
 MAX_BATCH: Final = 100_000
 
