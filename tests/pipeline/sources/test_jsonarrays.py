@@ -65,6 +65,29 @@ def test_what_is_no_whole_array(content: bytes, expected: list[tuple[bytes, int,
     )
 
 
+def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports and progress count the bytes of frames, and a character that is cut is no text."""
+    monkeypatch.setattr(jsonarrays, "BLOCK", 64)
+    content = json.dumps(["é" * 50] * 9, ensure_ascii=False).encode()
+    frames = list(jsonarrays.frames("f", BytesIO(content)))  # type: ignore[arg-type]
+    assert 0.9 * len(content) < sum(len(frame.block) for frame in frames) <= len(content)
+    assert "".join(frame.block.decode() for frame in frames).count("é") == 450
+
+
+def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
+    reads = 0
+
+    class Counted(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            nonlocal reads
+            reads += 1
+            return super().read(size)
+
+    frames = jsonarrays.frames("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
+    assert [frame.raw(0) for frame in frames] == [b"1"]
+    assert reads < 10
+
+
 def test_depth_does_not_matter() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     assert [raw for raw, _, _ in taken(b"[" + deep + b", 1]")] == [deep, b"1"]

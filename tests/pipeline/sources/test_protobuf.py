@@ -65,6 +65,15 @@ def test_events_are_found_whatever_the_pieces(
     assert all(content[position:].startswith(delimited(raw, tag=tag)) and not fault for raw, position, fault in found)
 
 
+def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Reports and progress count the bytes of frames."""
+    monkeypatch.setattr(protobuf, "BLOCK", 100)
+    path = tmp_path / "events.pb"
+    path.write_bytes(delimited(*EVENTS))
+    frames = STREAM.frames(Split(path=str(path), start=0, end=path.stat().st_size))
+    assert sum(len(frame.block) for frame in frames) == path.stat().st_size
+
+
 def test_packed_files_are_unpacked(read: Read) -> None:
     assert [raw for raw, _, _ in read(gzip.compress(delimited(*EVENTS)), name="events.pb.gz")] == EVENTS
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -36,14 +37,14 @@ def frames(path: str, file: Bytes) -> Iterator[Frame]:
     A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
     message that is unreadable. Raises ``PipelineError`` for an element beyond ``MAX_ELEMENT``, and ``OSError``.
     """
-    head = _first_character(file)
-    if head != b"[":
-        content = _to_end(path, file, head, 0)
+    first = _first_piece(file)
+    if not first.startswith(b"["):
+        content = _to_end(path, file, first, 0)
         if content:
             yield one_message(path, content, 0)
         return
     scan, number, pending = _Scan(), 0, [b""]
-    while piece := file.read(BLOCK):
+    for piece in filter(None, chain([first[1:]], iter(partial(file.read, BLOCK), b""))):
         ends, close = scan.boundaries(piece)
         pending.append(piece)
         if not len(ends):
@@ -65,11 +66,12 @@ def frames(path: str, file: Bytes) -> Iterator[Frame]:
     yield one_message(path, rest, number, fault="the file ends inside of its JSON array: it is cut off")
 
 
-def _first_character(file: Bytes) -> bytes:
-    """The first character that is no blank; ``b""`` if there is none."""
-    while (character := file.read(1)) and character in _BLANK:
-        pass
-    return character
+def _first_piece(file: Bytes) -> bytes:
+    """Some bytes from the first on that is no blank; ``b""`` if there is none."""
+    while piece := file.read(BLOCK):
+        if found := piece.lstrip(_BLANK):
+            return found
+    return b""
 
 
 @dataclass(slots=True)
@@ -117,6 +119,7 @@ def _frame(path: str, data: bytes, ends: Offsets, number: int) -> Frame:
     bounds = [_trimmed(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
     starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
     positions = np.arange(number, number + len(ends), dtype=np.int64)
+    data = data[: int(ends[-1])] if len(ends) else b""  # the next element counts with its own frame
     return Frame(path=path, block=data, starts=starts, ends=ends, positions=positions)
 
 

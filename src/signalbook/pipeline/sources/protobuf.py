@@ -55,7 +55,7 @@ def _frames(path: str, file: Bytes, tag: bytes) -> Iterator[Frame]:
         data = rest + piece
         bounds, end, fault = _cut(data, tag)
         if bounds:
-            yield _frame(path, data, bounds, offset)
+            yield _frame(path, data[:end], bounds, offset)
         offset += end
         rest = data[end:]
     if rest:
