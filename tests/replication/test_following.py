@@ -80,7 +80,7 @@ def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pyte
         def looked_and_told(self: Replication) -> None:
             look(self)
             if knocks.pop():
-                assert following.knock(source)
+                assert following.knock([source])
             looks.release()
 
         knocks = [False, True]
@@ -91,6 +91,15 @@ def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pyte
                 assert looks.acquire(timeout=PATIENCE)
         finally:
             following.stop()
+
+
+def test_of_many_sources_those_that_are_followed_are_told() -> None:
+    settings = Settings(follow=("http://one.example/",))
+    with closing(open_store("sqlite://")) as store:
+        following = Following(Engine(store, settings=settings), settings)
+        known = {"http://one.example/", "http://one.example/below"}
+        assert following.knock(["urn:x", *known, *known, "http://["]) == known
+        assert following.knock([]) == set()
 
 
 @pytest.mark.parametrize(
@@ -169,6 +178,17 @@ def test_events_from_elsewhere(listener: str, followed: str, source: str) -> Non
     assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
     assert source in answer.json()["detail"]
     assert HTTP.post(listener, json=[event(followed), event(source)], headers=BATCH).status_code == 403
+
+
+def test_a_long_source_is_not_told_back(listener: str) -> None:
+    answer = HTTP.post(listener, json=event(f"urn:{'x' * 100_000}"), headers=STRUCTURED)
+    assert (answer.status_code, len(answer.content) < 1000) == (403, True)
+
+
+def test_a_batch_of_many_sources(listener: str, followed: str) -> None:
+    """They are one write: with one for each, a batch of 4 MiB would keep all others waiting for minutes."""
+    events = [event(f"{followed}/{number}") for number in range(20_000)]
+    assert HTTP.post(listener, json=events, headers=BATCH).status_code == 204
 
 
 @pytest.mark.parametrize(

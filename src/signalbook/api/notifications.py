@@ -26,6 +26,8 @@ from signalbook.settings import Settings
 PATH: Final = "/notifications"
 MAX_BYTES: Final = 4 * 1024 * 1024
 _METHODS: Final = ("POST", "OPTIONS")
+_SHOWN: Final = 300
+"""Characters of a source in an error."""
 
 
 def routes(following: Following, settings: Settings, workers: Workers) -> list[Route]:
@@ -42,7 +44,7 @@ class Notifications:
         self._settings = settings
         self._workers = workers
         # One that is sent again does nothing again; it is no harm if it does.
-        self._seen: Seen[Notice] = Seen()
+        self._seen: Seen[str] = Seen()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -78,11 +80,11 @@ class Notifications:
 
     def _take(self, notices: list[Notice]) -> None:
         """Knock for each source once. Raises ``Denied`` if one of them is not followed."""
-        new = [notice for notice in notices if notice not in self._seen]
-        known = {source: self._following.knock(source) for source in dict.fromkeys(notice.source for notice in new)}
+        new = [notice for notice in notices if notice.mark not in self._seen]
+        followed = self._following.knock(notice.source for notice in new)
         for notice in new:
-            if known[notice.source]:
-                self._seen.add(notice)
-        unknown = [source for source, follows in known.items() if not follows]
-        if unknown:
-            raise Denied(f"{unknown[0]} is not followed here (setting follow)")
+            if notice.source in followed:
+                self._seen.add(notice.mark)
+        unknown = next((notice.source for notice in new if notice.source not in followed), None)
+        if unknown is not None:
+            raise Denied(f"{unknown[:_SHOWN]} is not followed here (setting follow)")

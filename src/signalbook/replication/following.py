@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -55,16 +55,16 @@ class Following:
         if self._thread.is_alive():
             self._thread.join()
 
-    def knock(self, source: str) -> bool:
-        """Look at once at what the ``source`` of an event has; False if it is none of those that are followed.
+    def knock(self, sources: Iterable[str]) -> set[str]:
+        """Look at once at what the ``sources`` of events have; those of them that are followed.
 
-        Any process may be told so; the one that follows hears of it.
+        Any process may be told so; the one that follows hears of it. However many they are, it is one write.
         """
-        meant = [known for known in self.sources if known.speaks(source)]
-        if meant:
-            told = format_timestamp(now())
-            self._engine.keep({_knock(known): told for known in meant})
-        return bool(meant)
+        meant = {source: [known for known in self.sources if known.speaks(source)] for source in sources}
+        told = format_timestamp(now())
+        if notes := {_knock(known): told for followed in meant.values() for known in followed}:
+            self._engine.keep(notes)
+        return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
         """Whether this process ``follows``, and how it is with each source."""

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from signalbook.errors import RegistryError
-from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, fingerprint, parse_json
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -22,6 +22,11 @@ class Notice:
 
     source: str
     id: str
+
+    @property
+    def mark(self) -> str:
+        """What tells it from others, and is short however long they are."""
+        return fingerprint([self.source, self.id])
 
 
 def parse(headers: Mapping[str, str], body: bytes) -> list[Notice] | None:
