@@ -69,7 +69,7 @@ def _message(
         if folded == "content-type":
             content_type = value
         elif folded == "content-encoding":
-            content_encoding = value
+            content_encoding = f"{content_encoding}, {value}" if content_encoding else value  # RFC 9110 5.3
     return Message(
         protocol="HTTP", content_type=content_type, content_encoding=content_encoding, body=body,
         sections=sections, received_at=received_at, reference=reference,

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from signalbook.messages import Message
+from signalbook.messages.bindings.http import request
 from signalbook.pipeline.sources import lines
 from signalbook.pipeline.sources.base import Frame, Split, Unreadable
 
@@ -37,18 +38,16 @@ class HttpLines:
     def message(self, frame: Frame, index: int) -> Message:
         """The line's request. Raises ``Unreadable``."""
         try:
-            request = _decoder.decode(frame.raw(index))
+            logged = _decoder.decode(frame.raw(index))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Unreadable(f"not a request as JSON: {error}") from None
-        if request.body is not None and request.body_base64 is not None:
+        if logged.body is not None and logged.body_base64 is not None:
             raise Unreadable("a request has either body or body_base64")
-        headers = tuple((name, value) for name, values in request.headers.items() for value in _listed(values))
-        return Message(
-            protocol="HTTP",
-            content_type=_header(headers, "content-type"),
-            content_encoding=_header(headers, "content-encoding"),
-            body=request.body_base64 if request.body is None else request.body.encode(),
-            sections={"method": request.method, "path": request.path, "headers": headers},
+        return request(
+            logged.method,
+            logged.path,
+            ((name, value) for name, values in logged.headers.items() for value in _listed(values)),
+            logged.body_base64 if logged.body is None else logged.body.encode(),
         )
 
 
@@ -57,7 +56,3 @@ JSONL: Final = HttpLines()
 
 def _listed(values: str | list[str]) -> list[str]:
     return values if isinstance(values, list) else [values]
-
-
-def _header(headers: tuple[tuple[str, str], ...], wanted: str) -> str:
-    return next((value for name, value in headers if name.lower() == wanted), "")
