@@ -30,6 +30,7 @@ def test_what_spark_is_told(inputs: list[str], options: dict[str, str], told: di
         (["topic"], {}, "'topic' is no address of Kafka topics"),
         (["http://h/a"], {}, "is no address"),
         (["kafka://u:p@h:1/a"], {}, "is no address"),
+        (["kafka://[h/a"], {}, "'kafka://[h/a' is no address"),
         (["kafka://h:1/"], {}, "name the topics of h:1"),
         (["kafka://h:1/a?pattern=b"], {}, "name the topics of h:1"),
         (["kafka://h:1/a", "kafka://i:1/a"], {}, "one Kafka cluster, not from h:1, i:1"),
@@ -42,3 +43,11 @@ def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: s
     with pytest.raises(PipelineError) as caught:
         read(inputs, options)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["kafka://u:hush@h:1/a", "kafka://u:hush@[h/a", "kafka://h/a%20b?password=hush"])
+def test_errors_name_no_secrets(text: str) -> None:
+    for inputs in ([text], [text, "kafka://i:1/a"]):
+        with pytest.raises(PipelineError) as caught:
+            read(inputs, {})
+        assert "hush" not in str(caught.value)

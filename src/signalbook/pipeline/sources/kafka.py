@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ _FORM: Final = "kafka://HOST:PORT/TOPIC"
 _OWN: Final = frozenset(
     {"kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "includeheaders", "maxoffsetspertrigger"}
 )
+_LOGIN: Final = re.compile(r"//[^/]*@")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ROWS: Final = {
     "protocol": "'KAFKA'",
@@ -74,14 +75,15 @@ SOURCE: Final = Kafka()
 
 def read(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
     """What Spark's connector is told: one cluster, its topics, ``options``. Raises ``PipelineError``."""
-    clusters = {urlsplit(text).netloc for text in inputs}
+    parts = [_parts(text) for text in inputs]
+    clusters = {part.netloc for part in parts}
     if len(clusters) != 1:
         raise PipelineError(f"one run reads from one Kafka cluster, not from {', '.join(sorted(clusters)) or 'none'}")
     found = dict(options)
     topics: list[str] = []
-    for text in inputs:
-        found |= _parameters(text)
-        topics += _topics(text)
+    for part in parts:
+        found |= dict(parse_qsl(part.query, keep_blank_values=True))
+        topics += _topics(part)
     own = sorted(name for name in found if name.lower() in _OWN)
     if own:
         raise PipelineError(f"the option {own[0]} is for the pipeline to set: name servers and topics as {_FORM}")
@@ -92,19 +94,27 @@ def read(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
     return {**found, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
 
 
-def _parameters(text: str) -> dict[str, str]:
-    parts = urlsplit(text)
+def _parts(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
     if parts.scheme != _FORMAT or not parts.netloc or "@" in parts.netloc or parts.fragment:
-        raise PipelineError(f"the input {text!r} is no address of Kafka topics: it looks like {_FORM}")
-    return dict(parse_qsl(parts.query, keep_blank_values=True))
+        raise PipelineError(f"the input {_shown(text)!r} is no address of Kafka topics: it looks like {_FORM}")
+    return parts
 
 
-def _topics(text: str) -> list[str]:
-    names = [unquote(name) for name in urlsplit(text).path.strip("/").split(",") if name]
+def _topics(parts: SplitResult) -> list[str]:
+    names = [unquote(name) for name in parts.path.strip("/").split(",") if name]
     for name in names:
         if not _TOPIC.fullmatch(name):
-            raise PipelineError(f"the input {text!r}: {name!r} is no name of a Kafka topic")
+            raise PipelineError(f"the input {_shown(parts.geturl())!r}: {name!r} is no name of a Kafka topic")
     return names
+
+
+def _shown(text: str) -> str:
+    """An input as errors and logs may show it: without a login, and options, in which there may be one too."""
+    return _LOGIN.sub("//", text).partition("?")[0]
 
 
 def _records(
@@ -115,7 +125,7 @@ def _records(
         frame: DataFrame = reader.options(**told).load()
         return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
     except PySparkException as error:
-        raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {_first_line(error)}") from error
+        raise PipelineError(f"Spark cannot read {', '.join(map(_shown, inputs))}: {_first_line(error)}") from error
 
 
 def _first_line(error: PySparkException) -> str:
