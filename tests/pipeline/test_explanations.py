@@ -22,6 +22,10 @@ from signalbook.pipeline.failures import disk_failure
         ),
         ("OSError: [Errno 28] No space left on device\n\tat java.x", "no space left on device while writing to lake"),
         ("An error\nTraceback\n  File x\nKeyError: 'a'\n\n\tat java", "nothing was committed: KeyError: 'a'"),
+        (
+            "Expected JSON, got bogus\n=== Streaming Query ===\nIdentifier: s\n\nThread State: RUNNABLE",
+            "Expected JSON, got bogus",
+        ),
         ("", "Spark did not say why"),
     ],
 )

@@ -33,6 +33,8 @@ Show = Callable[[Progress], None]
 _LOOK: Final = 0.3
 _NAME: Final = 100
 _OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
+# What follows is about the query, and not about its failure.
+_QUERY: Final = "=== Streaming Query ==="
 _FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
@@ -132,16 +134,16 @@ def _collect(frame: DataFrame, output: Path) -> list[work.Manifest]:
         raise PipelineError(explain(str(error), output)) from error
 
 
-def explain(text: str, output: Path) -> str:
-    """What the text of a failed Spark job comes to, in one line: a worker's own words if it had some."""
+def explain(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
+    """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
     own = _OWN_WORDS.search(text)
     if own:
         return own[1]
     if "No space left on device" in text:
         return full_disk(output)
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.partition(_QUERY)[0].splitlines() if line.strip()]
     faults = [line for line in lines if _FAULT.match(line)] or lines
-    return f"a Spark task failed, nothing was committed: {faults[-1] if faults else 'Spark did not say why'}"
+    return f"{what}: {faults[-1] if faults else 'Spark did not say why'}"
 
 
 @contextmanager

@@ -176,7 +176,7 @@ def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job
     if isinstance(batches.failure, SignalbookError):
         raise batches.failure
     if failed is not None:
-        raise PipelineError(f"the stream {job.name} ended: {explain(str(failed), job.job.output)}") from failed
+        raise PipelineError(explain(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 
 
 def _end(query: StreamingQuery) -> None:
