@@ -151,6 +151,7 @@ def test_files_that_were_tampered_with(shelf: Shelf) -> None:
     with pytest.raises(PipelineError, match="cannot be read"):
         compact(shelf.output, (), compacting.TARGET, quiet)
     assert len(names(shelf)) == 5
+    assert not list(shelf.output.glob(".staging/*"))
 
 
 def test_the_batch_of_a_stream_is_waited_for(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.committing import PATIENCE, commit, disk, settle
+from signalbook.pipeline.committing import PATIENCE, commit, disk, settle, swept
 from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.evolution import merge, promote
 from signalbook.pipeline.failures import PipelineError
@@ -103,7 +103,8 @@ class _Work:
         """Write what a table is to have instead, and commit that."""
         name = f"compact-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
-        made = tuple(self._merged(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
+        with swept(self.journal):
+            made = tuple(self._merged(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
         removed = tuple(file for group in plan for file in group)
         entry = Batch(
             id=name,
