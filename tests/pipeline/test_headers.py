@@ -25,15 +25,19 @@ def test_headers_as_text(protocol: str, pairs: list[tuple[str, str | bytes]], fo
     assert headers.texts(protocol, pairs) == found
 
 
-NAMES, VALUES = st.sampled_from("abc"), st.sampled_from([b"", b"1", b"\xff", None, "ü".encode()])
+NAMES, VALUES = st.sampled_from("abB"), st.sampled_from([b"", b"1", b"\xff", None, "ü".encode()])
 
 
 @given(
-    st.lists(st.none() | st.lists(st.fixed_dictionaries({"name": NAMES, "value": VALUES}), max_size=3)), st.booleans()
+    st.lists(st.none() | st.lists(st.fixed_dictionaries({"name": NAMES, "value": VALUES}), max_size=3)),
+    st.booleans(),
+    st.sampled_from(["KAFKA", "HTTP", ""]),
 )
-def test_many_at_once_are_as_one_by_one(found: list[list[dict[str, bytes | str | None]] | None], sliced: bool) -> None:
+def test_many_at_once_are_as_one_by_one(
+    found: list[list[dict[str, bytes | str | None]] | None], sliced: bool, protocol: str
+) -> None:
     array = pa.array(found, TYPE)
     array, found = (array.slice(1), found[1:]) if sliced else (array, found)
-    maps = headers.maps("KAFKA", array)
+    maps = headers.maps(protocol, array)
     assert maps.type == columns.TEXT_MAP
-    assert maps.to_pylist() == [headers.texts("KAFKA", headers.pairs(each)) for each in found]
+    assert maps.to_pylist() == [headers.texts(protocol, headers.pairs(each)) for each in found]

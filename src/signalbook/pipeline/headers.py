@@ -31,7 +31,7 @@ def texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple
 
 def maps(protocol: str, headers: pa.ListArray) -> pa.Array:
     """``texts`` of many messages, whose headers are structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
-    found = _at_once(headers)
+    found = None if protocol in _CASELESS else _at_once(headers)
     return text_map([texts(protocol, pairs(each)) for each in headers.to_pylist()]) if found is None else found
 
 
