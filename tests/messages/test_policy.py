@@ -60,6 +60,7 @@ def test_flags_and_sections_say_the_same() -> None:
     [
         ("on_no_match", "write NAME=VALUE"),
         ("shop:on_removed=warn", "write NAME=VALUE"),
+        ("/messagegroups/shop=warn", "write NAME=VALUE"),
         ("on_nothing=drop", "there is no setting 'on_nothing'; there are: on_no_match"),
         ("on_no_match=maybe", "on_no_match is 'maybe', and must be one of dead_letter, pass, drop"),
         ("strict_delivery=1", "strict_delivery is '1', and must be one of true, false"),
@@ -72,8 +73,10 @@ def test_what_is_no_setting_is_told(flag: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("section", [{ORDER: "drop"}, {"on_no_match": 1}, {"required_schema": 1}, {"overrides": []}])
-def test_a_section_of_another_shape(section: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "section", [{ORDER: "drop"}, {"on_no_match": 1}, {"required_schema": 1}, {"overrides": []}, {True: 1}]
+)
+def test_a_section_of_another_shape(section: dict[Any, Any]) -> None:
     with pytest.raises(PolicyError, match="policy"):
         parse_policy(section)
 

@@ -76,11 +76,11 @@ def parse_policy(settings: Mapping[str, Any]) -> Policy:
 
     Raises ``PolicyError``.
     """
-    plain = {name: value for name, value in settings.items() if not name.startswith("/")}
+    xids = [name for name in settings if str(name).startswith("/")]
+    plain = {name: value for name, value in settings.items() if name not in xids}
     overrides = tuple(
         Override(xid=xid, settings=tuple(_checked(settings[xid], f"policy for {xid}", _BY_DEFINITION).items()))
-        for xid in settings
-        if xid.startswith("/")
+        for xid in xids
     )
     return Policy(**_checked(plain, "policy", tuple(_CHOICES)), overrides=overrides)
 
@@ -99,7 +99,7 @@ def flag_settings(flags: Iterable[str]) -> dict[str, Any]:
     for flag in flags:
         place, equals, value = flag.rpartition("=")
         xid, _, name = place.rpartition(":")
-        if not equals or (xid and not xid.startswith("/")):
+        if not equals or (xid and not xid.startswith("/")) or name.startswith("/"):
             raise PolicyError(f"policy {flag!r}: write NAME=VALUE, or XID:NAME=VALUE for a group or definition")
         (settings.setdefault(xid, {}) if xid else settings)[name] = value
     return settings
