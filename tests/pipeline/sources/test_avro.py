@@ -127,6 +127,10 @@ def test_another_name_and_documentation_do_not_matter(read: Read) -> None:
         (header(schema={"type": "nonsense"}), "schema in the Avro container cannot be used"),
         (container(schema=OTHER, records=[{"a": 1}]), "Other.* is not that of the CloudEvents"),
         (container(schema="string", records=["x"]), "not that of the CloudEvents"),
+        (
+            container(schema={"type": "enum", "name": "E", "symbols": ["a"]}, records=["a"]),
+            "not that of the CloudEvents",
+        ),
     ],
 )
 def test_files_that_are_refused(read: Read, content: bytes, words: str) -> None:
@@ -219,6 +223,12 @@ def test_a_packed_file_is_unpacked_once_however_damaged_it_is(tmp_path: Path, mo
     found = list(_messages(Split(path=str(path), start=0, end=path.stat().st_size)))
     assert (len(found), back) == (1000, [])
     assert {"damaged" in fault for _, _, fault in found} == {True}
+
+
+def test_an_empty_file_that_is_packed_has_no_messages(tmp_path: Path) -> None:
+    path = tmp_path / "events.avro.gz"
+    path.write_bytes(gzip.compress(b""))
+    assert list(_messages(Split(path=str(path), start=0, end=path.stat().st_size))) == []
 
 
 def test_a_file_without_markers_is_not_read_to_its_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
