@@ -58,6 +58,15 @@ def test_new_definitions_are_followed(definitions: Path, rewrite: Callable[..., 
     assert [words.partition(":")[0] for words in followed.said] == ["new definitions"]
 
 
+def test_what_is_read_again_and_the_same_is_nothing_new(definitions: Path) -> None:
+    """As every few seconds of a registry without a change feed, or after a change there of something else."""
+    followed = Followed(definitions)
+    before = followed.definitions.current()
+    definitions.write_text(definitions.read_text() + " ")
+    assert followed.definitions.current().fingerprint == before.fingerprint
+    assert followed.said == []
+
+
 def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
     """K-47: the last good state stays in force, whole, and people are told once."""
     followed = Followed(definitions)

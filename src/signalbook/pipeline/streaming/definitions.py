@@ -56,9 +56,10 @@ class Definitions:
         try:
             seen = self._clue()
             if seen != self._seen:
-                self._snapshot = self._read()
+                before, self._snapshot = self._snapshot, self._read()
                 self._seen = seen
-                self._tell(f"new definitions: {self._snapshot.fingerprint[:12]}")
+                if self._snapshot.fingerprint != before.fingerprint:
+                    self._tell(f"new definitions: {self._snapshot.fingerprint[:12]}")
             if self._said:
                 self._tell("the definitions can be followed again")
             self._said = ""
