@@ -170,6 +170,22 @@ def test_any_text_anywhere(
     harmless(client, method, f"/dirs/d1/files/f1?{flag}=%{raw.hex()}", content=raw)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dirid=\0", "dirid=a\0*", "dirid>\0", "files.fileid=\0", "files.versionid<a\0", "name=\0", "labels.a\0=1",
+        "createdat=9999-12-31T23:59:60Z", "createdat=9999*", "createdat=0000*", "modifiedat>0001-01-01T00:00:00+23:59",
+        pytest.param(f"filescount>{'9' * 5000}", id="more digits than int takes"), "epoch<1e999999999",
+    ],
+)  # fmt: skip
+def test_any_filter(client: Client, text: str) -> None:
+    """R189, on every database, of which some keep no NUL."""
+    client.send("POST", "/dirs/d1", json={"files": {"f1": {"file": "x"}}})
+    for path in ("/dirs", "/", "/export"):
+        answer = client.get(f"{path}?filter={quote(text, safe='')}")
+        assert answer.status_code < 500, answer.text
+
+
 def test_names_that_come_twice_are_refused(client: Client) -> None:
     """R20, RFC8259 4: two readers would take two different things from it."""
     body = client.refused("PUT", "/dirs/d1", "parsing_data", content=b'{"name": "a", "labels": {}, "name": "b"}')

@@ -71,12 +71,12 @@ class _Sieve:
             yield from [self._test("own", "folded", "default")] if self._expression.operator is Operator.EQUAL else []
 
     def _of_id(self, part: Part) -> Iterator[Condition]:
-        """Ids are ASCII: the stored form without upper case is what is compared."""
-        pieces = self._operand.pieces
-        if self._operand.wild:
-            yield self._test(part, "folded", "contains", max(pieces, key=len))
-        else:
-            yield self._test(part, "folded", self._expression.operator.value, pieces[0])
+        """Ids are ASCII: the stored form without upper case is what is compared. PostgreSQL compares with no NUL."""
+        operand = self._operand
+        relation = "contains" if operand.wild else self._expression.operator.value
+        text = max(operand.pieces, key=len) if operand.wild else operand.pieces[0]
+        if "\0" not in text:
+            yield self._test(part, "folded", relation, text)
 
     def _of_number(self, column: str) -> Iterator[Condition]:
         instant = self._operand.instant
