@@ -159,6 +159,8 @@ def test_the_handshake_of_web_hooks(listener: str) -> None:
     assert answer.headers["WebHook-Allowed-Rate"] == "*"
     assert answer.headers["Allow"] == "POST, OPTIONS"
     assert "WebHook-Allowed-Origin" not in HTTP.options(listener).headers
+    other = HTTP.options(listener, headers={b"WebHook-Request-Origin": b"\xff"})
+    assert (other.status_code, "WebHook-Allowed-Origin" in other.headers) == (200, False)
 
 
 def test_events_in_every_mode(listener: str, followed: str) -> None:

@@ -74,7 +74,7 @@ class Notifications:
         allow = ", ".join(_METHODS)
         headers: list[Header] = [("Allow", allow), ("Access-Control-Allow-Methods", allow)]
         origin = request.headers.get("webhook-request-origin", "").strip()
-        if origin and self._following.sources:
+        if origin and origin.isascii() and self._following.sources:  # names of hosts are
             headers += [("WebHook-Allowed-Origin", origin), ("WebHook-Allowed-Rate", "*")]
         return Answer(headers=tuple(headers))
 
