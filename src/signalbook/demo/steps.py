@@ -209,7 +209,7 @@ def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
 
 def _save_feed(url: str, path: Path) -> int:
     count, page = 0, f"{url}/events"
-    with httpx.Client(timeout=60) as http, path.open("wb") as file:
+    with httpx.Client(timeout=120) as http, path.open("wb") as file:
         while page:
             answer = http.get(page).raise_for_status()
             for event in answer.json():

@@ -20,6 +20,8 @@ from signalbook.values import JSONObject, canonical_json, digest
 # Registry documents, each with a name.
 Documents = Iterable[tuple[str, JSONObject]]
 _URL: Final = ("http://", "https://")
+# Twice as long as a server waits for its database: its word on that is better than ours.
+_PATIENCE: Final = 120.0
 _SHOWN: Final = 20
 _SCHEMA_GROUPS: Final = ("/schemagroups/",)
 _MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
@@ -144,7 +146,7 @@ class Snapshot:
 def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
     """The registry documents behind a URL, a document or a folder, each with a name. Raises ``PipelineError``."""
     if registry.startswith(_URL):
-        with Client(registry) as client:
+        with Client(registry, timeout=_PATIENCE) as client:
             return [(registry, client.export())]
     path = Path(registry)
     if not path.exists():
