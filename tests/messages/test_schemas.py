@@ -6,6 +6,7 @@ import pytest
 
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import SchemaDocument, SchemaShelf
+from signalbook.values import JSONObject, dump_json
 
 S = "/schemagroups/g/schemas/s"
 FORMAT = "JsonSchema/draft-07"
@@ -90,6 +91,45 @@ def test_a_writers_version_that_is_not_there() -> None:
     found = shelf()
     use = found.of_writer(found.of_definition({"dataschemauri": S}), f"https://r.example{S}/versions/9")
     assert use.reason is Reason.SCHEMA_NOT_FOUND
+
+
+@pytest.mark.parametrize("named", [f"https://r.example{S}/versions/9", 9])
+def test_each_version_reads_for_itself(named: str | int) -> None:
+    """K-40: definitions that name Versions of one schema have their own columns, whoever wrote an event."""
+
+    def version(*names: str) -> bytes:
+        return dump_json({"type": "record", "name": "R", "fields": [field(name) for name in names]})
+
+    def field(name: str) -> JSONObject:
+        return {"name": name, "type": "int", "default": 0}
+
+    texts = {"1": version("a"), "2": version("a", "b"), "9": version("a", "b", "c")}
+    known = {f"{S}/versions/{name}": document(text, f"{S}/versions/{name}", "Avro") for name, text in texts.items()}
+    found = SchemaShelf({**known, f"{S}?confluent.id=9": known[f"{S}/versions/9"]}.get)
+    data = []
+    for name in ("1", "2", "1"):
+        use = found.of_definition({"dataschemauri": f"{S}/versions/{name}"})
+        use = found.of_number(use, named) if isinstance(named, int) else found.of_writer(use, named)
+        data.append(use.schema.decode(b"\x02\x04\x06") if use.schema else None)
+    assert data == [{"a": 1}, {"a": 1, "b": 2}, {"a": 1}]
+
+
+def test_a_definition_of_one_version_is_not_held_to_another() -> None:
+    """K-39: what names no Version leaves each definition its own."""
+    found = shelf()
+    uses = [found.of_definition({"dataschemauri": uri}) for uri in (S, f"{S}/versions/1")]
+    assert [found.of_writer(use, f"https://r.example{S}") for use in uses] == uses
+
+
+def test_what_is_not_there_is_not_remembered() -> None:
+    """Events name what they like: memory would be theirs to fill."""
+    found = shelf()
+    use = found.of_definition({"dataschemauri": S})
+    for number in range(100):
+        found.of_writer(use, f"https://r.example{S}/versions/x{number}")
+        found.of_writer(use, f"https://r.example/{number}")
+        found.of_number(use, number)
+    assert not found._writers
 
 
 def test_a_schema_is_parsed_once() -> None:

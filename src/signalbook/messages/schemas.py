@@ -13,8 +13,6 @@ from signalbook.messages.wireprefix import LABEL, reference
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
-# Versions an event may name by `dataschema`, remembered per contract; beyond that they are resolved each time.
-_MAX_WRITERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class SchemaUse:
     """A schema ready for use, or the reason why there is none.
 
     ``of_values``: ``Schema.validate`` of a decoded JSON value says the same as ``Schema.decode`` of its text.
-    ``resource`` is the xid of the schema Resource, ``""`` for an inline schema.
+    ``resource`` is the xid of the schema Resource, ``""`` for an inline schema, ``document`` that of the document.
     """
 
     schema: Schema | None = None
@@ -43,6 +41,7 @@ class SchemaUse:
     findings: tuple[Finding, ...] = ()
     of_values: bool = False
     resource: str = ""
+    document: str = ""
     link: str = ""
 
 
@@ -55,7 +54,8 @@ class SchemaShelf:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._parsed: dict[tuple[str, str, str], SchemaUse] = {}
-        self._writers: dict[tuple[str, str, str | int], SchemaUse] = {}
+        # by the reader's document and deep link, and by what names the writer's Version; only those that there are
+        self._writers: dict[tuple[str, str, str], SchemaUse] = {}
 
     def of_definition(self, definition: JSONObject) -> SchemaUse:
         """The schema a materialised definition names: inline, by xid, or by URI, in this order (K-39)."""
@@ -69,41 +69,27 @@ class SchemaShelf:
 
     def of_writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
         """The Version that an event's ``dataschema`` names, if it is one of the schema ``use`` is of; else ``use``."""
-        key = (use.resource, use.link, dataschema)
-        found = self._writers.get(key)
-        if found is None:
-            found = self._writer(use, dataschema)
-            if len(self._writers) < _MAX_WRITERS:
-                self._writers[key] = found
-        return found
+        xid = version_named(dataschema, use.resource)
+        if xid is None or xid == use.resource:
+            return use
+        return self._written(use, xid, "dataschema", f"there is no schema {xid} that wrote this event")
 
     def of_number(self, use: SchemaUse, number: int) -> SchemaUse:
         """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
         if not use.resource:
             return use
-        key = (use.resource, use.link, number)
+        text = f"no Version of {use.resource} has the label {LABEL} {number}, which wrote this payload"
+        return self._written(use, reference(use.resource, number), "wire_prefix", text)
+
+    def _written(self, use: SchemaUse, named: str, path: str, missing: str) -> SchemaUse:
+        """The Version that is ``named``, its payloads read as ``use`` has them where their format can (K-40)."""
+        key = (use.document, use.link, named)
         if key not in self._writers:
-            found = self._numbered(use, number)
-            if len(self._writers) >= _MAX_WRITERS:
-                return found
-            self._writers[key] = found
+            document = self._lookup(named)
+            if document is None:
+                return _unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
+            self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
         return self._writers[key]
-
-    def _numbered(self, use: SchemaUse, number: int) -> SchemaUse:
-        document = self._lookup(reference(use.resource, number))
-        if document is None:
-            text = f"no Version of {use.resource} has the label {LABEL} {number}, which wrote this payload"
-            return _unusable(Reason.SCHEMA_NOT_FOUND, "wire_prefix", text)
-        return _read_as(use, self._parse(document, use.link, use.resource))
-
-    def _writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
-        xid = version_named(dataschema, use.resource)
-        if xid is None or xid == use.resource:
-            return use
-        document = self._lookup(xid)
-        if document is None:
-            return _unusable(Reason.SCHEMA_NOT_FOUND, "dataschema", f"there is no schema {xid} that wrote this event")
-        return _read_as(use, self._parse(document, use.link, use.resource))
 
     def _inline(self, schema: JSON, format: str) -> SchemaUse:
         content = schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
@@ -133,9 +119,10 @@ class SchemaShelf:
         try:
             schema = found.parse(document.content, document.format, link=link, resolve=self._content)
         except SchemaError as error:
-            return SchemaUse(reason=Reason.CONTRACT_UNAVAILABLE, findings=error.findings, resource=resource, link=link)
+            reason, known = Reason.CONTRACT_UNAVAILABLE, document.xid
+            return SchemaUse(reason=reason, findings=error.findings, resource=resource, document=known, link=link)
         values = schema.format.lower().startswith(_VALUE_FORMATS)
-        return SchemaUse(schema=schema, of_values=values, resource=resource, link=link)
+        return SchemaUse(schema=schema, of_values=values, resource=resource, document=document.xid, link=link)
 
     def _content(self, uri: str) -> bytes | None:
         document = self._lookup(uri)
@@ -143,7 +130,6 @@ class SchemaShelf:
 
 
 def _read_as(reader: SchemaUse, writer: SchemaUse) -> SchemaUse:
-    """Payloads that ``writer`` wrote, read as ``reader`` has them where their format can (K-40)."""
     if writer.schema is None or reader.schema is None or writer.schema is reader.schema:
         return writer
     return replace(writer, schema=reader.schema.reading(writer.schema))
