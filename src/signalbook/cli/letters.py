@@ -122,7 +122,7 @@ def backtest(
     ],
     definition: Annotated[
         list[str] | None,
-        typer.Option("--definition", metavar="XID", help="Only this message definition; again.", show_default=False),
+        typer.Option("--definition", metavar="XID", help="Only messages meant for this; again.", show_default=False),
     ] = None,
     group: GroupOption = None,
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",

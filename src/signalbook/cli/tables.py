@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from signalbook.pipeline import Compaction, Progress
 
 COMPACT: Final = (
-    "Make few large files of the many small ones that batches leave, table by table. No run may be at work in the same "
-    "output meanwhile; killed, it is completed or forgotten by whatever works there next."
+    "Make few large files of the many small ones that batches leave, table by table. A batch that is "
+    "landed in the same output is waited for, a minute at most; killed, it is completed or forgotten by whatever works "
+    "there next."
 )
 VIEWS: Final = (
     "Print the SQL of a view for each message definition, over all of its tables: a definition has several once its "
