@@ -31,13 +31,20 @@ def test_a_body_in_parts() -> None:
     assert read(parts(b"a", b"", b"bc")) == b"abc"
 
 
+def test_a_length_with_leading_zeros() -> None:
+    """The parser of HTTP takes more digits than ``int``."""
+    assert read(parts(b"ab"), headers=[(b"content-length", b"0" * 5000 + b"2")]) == b"ab"
+
+
 def test_a_body_that_never_ends() -> None:
     """R312: nobody keeps a request open by sending nothing, or a byte now and then."""
     with pytest.raises(RegistryError, match=r"within 0\.05 seconds"):
         read(parts(b"a", last=False), timeout=0.05)
 
 
-@pytest.mark.parametrize("headers", [(), [(b"content-length", b"101")]])
+@pytest.mark.parametrize(
+    "headers", [(), [(b"content-length", b"101")], pytest.param([(b"content-length", b"9" * 5000)], id="many digits")]
+)
 def test_a_body_too_large(headers: Any) -> None:
     with pytest.raises(RegistryError, match="100 bytes"):
         read(parts(b"x" * 60, b"x" * 60), headers=headers)

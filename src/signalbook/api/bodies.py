@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from starlette.types import Receive, Scope
 
 from signalbook.errors import RegistryError
+
+_DIGITS: Final = 18
+"""Of a length: no number is made of more."""
 
 
 class Disconnected(Exception):
@@ -20,8 +24,8 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     a name that does not tell.
     """
     headers = dict(scope["headers"])
-    declared = headers.get(b"content-length", b"0")
-    if declared.isdigit() and int(declared) > limit:
+    declared = headers.get(b"content-length", b"").lstrip(b"0")
+    if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > limit):
         raise _too_long(limit, subject)
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         detail = "the body has a Content-Encoding; send it without one"
