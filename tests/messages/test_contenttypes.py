@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
@@ -55,3 +57,17 @@ def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> N
 def test_an_implied_type_has_several_names(implied: str, actual: str, expected: bool) -> None:
     """F-33"""
     assert is_implied(implied, actual) is expected
+
+
+class Text(str):
+    """Text that can be seen to be gone."""
+
+
+def test_long_texts_are_not_remembered() -> None:
+    """Thousands of megabytes would be."""
+    text = Text("text/plain;x=" + "y" * 1000)
+    seen = weakref.ref(text)
+    assert same_content_type("text/plain", text)
+    assert not is_implied("application/xml", text)
+    del text
+    assert seen() is None
