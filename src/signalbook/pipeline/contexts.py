@@ -47,7 +47,7 @@ class Contexts:
 
     def numbers(self, window: Window, events: Offsets) -> Offsets:
         """For each of these events the number of its context, or ``STRANGER`` if it does not fit the definition."""
-        if len(self._maps) > _MOST_KEPT:
+        if sum(map(len, self._numbers.values())) > _MOST_KEPT:  # strangers are kept too, and have no maps
             self._maps, self._numbers = self._maps.slice(0, 0), {}
         names, keys, firsts, inverse = self._distinct(window, events)
         known = self._numbers.setdefault(names, {})
