@@ -104,15 +104,9 @@ class Target:
             pa.array([[_violation(found) for found in row.violations] or None for row in rows], _TAG),
         )
 
-    def typed_rows(
-        self, envelope: list[pa.Array], payloads: Sequence[Any], transport: list[pa.Array]
-    ) -> pa.RecordBatch:
-        """Rows of payloads out of the schema's typed decoder; raises as ``rows`` does.
-
-        ``envelope`` and ``transport`` are the arrays of ``columns.ENVELOPE``, and of ``CONTEXT`` and ``TRANSPORT``.
-        """
-        arrays = [*envelope, *self._build(Form.TYPED)(payloads), *transport]
-        return self._batch(arrays, pa.nulls(len(payloads), _TAG))
+    def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
+        """Rows of columns: those of ``columns.ENVELOPE``, of payloads that conform, of ``CONTEXT`` and ``TRANSPORT``."""
+        return self._batch([*envelope, *payloads, *transport], pa.nulls(len(envelope[0]), _TAG))
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
@@ -127,9 +121,9 @@ class Target:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
         if self._typed is None or any(row.payload is None for row in rows):
-            return self._build(Form.DECODED)([self._data(row) for row in rows])
+            return self.builder(Form.DECODED)([self._data(row) for row in rows])
         decode = self._typed.decode
-        return self._build(Form.TYPED)([decode(row.payload) for row in rows])
+        return self.builder(Form.TYPED)([decode(row.payload) for row in rows])
 
     def _data(self, row: Row) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
@@ -141,7 +135,8 @@ class Target:
     def _typed(self) -> Typed | None:
         return None if self._schema is None else self._schema.typed()
 
-    def _build(self, form: Form) -> Payloads:
+    def builder(self, form: Form) -> Payloads:
+        """From payloads in a form to their columns; of a table whose payloads have a schema."""
         if form not in self._builders and self._schema is not None:
             self._builders[form] = payload_builder(self._schema.shape(), form)
         return self._builders[form]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,8 +21,6 @@ from signalbook.pipeline.sources.records import delivered
 
 _attributes: Final = attrgetter(*ATTRIBUTES)
 _data: Final = attrgetter("data")
-
-
 _SLICE_BYTES: Final = 512 * 1024
 _SLICE_EVENTS: Final = 1024
 _MAP: Final = columns.TEXT_MAP
@@ -36,7 +33,8 @@ class Block:
     frame: Frame
     arrays: list[pa.Array]
     extensions: dict[str, list[Any]]
-    data: list[msgspec.Raw]
+    # raw JSON, or an array of bytes
+    data: Any
     indices: Offsets
 
     @classmethod
@@ -59,15 +57,26 @@ class Window:
         self._blocks = blocks
         self._bounds = np.cumsum([0, *(len(block.data) for block in blocks)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
-        self.data = [raw for block in blocks for raw in block.data]
 
     def __len__(self) -> int:
-        return len(self.data)
+        return int(self._bounds[-1])
+
+    @cached_property
+    def _data(self) -> Any:
+        if isinstance(self._blocks[0].data, pa.Array):
+            return pa.concat_arrays([block.data for block in self._blocks])
+        return [raw for block in self._blocks for raw in block.data]
+
+    def payloads(self, numbers: Offsets) -> Any:
+        """The data of these events, in the form that blocks have it."""
+        if isinstance(self._data, pa.Array):
+            return self._data.take(pa.array(numbers))
+        return [self._data[number] for number in numbers.tolist()]
 
     @property
     def step(self) -> int:
         """How many payloads to decode before they become columns: what fits a processor's cache."""
-        weight = sum(len(block.frame.block) for block in self._blocks) // len(self.data)
+        weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
         return min(max(_SLICE_BYTES // max(weight, 1), 1), _SLICE_EVENTS)
 
     @cached_property
@@ -84,7 +93,7 @@ class Window:
 
     @cached_property
     def _extension_maps(self) -> pa.Array:
-        texts: list[list[tuple[str, str]]] = [[] for _ in self.data]
+        texts: list[list[tuple[str, str]]] = [[] for _ in range(len(self))]
         for name, column in self.extensions.items():
             for entries, value in zip(texts, column, strict=True):
                 if value is not None:
@@ -98,12 +107,16 @@ class Window:
             self._codes[name] = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
         return self._codes[name]
 
-    def of_type(self) -> dict[str, Offsets]:
-        """The numbers of the events of each type."""
-        codes, types = self.codes("type")
-        order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(types)))
-        return dict(zip(types, np.split(order, ends[:-1]), strict=True))
+    def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
+        """The numbers of the events that share their values of some attributes, with those."""
+        parts = [self.codes(name) for name in names]
+        combined = parts[0][0]
+        for codes, values in parts[1:]:
+            combined = combined * len(values) + codes
+        found, kinds = np.unique(combined, return_inverse=True)
+        order = np.argsort(kinds, kind="stable")
+        for events in np.split(order, np.cumsum(np.bincount(kinds, minlength=len(found)))[:-1]):
+            yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
     def attributes_of(self, number: int) -> dict[str, Any]:
         """All attributes of one event, for checks that look at events one by one."""

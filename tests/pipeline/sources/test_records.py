@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pipeline.kafkarows import AT, rows
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline import columns
 from signalbook.pipeline.landing import Landing
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
@@ -24,39 +23,6 @@ from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.kafka import SOURCE
 
 EVENT = ("content-type", b"application/cloudevents+json")
-TYPES = pa.schema(
-    [
-        ("protocol", pa.string()),
-        ("source", pa.string()),
-        ("position", pa.int64()),
-        ("address", pa.string()),
-        ("partition", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
-        ("received_at", columns.TIMESTAMP),
-    ]
-)
-AT = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-def rows(*found: tuple[bytes | None, list[tuple[str, bytes]]], partition: int = 0) -> pa.RecordBatch:
-    """Records of a topic."""
-    made = [
-        {
-            "protocol": "KAFKA",
-            "source": f"kafka:orders/{partition}",
-            "position": 7 + number,
-            "address": "orders",
-            "partition": partition,
-            "key": b"k",
-            "value": value,
-            "headers": [{"name": name, "value": text} for name, text in headers] or None,
-            "received_at": AT,
-        }
-        for number, (value, headers) in enumerate(found)
-    ]
-    return pa.RecordBatch.from_pylist(made, TYPES)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +52,12 @@ def test_frames_are_of_one_source_and_bounded() -> None:
     frames = list(records.frames(table))
     assert sum(len(frame) for frame in frames) == 10
     assert all(len(frame.block) < 2_000_000 for frame in frames)
-    assert {(frame.path, frame.thorough) for frame in frames} == {
+    assert {(frame.path, frame.binary) for frame in frames} == {
         ("kafka:orders/0", False),
         ("kafka:orders/1", True),
         ("kafka:orders/1", False),
     }
-    last = next(frame for frame in frames if frame.path.endswith("1") and frame.thorough)
+    last = next(frame for frame in frames if frame.path.endswith("1") and frame.binary)
     assert [(last.raw(n), SOURCE.message(last, n).body, int(last.positions[n])) for n in range(2)] == [
         (b"", b"", 7),
         (b"", None, 9),

@@ -51,8 +51,9 @@ class Frame:
 
     Message ``i`` is ``block[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the block is
     nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
-    ``records.COLUMNS`` they came as, if they did. ``thorough`` are messages that the fast path is not for, whatever the
-    source says. A ``fault`` says why nothing in the frame can be read.
+    ``records.COLUMNS`` they came as, if they did; those of a ``binary`` frame are no structured events in JSON, but may
+    be events in binary mode. ``thorough`` are messages that the fast path is not for, whatever the source says. A
+    ``fault`` says why nothing in the frame can be read.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Frame:
     positions: Offsets
     lines: bool = False
     records: pa.RecordBatch | None = None
+    binary: bool = False
     thorough: bool = False
     fault: str = ""
 

@@ -36,11 +36,11 @@ def frames(batch: pa.RecordBatch) -> Iterator[Frame]:
     """
     for piece in _pieces(batch):
         fit = is_event(piece)
-        for rows, thorough in ((fit, False), (~fit, True)):
+        for rows, frame in ((fit, _lines), (~fit, _values)):
             if rows.all():
-                yield _frame(piece, thorough)
+                yield frame(piece)
             elif rows.any():
-                yield _frame(piece.filter(pa.array(rows)), thorough)
+                yield frame(piece.filter(pa.array(rows)))
 
 
 def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
@@ -88,7 +88,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
-def _frame(records: pa.RecordBatch, thorough: bool) -> Frame:
+def _lines(records: pa.RecordBatch) -> Frame:
     values = [value or b"" for value in records.column("value").to_pylist()]
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(lengths + 1) - 1
@@ -100,5 +100,19 @@ def _frame(records: pa.RecordBatch, thorough: bool) -> Frame:
         positions=records.column("position").to_numpy(),
         lines=True,
         records=records,
-        thorough=thorough,
+    )
+
+
+def _values(records: pa.RecordBatch) -> Frame:
+    values = pc.fill_null(records.column("value").cast(pa.binary()), b"")
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    content = values.buffers()[2]
+    return Frame(
+        path=records.column("source")[0].as_py(),
+        block=b"" if content is None else content[int(offsets[0]) : int(offsets[-1])].to_pybytes(),
+        starts=offsets[:-1] - offsets[0],
+        ends=offsets[1:] - offsets[0],
+        positions=records.column("position").to_numpy(),
+        records=records,
+        binary=True,
     )
