@@ -1,0 +1,320 @@
+"""Streams of NATS JetStream: ``nats://HOST:PORT/STREAM[,STREAM]`` or ``nats://HOST:PORT/SUBJECT``; ``tls://`` with TLS.
+
+Messages have numbers in their stream, which are what Spark's checkpoint keeps; nothing is acknowledged, so that the
+stream is as it was for everybody else.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import httpcore
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from signalbook.fetching import Deadline
+from signalbook.messages import Message
+from signalbook.messages.bindings.nats import message
+from signalbook.nats.connection import NATSError, NATSLine, Refused
+from signalbook.nats.jetstream import JetStream, Stored, StreamState
+from signalbook.pipeline import headers
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources import brokers, connected
+from signalbook.pipeline.sources.base import Frame
+
+_KIND: Final = brokers.Kind(
+    name="NATS",
+    form="nats://HOST:PORT/STREAM",
+    schemes={"nats": (4222, False), "tls": (4222, True)},
+    options=("startingOffsets", "failOnDataLoss", "domain"),
+)
+_PASSING: Final = (NATSError, httpcore.NetworkError, httpcore.TimeoutException)
+_NO_STREAM_NAME: Final = frozenset(".*> \t\r\n")
+_CHOICES: Final = {"startingOffsets": ("earliest", "latest"), "failOnDataLoss": ("true", "false")}
+_LEAST: Final = 10_000
+_ATTEMPTS: Final = 3
+# Spark asks for news again and again.
+_PAUSE: Final = 0.2
+
+
+class Nats:
+    """Messages of streams, events in structured or binary mode by their headers, or of no envelope at all."""
+
+    name = "nats"
+    protocol = "NATS"
+    packages = ()
+    cloudevents_json = True
+
+    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+        """All that the streams hold now."""
+        _Streams.of(inputs, options)
+        return connected.brought(session, session.read, _Source, inputs, options)
+
+    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+        """From the first message on, unless ``options`` say otherwise or a checkpoint knows better."""
+        _Streams.of(inputs, options)
+        return connected.brought(session, session.readStream, _Source, inputs, options, most)
+
+    def message(self, frame: Frame, index: int) -> Message:
+        """The message, with all that the stream says of it."""
+        assert frame.records is not None
+        row = frame.records.slice(index, 1).to_pylist()[0]
+        named = [(name, value.decode(errors="backslashreplace")) for name, value in headers.pairs(row["headers"])]
+        return message(
+            row["address"],
+            row["value"],
+            named,
+            received_at=row["received_at"],
+            reference=f"{frame.path}/{row['position']}",
+        )
+
+
+SOURCE: Final = Nats()
+
+
+Offsets = dict[str, int]
+"""The number of the last message that was read, by stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """A stream to be read; with a ``subject``, which may have wildcards, only messages of that."""
+
+    state: StreamState
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece(InputPartition):
+    """The messages with the numbers ``start`` to ``end``, for one task."""
+
+    stream: str
+    subject: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Streams:
+    """Streams of one broker, by the names they were given or by a subject in them."""
+
+    broker: brokers.Broker
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, inputs: Sequence[str], options: Mapping[str, str]) -> _Streams:
+        """What addresses and options say. Raises ``PipelineError``."""
+        broker, names = _KIND.read(inputs, options)
+        if not names:
+            raise PipelineError(f"name the streams of {broker}, as {_KIND.form}, or a subject that a stream holds")
+        for option, values in _CHOICES.items():
+            if broker.options.get(option, values[0]) not in values:
+                raise PipelineError(f"the option {option} is {' or '.join(values)}")
+        return cls(broker=broker, names=names)
+
+    @property
+    def latest(self) -> bool:
+        """Whether to begin behind what there is."""
+        return self.broker.options.get("startingOffsets") == "latest"
+
+    def chosen(self) -> dict[str, _Chosen]:
+        """The streams, by name. Raises ``PipelineError`` where there are none, or they cannot be read."""
+        found: dict[str, _Chosen] = {}
+        for chosen in self.broker.patiently(self._chosen, _PASSING):
+            state = chosen.state
+            if state.name in found:
+                raise PipelineError(f"the stream {state.name} is named twice: name it, or one subject in it")
+            if state.retention != "limits":
+                raise PipelineError(
+                    f"the stream {state.name} at {self.broker} drops each message once its reader has had it "
+                    f"(retention {state.retention}): read one with retention limits that has this one as its source"
+                )
+            found[state.name] = chosen
+        return found
+
+    def pieces(self, start: Offsets, end: Offsets, tasks: int) -> list[_Piece]:
+        """What lies between offsets, dealt out. Raises ``PipelineError`` for messages that are gone."""
+        chosen, found = self.chosen(), list[_Piece]()
+        for name, last in end.items():
+            if last <= start.get(name, -1):
+                continue
+            if name not in chosen:
+                raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
+            before = start.get(name, chosen[name].state.first - 1)
+            self._whole(chosen[name].state, before, last)
+            count = max(1, min(tasks, (last - before) // _LEAST))
+            bounds = [before + (last - before) * part // count for part in range(count + 1)]
+            found += [
+                _Piece(stream=name, subject=chosen[name].subject, start=first + 1, end=last)
+                for first, last in pairwise(bounds)
+            ]
+        return found
+
+    def read(self, piece: _Piece) -> Iterator[list[Stored]]:
+        """The messages of a piece, over a new connection where one was lost. Raises ``PipelineError``."""
+        done = piece.start - 1
+        attempts = iter(range(_ATTEMPTS))
+        while True:
+            try:
+                with self._connected() as (jetstream, deadline):
+                    for messages in jetstream.read(piece.stream, done + 1, piece.end, piece.subject):
+                        yield messages
+                        done = messages[-1].number
+                        deadline.restart(self.broker.timeout)
+                        attempts = iter(range(_ATTEMPTS))
+                    return
+            except _PASSING as error:
+                if next(attempts, None) is None:
+                    raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
+                self.broker.patiently(self._chosen, _PASSING)  # until it is there again
+
+    def _whole(self, state: StreamState, before: int, last: int) -> None:
+        where = f"the stream {state.name} at {self.broker}"
+        if state.last < last:
+            raise PipelineError(
+                f"{where} ends with message {state.last}, and {last} were there before: it was made anew; "
+                "give the stream of the pipeline another name to land what it holds now"
+            )
+        if state.first > before + 1 and self.broker.options.get("failOnDataLoss") != "false":
+            raise PipelineError(
+                f"{where} begins with message {state.first}, and {before + 1} was to be next: those between were "
+                "dropped unread; keep more in it, and go on without them by the option failOnDataLoss = false"
+            )
+
+    def _chosen(self) -> list[_Chosen]:
+        with self._connected() as (jetstream, deadline):
+            found = []
+            for name in self.names:
+                deadline.restart(self.broker.timeout)
+                found.append(self._resolved(jetstream, name))
+            return found
+
+    def _resolved(self, jetstream: JetStream, name: str) -> _Chosen:
+        """The stream of a name, or else the one that holds messages of that subject."""
+        state = None if _NO_STREAM_NAME & set(name) else jetstream.stream(name)
+        if state is not None:
+            return _Chosen(state=state)
+        holders = jetstream.streams_of(name)
+        state = jetstream.stream(holders[0]) if len(holders) == 1 else None
+        if state is None:
+            raise PipelineError(
+                f"NATS at {self.broker} has no stream {name!r} and {', '.join(holders) or 'none'} with such a subject: "
+                "only what one stream of JetStream keeps can be read; name it, or make it"
+            )
+        return _Chosen(state=state, subject=name)
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[JetStream, Deadline]]:
+        """A connection, and the time of its steps. Raises ``PipelineError`` for what the server does not do."""
+        broker = self.broker
+        try:
+            with broker.stream() as (host, opened, deadline):
+                encrypt = partial(_encrypted, broker.context(), host) if broker.secure else None
+                line = NATSLine(opened, user=broker.login, token=broker.options.get("token", ""), encrypt=encrypt)
+                yield JetStream(line, broker.options.get("domain", "")), deadline
+        except Refused as error:
+            raise PipelineError(f"NATS at {broker}: {error}") from None
+
+
+class _Source(connected.Connected):
+    """As Spark sees it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What Spark calls it."""
+        return "signalbook-nats"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch."""
+        return _Batch(self.told, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For a stream."""
+        return _Stream(self.told, schema)
+
+
+class _Rows:
+    """Reads pieces."""
+
+    def __init__(self, told: connected.Told, schema: StructType) -> None:
+        self._told = told
+        self._schema = schema
+        self._streams = _Streams.of(told.inputs, told.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of ``records.COLUMNS``."""
+        assert isinstance(partition, _Piece)
+        for messages in self._streams.read(partition):
+            yield connected.batch(
+                self._schema,
+                protocol=[SOURCE.protocol] * len(messages),
+                source=[f"nats:{partition.stream}"] * len(messages),
+                position=[message.number for message in messages],
+                address=[message.subject for message in messages],
+                value=[message.payload for message in messages],
+                headers=[connected.pairs(message.headers) for message in messages],
+                received_at=[message.time // 1000 for message in messages],
+            )
+
+
+class _Batch(_Rows, DataSourceReader):
+    """All that there is now."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Pieces of all streams."""
+        end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
+        return self._streams.pieces({}, end, self._told.tasks) or [_Piece(stream="", subject="", start=1, end=0)]
+
+
+class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What there is from time to time."""
+
+    _end: Offsets | None = None
+    _asked = 0.0
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        """Before the first messages, or behind the last."""
+        chosen = self._streams.chosen()
+        return {
+            name: each.state.last if self._streams.latest else each.state.first - 1 for name, each in chosen.items()
+        }
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The messages there are now will be the last."""
+        self._end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """As many as the stream was told."""
+        return ReadMaxRows(self._told.most) if self._told.most else ReadAllAvailable()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        """How far the next batch goes: of each stream its share at most, where there is a limit."""
+        time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
+        chosen = self._streams.chosen()
+        self._asked = time.monotonic()
+        share = max(1, limit.max_rows // len(chosen)) if isinstance(limit, ReadMaxRows) else None
+        found = dict(start)
+        for name, each in chosen.items():
+            last = each.state.last if self._end is None else self._end.get(name, 0)
+            before = start.get(name, each.state.first - 1)
+            first = max(before, each.state.first - 1)  # what is gone is no part of a share
+            found[name] = max(before, last if share is None else min(last, first + share))
+        return found
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        """Pieces of what lies between."""
+        return self._streams.pieces(start, end, self._told.tasks)
+
+
+def _encrypted(context: ssl.SSLContext, host: str, stream: httpcore.NetworkStream) -> httpcore.NetworkStream:
+    return stream.start_tls(context, server_hostname=host)
