@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from signalbook.demo.java import NotInstalled
 
 
 def test_jars_are_there_once_all_of_them_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    folder = tmp_path / "brokers" / "kafka"
-    folder.mkdir(parents=True)
+    monkeypatch.setattr(java, "PLACE", tmp_path)
+    folder = tmp_path / "kafka"
+    folder.mkdir()
     with pytest.raises(NotInstalled, match=f"there is no kafka in {folder}: in a checkout, tools/setup demo fetches"):
         java.jars("kafka")
     (folder / "pom.xml").touch()

@@ -10,6 +10,8 @@ from typing import Final
 
 from signalbook.errors import SignalbookError
 
+PLACE: Final = Path(sys.prefix) / "brokers"
+"""Where ``tools/setup`` lays the jars, a folder for each program."""
 # Up in seconds, and small: nobody here looks for the last bit of speed.
 _OPTIONS: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
@@ -20,7 +22,7 @@ class NotInstalled(SignalbookError):
 
 def jars(name: str) -> Path:
     """The folder with the jars of ``name``. Raises ``NotInstalled``."""
-    folder = Path(sys.prefix) / "brokers" / name
+    folder = PLACE / name
     if not (folder / "pom.xml").is_file():  # which is put there last
         raise NotInstalled(f"there is no {name} in {folder}: in a checkout, tools/setup demo fetches it with Maven")
     return folder

@@ -14,8 +14,8 @@ from typing import IO, Final
 
 from signalbook.errors import SignalbookError
 
-PORTS: Final = range(20_000, 32_000)
-"""Below what systems give to outgoing connections."""
+# Below what systems give to outgoing connections.
+_PORTS: Final = range(15_000, 20_000)
 _KEEPER: Final = Path(__file__).with_name("keeper.py")
 _PATIENCE: Final = 300.0
 _TRIES: Final = 5
@@ -78,7 +78,7 @@ class Program:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-_TAIL:].strip()
 
-    def open(self, among: range = PORTS) -> None:
+    def open(self, among: range = _PORTS) -> None:
         """Start it on ports that are free, others if somebody was faster. Raises ``NotStarted``."""
         for _ in range(_TRIES):
             self.ports = dict(zip(self.listeners, _free(len(self.listeners), among), strict=True))
