@@ -103,7 +103,7 @@ class _Headers:
         self.strange[self._owners[self._places(name)]] = True
 
     def texts(self, name: str) -> pa.Array:
-        """What stands in a header, null where there is none; several of a name, and bytes that are no text, are strange."""
+        """What stands in a header, null where there is none; several of a name and what is no text are strange."""
         places = self._places(name)
         count = len(self.strange)
         if not len(places):

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from signalbook.messages import Message
+from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map
 
 _CASELESS: Final = frozenset({"HTTP"})
+_TYPE: Final = "content-type"
 
 
 def texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]] | None:
@@ -29,6 +33,18 @@ def texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple
     return list(joined.items()) or None
 
 
+def carried(message: Message) -> Iterable[tuple[str, str | bytes]]:
+    """What a message has besides its payload, in the form of headers: of MQTT its user properties and content type."""
+    sections = message.sections
+    if message.protocol == V5:
+        named: Iterable[tuple[str, str]] = sections.get("user_properties", ())
+        if "content_type" in sections or any(name == _TYPE for name, _ in named):  # so that one is not the other
+            return [(_TYPE, str(sections.get("content_type", ""))), *named]
+        return named
+    found: Iterable[tuple[str, str | bytes]] = sections.get("headers", ())
+    return found
+
+
 def maps(protocol: str, headers: pa.ListArray) -> pa.Array:
     """``texts`` of many messages, whose headers are structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
     found = _at_once(headers)
@@ -40,18 +56,29 @@ def pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes]
     return [(header["name"] or "", header["value"] or b"") for header in headers or ()]
 
 
+def _alike(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> bool:
+    """Whether all messages have the same names in the same order, each once."""
+    width = int(lengths[0]) if len(lengths) else 0
+    if not width or not (lengths == width).all() or len(set(codes[:width].tolist())) < width:
+        return False
+    return bool((codes.reshape(-1, width) == codes[:width]).all())
+
+
 def _at_once(headers: pa.ListArray) -> pa.Array | None:
     """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
     flat, rows = headers.flatten(), pc.list_parent_indices(headers)
-    codes = flat.field("name").dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    keys = rows.to_numpy() * (codes.max(initial=0) + 1) + codes
-    if len(np.unique(keys)) < len(keys) or flat.field("name").null_count:
+    if flat.field("name").null_count:
         return None
+    codes = flat.field("name").dictionary_encode().indices.to_numpy()
+    lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
+    if not _alike(codes, lengths):
+        keys = np.sort(rows.to_numpy() * (codes.max(initial=0) + 1) + codes)
+        if (keys[1:] == keys[:-1]).any():
+            return None
     try:
         values = pc.fill_null(flat.field("value"), b"").cast(pa.string())
     except pa.ArrowInvalid:
         return None
-    lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     none = pa.array(np.concatenate([lengths == 0, [False]]))
     return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), flat.field("name"), values, columns.TEXT_MAP)

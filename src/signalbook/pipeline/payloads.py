@@ -7,20 +7,26 @@ that conform, with the numbers of all others: it accepts what ``Schema.decode`` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from signalbook.formats import PayloadError, Schema, Typed
+from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import REFUSALS, is_json
 from signalbook.pipeline.arrays import Form
+from signalbook.pipeline.columnar import avro
+from signalbook.pipeline.columnar.cursors import Cursors, Mask
 from signalbook.pipeline.envelopes import too_deep
 from signalbook.pipeline.rows import Payloads, Target
 from signalbook.values import MAX_DEPTH
 
 Columns = tuple[list[pa.Array], list[int]]
+Decode = Callable[[Cursors], list[pa.Array]]
+# After a slice most of which had to be decoded one by one, so many more go the same way at once.
+_CAUTION: Final = 8
 
 
 class Reader(Protocol):
@@ -36,7 +42,16 @@ def reader(schema: Schema, content_type: str, target: Target) -> Reader:
     typed = schema.typed()
     if typed is not None and (not content_type or is_json(content_type)):
         return Text(ValueReader(typed, target))
-    return DecodingReader(schema, content_type, target.builder(Form.DECODED))
+    each = DecodingReader(schema, content_type, target.builder(Form.DECODED))
+    decode = _columnar(schema, content_type)
+    return each if decode is None else ColumnReader(decode, each)
+
+
+def _columnar(schema: Schema, content_type: str) -> Decode | None:
+    """The decoder of columns for payloads in the format's binary encoding, if there is one."""
+    if isinstance(schema, AvroSchema) and schema.is_binary(content_type):
+        return avro.decoder(schema)
+    return None
 
 
 class ValueReader:
@@ -122,3 +137,36 @@ class DecodingReader:
             except PayloadError:
                 refused.append(number)
         return self._build(values), refused
+
+
+class ColumnReader:
+    """Payloads of a binary format by ``decode``, and those it does not take by ``each``."""
+
+    def __init__(self, decode: Decode, each: DecodingReader) -> None:
+        self._decode = decode
+        self._each = each
+        self._caution = 0
+
+    def read(self, payloads: pa.BinaryArray) -> Columns:
+        """An array of bytes."""
+        if self._caution:
+            self._caution -= 1
+            return self._each.read(payloads)
+        cursors = Cursors.of(payloads)
+        arrays = self._decode(cursors)
+        cursors.refuse(cursors.at != cursors.end)
+        if not cursors.bad.any():
+            return arrays, []
+        return self._mixed(payloads, arrays, cursors.bad)
+
+    def _mixed(self, payloads: pa.BinaryArray, arrays: list[pa.Array], bad: Mask) -> Columns:
+        """The columns of those that were taken, with those of the others in their places."""
+        others, taken = np.flatnonzero(bad), np.flatnonzero(~bad)
+        self._caution = _CAUTION if len(others) > len(taken) else 0
+        more, refused = self._each.read(payloads.take(pa.array(others)))
+        order = pa.array(np.argsort(np.concatenate([taken, np.delete(others, refused)])))
+        kept = pa.array(taken)
+        columns = [
+            pa.concat_arrays([array.take(kept), rest]).take(order) for array, rest in zip(arrays, more, strict=True)
+        ]
+        return columns, others[refused].tolist()

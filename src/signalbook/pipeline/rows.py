@@ -105,7 +105,7 @@ class Target:
         )
 
     def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
-        """Rows of columns: those of ``columns.ENVELOPE``, of payloads that conform, of ``CONTEXT`` and ``TRANSPORT``."""
+        """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``."""
         return self._batch([*envelope, *payloads, *transport], pa.nulls(len(envelope[0]), _TAG))
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
@@ -162,7 +162,7 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([headers.texts(message.protocol, message.sections.get("headers", ())) for message in messages]),
+        text_map([headers.texts(message.protocol, headers.carried(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([place.path for place in places], pa.string()),
         pa.array([place.position for place in places], pa.int64()),
