@@ -122,8 +122,9 @@ class Lanes:
             return
         first = 0
         for lane, events in lanes:
-            for start in range(0, len(events), window.step):
-                part = events[start : start + window.step]
+            step = window.step(lane.most)
+            for start in range(0, len(events), step):
+                part = events[start : start + step]
                 arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
                 first += len(part)
                 yield lane.land(window.payloads(part), part, arrays, self._land)
@@ -181,6 +182,7 @@ class _Lane:
 
     def __init__(self, definition: CompiledDefinition, target: Target, reader: Reader, contexts: Contexts) -> None:
         self.contexts = contexts
+        self.most = reader.most
         self._definition = definition
         self._target = target
         self._reader = reader

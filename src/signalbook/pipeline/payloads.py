@@ -16,8 +16,9 @@ import pyarrow as pa
 from signalbook.formats import PayloadError, Schema, Typed
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import REFUSALS, is_json
+from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.pipeline.arrays import Form
-from signalbook.pipeline.columnar import avro
+from signalbook.pipeline.columnar import avro, protobuf
 from signalbook.pipeline.columnar.cursors import Cursors, Mask
 from signalbook.pipeline.envelopes import too_deep
 from signalbook.pipeline.rows import Payloads, Target
@@ -27,10 +28,14 @@ Columns = tuple[list[pa.Array], list[int]]
 Decode = Callable[[Cursors], list[pa.Array]]
 # After a slice most of which had to be decoded one by one, so many more go the same way at once.
 _CAUTION: Final = 8
+_OBJECTS: Final = 1024
+_BYTES: Final = 4096
 
 
 class Reader(Protocol):
-    """From payloads to columns."""
+    """From payloads to columns; ``most`` of them at once go best."""
+
+    most: int
 
     def read(self, payloads: Any, /) -> Columns:
         """The columns of payloads that conform, and the numbers of the others."""
@@ -51,11 +56,15 @@ def _columnar(schema: Schema, content_type: str) -> Decode | None:
     """The decoder of columns for payloads in the format's binary encoding, if there is one."""
     if isinstance(schema, AvroSchema) and schema.is_binary(content_type):
         return avro.decoder(schema)
+    if isinstance(schema, ProtobufSchema) and schema.is_binary(content_type):
+        return protobuf.decoder(schema)
     return None
 
 
 class ValueReader:
     """JSON known to be UTF-8 and not too deep, by a typed decoder."""
+
+    most = _OBJECTS
 
     def __init__(self, typed: Typed, target: Target) -> None:
         self._typed = typed
@@ -86,6 +95,8 @@ class ValueReader:
 
 class Text:
     """Bytes that have to be UTF-8, and JSON that is not too deep, before ``values`` reads them."""
+
+    most = _OBJECTS
 
     def __init__(self, values: ValueReader) -> None:
         self._values = values
@@ -122,6 +133,8 @@ def _is_text(raw: bytes) -> bool:
 class DecodingReader:
     """Payloads of any format and encoding, each decoded by itself."""
 
+    most = _OBJECTS
+
     def __init__(self, schema: Schema, content_type: str, build: Payloads) -> None:
         self._schema = schema
         self._content_type = content_type
@@ -141,6 +154,8 @@ class DecodingReader:
 
 class ColumnReader:
     """Payloads of a binary format by ``decode``, and those it does not take by ``each``."""
+
+    most = _BYTES
 
     def __init__(self, decode: Decode, each: DecodingReader) -> None:
         self._decode = decode

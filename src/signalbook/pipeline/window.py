@@ -22,7 +22,6 @@ from signalbook.pipeline.sources.records import delivered
 _attributes: Final = attrgetter(*ATTRIBUTES)
 _data: Final = attrgetter("data")
 _SLICE_BYTES: Final = 512 * 1024
-_SLICE_EVENTS: Final = 1024
 _MAP: Final = columns.TEXT_MAP
 
 
@@ -73,11 +72,10 @@ class Window:
             return self._data.take(pa.array(numbers))
         return [self._data[number] for number in numbers.tolist()]
 
-    @property
-    def step(self) -> int:
-        """How many payloads to decode before they become columns: what fits a processor's cache."""
+    def step(self, most: int) -> int:
+        """How many payloads, ``most`` at most, to decode before they become columns: what fits a processor's cache."""
         weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
-        return min(max(_SLICE_BYTES // max(weight, 1), 1), _SLICE_EVENTS)
+        return min(max(_SLICE_BYTES // max(weight, 1), 1), most)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:

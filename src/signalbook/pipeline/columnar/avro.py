@@ -17,6 +17,7 @@ from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.avro.names import Type
 from signalbook.pipeline import columns
 from signalbook.pipeline.columnar.cursors import Cursors, spread
+from signalbook.pipeline.columnar.inexpressible import Inexpressible
 from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Rounds
 from signalbook.values import JSONObject
 
@@ -36,10 +37,6 @@ _LOGICAL: Final = {
     ("long", "time-micros"): ((0, _DAY - 1), 1),
 }
 _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-
-
-class Inexpressible(Exception):
-    """There is no decoder of columns for a schema."""
 
 
 def decoder(schema: AvroSchema) -> Callable[[Cursors], list[pa.Array]] | None:

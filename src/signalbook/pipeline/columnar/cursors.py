@@ -89,6 +89,15 @@ class Cursors:
             if not len(left):
                 return
 
+    def canonical(self) -> npt.NDArray[np.uint64]:
+        """The same, in no more bytes than it takes."""
+        before = self.at
+        value = self.varint()
+        more = self.at - before - 1
+        if more.any():
+            self.refuse((more > 0) & (value >> (7 * more).astype(np.uint64) == 0))
+        return value
+
     def zigzag(self) -> npt.NDArray[np.int64]:
         """A signed number whose sign is its lowest bit."""
         return signed(self.varint())
