@@ -29,6 +29,7 @@ from signalbook.pipeline.window import Block, Window
 LEAST_WINDOW: Final = 8 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
+_LEANEST: Final = 4
 _MOST_KINDS: Final = 100_000
 _ENVELOPE: Final = len(columns.ENVELOPE)
 
@@ -73,7 +74,7 @@ class Lanes:
             self._aside(frame, refused)
         if len(block.indices):
             self._blocks.append(block)
-            self._waiting += len(frame.block)
+            self._waiting += _weight(frame)
         if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * _WINDOW_OF_TYPE), LARGEST_WINDOW):
             self.clear()
 
@@ -149,6 +150,12 @@ class Lanes:
             return None
         contexts = self._contexts.setdefault(demands(definition), Contexts(definition, kind[0]))
         return _Lane(definition, target, reader, contexts)
+
+
+def _weight(frame: Frame) -> int:
+    """Input bytes; of small values with long headers those count as well, for they wait too."""
+    size = len(frame.block)
+    return size if frame.records is None else max(size, frame.records.nbytes // _LEANEST)
 
 
 def _by_type(contract: Contract, protocol: str, way: Way) -> dict[str, CompiledDefinition]:

@@ -48,6 +48,12 @@ class Block:
             np.arange(len(events)) if indices is None else np.array(indices, np.int64),
         )
 
+    def records(self) -> pa.RecordBatch:
+        """The records that the events came in."""
+        records = self.frame.records
+        assert records is not None
+        return records if len(records) == len(self.indices) else records.take(pa.array(self.indices))
+
 
 class Window:
     """The events of some blocks, numbered through."""
@@ -149,8 +155,7 @@ class Window:
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        parts = [(block.frame.records, block.indices) for block in self._blocks]
-        arrays = [delivered(records.take(pa.array(indices))) for records, indices in parts if records is not None]
+        arrays = [delivered(block.records()) for block in self._blocks]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property
