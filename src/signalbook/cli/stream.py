@@ -55,7 +55,7 @@ def stream(
         typer.Option(
             "--input",
             metavar="URL",
-            help="kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM; may be given again.",
+            help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
             show_default=False,
         ),
     ] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -14,9 +15,12 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map
+from signalbook.values import format_timestamp
 
 _CASELESS: Final = frozenset({"HTTP"})
 _TYPE: Final = "content-type"
+_MEDIA: Final = (_TYPE, "content-encoding")
+_AMQP: Final = "AMQP/1.0"
 
 
 def texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]] | None:
@@ -34,15 +38,38 @@ def texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple
 
 
 def carried(message: Message) -> Iterable[tuple[str, str | bytes]]:
-    """What a message has besides its payload, in the form of headers: of MQTT its user properties and content type."""
+    """What a message has besides its payload, in the form of headers.
+
+    Of MQTT and AMQP those are what the payload is said to be, and the properties that applications choose.
+    """
     sections = message.sections
     if message.protocol == V5:
-        named: Iterable[tuple[str, str]] = sections.get("user_properties", ())
-        if "content_type" in sections or any(name == _TYPE for name, _ in named):  # so that one is not the other
-            return [(_TYPE, str(sections.get("content_type", ""))), *named]
-        return named
+        return _named({_TYPE: sections.get("content_type")}, sections.get("user_properties", ()))
+    if message.protocol == _AMQP:
+        stated = sections.get("properties", {})
+        return _named({name: stated.get(name) for name in _MEDIA}, sections.get("application-properties", {}).items())
     found: Iterable[tuple[str, str | bytes]] = sections.get("headers", ())
     return found
+
+
+def encoded(headers: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, bytes], ...]:
+    """Headers as bytes."""
+    return tuple((name, value if isinstance(value, bytes) else value.encode()) for name, value in headers)
+
+
+def _named(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[tuple[str, str | bytes]]:
+    """Both kinds together. Where a chosen name is one of the stated ones, that is there too: one is not the other."""
+    texts = [(str(name), _text(value)) for name, value in chosen]
+    names = {name for name, _ in texts}
+    return [(name, _text(value)) for name, value in stated.items() if value is not None or name in names] + texts
+
+
+def _text(value: Any) -> str | bytes:
+    if value is None or isinstance(value, (str, bytes)):
+        return value or ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format_timestamp(value) if isinstance(value, datetime) else str(value)
 
 
 def maps(protocol: str, headers: pa.ListArray) -> pa.Array:

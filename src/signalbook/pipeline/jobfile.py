@@ -18,7 +18,15 @@ from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Job, StreamJob
 from signalbook.pipeline.journal import Partition, TableFormat
 
-FORMATS: Final = {"kafka": "kafka", "nats": "nats", "tls": "nats"}
+FORMATS: Final = {
+    "kafka": "kafka",
+    "nats": "nats",
+    "tls": "nats",
+    "mqtt": "mqtt5",
+    "mqtts": "mqtt5",
+    "amqp": "amqp",
+    "amqps": "amqp",
+}
 """The input formats that schemes of addresses stand for."""
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -170,12 +170,11 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
 
 
 def address(message: Message) -> str | None:
-    """Where a message was sent: its HTTP path, topic or subject."""
-    for section in ("path", "topic", "topic_name", "subject"):
-        value = message.sections.get(section)
-        if isinstance(value, str):
-            return value
-    return None
+    """Where a message was sent: its HTTP path, topic, subject, or the address in its properties."""
+    properties = message.sections.get("properties")
+    places = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
+    places += [properties.get("to")] if isinstance(properties, Mapping) else []
+    return next((place for place in places if isinstance(place, str)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,15 @@ def follow(job: Job, **more: Any) -> list[Report]:
     """The reports of a stream of what is there now."""
     found: list[Report] = []
     stream(StreamJob(job=job, once=True, **more), threading.Event(), done=found.append)
+    return found
+
+
+def until(job: Job, number: int, **more: Any) -> list[Report]:
+    """The reports of streams that end when nothing comes for a moment, until so many messages are somewhere."""
+    deadline = time.monotonic() + 900
+    found = follow(job, **more)
+    while len(places(job.output)) < number and time.monotonic() < deadline:
+        found += follow(job, **more)
     return found
 
 

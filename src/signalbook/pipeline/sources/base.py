@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -129,10 +130,13 @@ class RecordSource(Source, Protocol):
         """All messages there are now, as ``records.COLUMNS``. Raises ``PipelineError``."""
         ...
 
-    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+    def stream(
+        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
+    ) -> DataFrame:
         """The messages there are and those to come, as a streaming frame of ``records.COLUMNS``.
 
-        ``most`` messages go into one batch, where the source can tell. Raises ``PipelineError``.
+        ``most`` messages go into one batch, where the source can tell; ``home`` is a folder of the stream's own, which
+        lasts and all workers share. Raises ``PipelineError``.
         """
         ...
 

@@ -83,6 +83,18 @@ class Broker:
             return
         raise failure
 
+    def encrypted(self, host: str, stream: httpcore.NetworkStream) -> httpcore.NetworkStream:
+        """The connection to ``host`` with TLS. Raises ``PipelineError`` if that shows no good certificate."""
+        context = self.context()
+        try:
+            return stream.start_tls(context, server_hostname=host)
+        except httpcore.ConnectError as error:
+            if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+                raise
+            raise PipelineError(
+                f"the certificate of {host} is not trusted: {error}; name whom to trust by ca"
+            ) from None
+
     def patiently(self, do: Callable[[], T], passing: tuple[type[Exception], ...]) -> T:
         """What ``do`` gives, tried again for as long as the broker may be away. ``passing`` errors may pass.
 
@@ -100,12 +112,16 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What addresses of a kind of broker look like; ``schemes`` have a port each, and say whether TLS is used."""
+    """What addresses of a kind of broker look like; ``schemes`` have a port each, and say whether TLS is used.
+
+    With ``hashes`` they may have a ``#`` in what they name.
+    """
 
     name: str
     form: str
     schemes: Mapping[str, tuple[int, bool]]
     options: tuple[str, ...] = ()
+    hashes: bool = False
 
     def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> tuple[Broker, tuple[str, ...]]:
         """The one broker that ``inputs`` name, with all options, and what they name there. Raises ``PipelineError``."""
@@ -125,7 +141,7 @@ class Kind:
         return Broker(hosts=hosts, secure=secure, options=found), tuple(dict.fromkeys(named))
 
     def _parts(self, text: str) -> SplitResult:
-        parts = urlsplit(text)
+        parts = urlsplit(text.replace("#", "%23") if self.hashes else text)
         if parts.scheme not in self.schemes or not parts.netloc or parts.fragment or len(text) > _LONGEST:
             raise self._wrong(text)
         if "@" in parts.netloc:

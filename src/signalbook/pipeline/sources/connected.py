@@ -13,20 +13,27 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from signalbook.pipeline import spark
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import records
 
 # Spark hides the values of options with such a name wherever it shows options.
 _TOLD: Final = "secrets"
+_ATTEMPTS: Final = 5
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What Spark's workers are told: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``."""
+    """What Spark's workers are told: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``.
+
+    ``source`` is the name of the source, ``home`` a folder of it, where several share a way to be read.
+    """
 
     inputs: tuple[str, ...]
     options: dict[str, str]
-    most: int
     tasks: int
+    most: int = 0
+    source: str = ""
+    home: str = ""
 
 
 class Connected(DataSource):
@@ -45,19 +52,29 @@ class Connected(DataSource):
 def brought(
     session: SparkSession,
     reader: Any,
-    source: type[Connected],
+    kind: type[Connected],
     inputs: Sequence[str],
     options: Mapping[str, str],
+    *,
     most: int = 0,
+    source: str = "",
+    home: str = "",
 ) -> DataFrame:
-    """The rows of a source by one of Spark's readers. Raises ``PipelineError``."""
-    told = Told(inputs=tuple(inputs), options=dict(options), most=most, tasks=session.sparkContext.defaultParallelism)
-    try:
-        session.dataSource.register(source)
-        frame: DataFrame = reader.format(source.name()).option(_TOLD, msgspec.json.encode(told).decode()).load()
-        return frame
-    except PySparkException as error:
-        raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {str(error).strip().splitlines()[0]}") from error
+    """The rows of a kind of source, by one of Spark's readers; the rest as in ``Told``. Raises ``PipelineError``."""
+    tasks = session.sparkContext.defaultParallelism
+    told = Told(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source, home=home)
+    session.dataSource.register(kind)
+    asked = reader.format(kind.name()).option(_TOLD, msgspec.json.encode(told).decode())
+    left = _ATTEMPTS
+    while True:
+        try:
+            frame: DataFrame = asked.load()
+            return frame
+        except PySparkException as error:
+            left -= 1
+            if spark.SLOW not in str(error) or not left:
+                reason = str(error).strip().splitlines()[0]
+                raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {reason}") from error
 
 
 def batch(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:

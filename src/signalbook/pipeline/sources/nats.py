@@ -6,13 +6,13 @@ stream is as it was for everybody else.
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import httpcore
@@ -60,10 +60,17 @@ class Nats:
         _Streams.of(inputs, options)
         return connected.brought(session, session.read, _Source, inputs, options)
 
-    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+    def stream(
+        self,
+        session: SparkSession,
+        inputs: Sequence[str],
+        options: Mapping[str, str],
+        most: int,
+        home: Path,  # noqa: ARG002 - the broker keeps the messages
+    ) -> DataFrame:
         """From the first message on, unless ``options`` say otherwise or a checkpoint knows better."""
         _Streams.of(inputs, options)
-        return connected.brought(session, session.readStream, _Source, inputs, options, most)
+        return connected.brought(session, session.readStream, _Source, inputs, options, most=most)
 
     def message(self, frame: Frame, index: int) -> Message:
         """The message, with all that the stream says of it."""
@@ -219,7 +226,7 @@ class _Streams:
         broker = self.broker
         try:
             with broker.stream() as (host, opened, deadline):
-                encrypt = partial(_encrypted, broker.context(), host) if broker.secure else None
+                encrypt = partial(broker.encrypted, host) if broker.secure else None
                 line = NATSLine(opened, user=broker.login, token=broker.options.get("token", ""), encrypt=encrypt)
                 yield JetStream(line, broker.options.get("domain", "")), deadline
         except Refused as error:
@@ -314,7 +321,3 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         """Pieces of what lies between."""
         return self._streams.pieces(start, end, self._told.tasks)
-
-
-def _encrypted(context: ssl.SSLContext, host: str, stream: httpcore.NetworkStream) -> httpcore.NetworkStream:
-    return stream.start_tls(context, server_hostname=host)

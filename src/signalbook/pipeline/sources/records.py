@@ -24,6 +24,7 @@ COLUMNS: Final = (
 of no protocol, which is empty then, are structured CloudEvents in JSON.
 """
 _FRAME: Final = 1 << 20
+_CASELESS: Final = frozenset({"NATS"})
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _EVENT: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
@@ -50,7 +51,7 @@ def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         return present
     listed = records.column("headers")
     flat = listed.flatten()
-    names = flat.field("name")
+    names = pc.utf8_lower(flat.field("name")) if _protocol(records) in _CASELESS else flat.field("name")
     rows = pc.list_parent_indices(listed).to_numpy()
 
     def count(mask: pa.Array) -> Offsets:
@@ -68,7 +69,13 @@ def delivered(records: pa.RecordBatch) -> list[pa.Array]:
     protocol = _protocol(records)
     found = headers.maps(protocol, records.column("headers"))
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
-    return [protocols, records.column("address"), found, records.column("received_at").cast(columns.TIMESTAMP)]
+    return [protocols, addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
+
+
+def addresses(records: pa.RecordBatch) -> pa.Array:
+    """Where records were sent to. Those of Kafka have a topic, an empty one where a capture does not tell."""
+    found = records.column("address")
+    return found.fill_null("") if _protocol(records) == "KAFKA" else found
 
 
 def _protocol(records: pa.RecordBatch) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,13 @@ _LOCK: Final = ".lock"
 _LOOK: Final = 0.3
 # Another program may be at work in the output folder for a while, to replay or compact.
 _PATIENCE: Final = 3600.0
+# How long what may pass is waited for: Java outlives the driver that was killed by some seconds, and gives a process it
+# starts ten of them.
+_PASSES: Final = 120.0
+_SIGNS: Final = {
+    "Multiple streaming queries are concurrently using": "another process runs it, or what a killed one left",
+    spark.SLOW: "Spark's Python did not start in time",
+}
 
 
 def run(
@@ -61,9 +69,20 @@ def run(
         kept = home / kept_name(job.job.registry, job.job.groups)
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
         with spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session:
-            batches = _Batches(job, journal, home / _CHECKPOINT, definitions, done, show)
-            query = _start(job, session, source, batches, home / _CHECKPOINT)
-            _follow(query, batches, stop, job)
+            deadline = time.monotonic() + _PASSES
+            while not stop.is_set():
+                batches = _Batches(job, journal, home / _CHECKPOINT, definitions, done, show)
+                query = _start(job, session, source, batches, home / _CHECKPOINT)
+                try:
+                    _follow(query, batches, stop, job)
+                    break
+                except _Passing:
+                    if time.monotonic() > deadline:
+                        raise
+
+
+class _Passing(PipelineError):
+    """What may be otherwise in a moment: the stream is begun once more."""
 
 
 class _Batches:
@@ -140,7 +159,7 @@ class _Batches:
 def _start(
     job: StreamJob, session: SparkSession, source: RecordSource, batches: _Batches, place: Path
 ) -> StreamingQuery:
-    frame = source.stream(session, job.job.inputs, job.job.options, job.most)
+    frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     if job.once:
         return writer.trigger(availableNow=True).start()
@@ -160,6 +179,9 @@ def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job
         _end(query)
     if isinstance(batches.failure, SignalbookError):
         raise batches.failure
+    words = next((text for sign, text in _SIGNS.items() if sign in str(failed)), "")
+    if words:
+        raise _Passing(f"the stream {job.name} ended: {words}")
     if failed is not None:
         raise PipelineError(f"the stream {job.name} ended: {explain(str(failed), job.job.output)}") from failed
 
