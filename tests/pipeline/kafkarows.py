@@ -30,14 +30,16 @@ TYPES = pa.schema(
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def rows(*found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]], partition: int = 0) -> pa.RecordBatch:
+def rows(
+    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]], partition: int = 0, topic: str | None = "orders"
+) -> pa.RecordBatch:
     """Records of a topic."""
     made = [
         {
             "protocol": "KAFKA",
             "source": f"kafka:orders/{partition}",
             "position": 7 + number,
-            "address": "orders",
+            "address": topic,
             "partition": partition,
             "key": b"k",
             "value": value,
@@ -86,6 +88,8 @@ def _avro(value: Any) -> bytes:
 TYPED = {
     "parcel.accepted": "application/json",
     "parcel.pushed": "application/json",
+    "parcel.sorted": "application/json",
+    "parcel.routed": "application/json",
     "parcel.noted": "text/plain",
     "parcel.sent": "application/json",
     "parcel.lost": "application/json",
@@ -182,6 +186,12 @@ def kafka_records(draw: st.DrawFn) -> tuple[bytes | None, list[tuple[str, bytes 
     headers: list[tuple[str, bytes | None]] = [(name, text.encode()) for name, text in head.items() if text]
     own = {"application/avro": AVRO_VALUES, "application/protobuf": PROTO_VALUES}.get(content_type, JSON_VALUES)
     value = draw(st.one_of(st.just(own[0]), st.sampled_from(own), st.sampled_from(own), VALUES, st.none()))
+    if draw(st.integers(0, 5)) == 0:  # in structured mode after all
+        value = json.dumps(
+            {name.removeprefix("ce_"): text for name, text in head.items() if name != "content-type"}
+            | {"data": {"id": "P", "weight": 1}}
+        ).encode()
+        headers = [("content-type", b"application/cloudevents+json")]
     for name, text in draw(st.lists(CHANGES, max_size=3)):
         match draw(st.sampled_from(["set", "set", "add", "drop"])):
             case "add":

@@ -34,6 +34,9 @@ _MOST_KINDS: Final = 100_000
 _ENVELOPE: Final = len(columns.ENVELOPE)
 
 Land = Callable[[Target, pa.RecordBatch], None]
+# Properties that say where messages of a protocol were sent to, and so in records their address.
+_ADDRESSES: Final = {"KAFKA": "topic"}
+
 # Messages that no lane takes: their frame and indices.
 Aside = Callable[[Frame, Sequence[int]], None]
 
@@ -54,6 +57,7 @@ class Lanes:
         aside: Aside,
     ) -> None:
         self.way = way
+        self._protocol = protocol
         self._vetting = Vetting(json=way.json)
         self._definitions = _by_type(contract, protocol, way)
         self._contexts: dict[bytes, Contexts] = {}
@@ -148,7 +152,8 @@ class Lanes:
         reader = self.way.reader(definition, kind, target)
         if reader is None:
             return None
-        contexts = self._contexts.setdefault(demands(definition), Contexts(definition, kind[0]))
+        address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
+        contexts = self._contexts.setdefault(demands(definition), Contexts(definition, kind[0], address))
         return _Lane(definition, target, reader, contexts)
 
 
@@ -179,9 +184,12 @@ def _type(definition: CompiledDefinition) -> str | None:
 
 
 def _settled(definition: CompiledDefinition, protocol: str, way: Way) -> bool:
-    """Whether envelope and payload are all that decides on an event, in a file or by this protocol."""
-    any_way = not (definition.protocol and (protocol or definition.policy.strict_delivery))
-    return way.settles(definition) and definition.removal is None and any_way
+    """Whether envelope, payload and address are all that decides on an event, in a file or by this protocol."""
+    if not way.settles(definition) or definition.removal is not None:
+        return False
+    if definition.protocol and definition.protocol == protocol:
+        return definition.options <= {_ADDRESSES.get(protocol)}
+    return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 
 class _Lane:

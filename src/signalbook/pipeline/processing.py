@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from signalbook.messages import (
     Accepted,
@@ -36,8 +37,6 @@ WINDOW: Final = 64 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
-# When a message happened, or else when it came.
-_TIMES: Final = ("ce_time", "_received_at")
 
 
 @dataclass(slots=True)
@@ -216,15 +215,14 @@ def _protocol(source: Source) -> str:
 
 
 def _span(rows: pa.RecordBatch) -> Span | None:
-    """The event times of rows; without any, when they were received."""
-    for name in _TIMES:
-        times = rows.column(name)
-        if times.null_count:
-            times = times.drop_null()
-        if len(times):
-            moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
-            return Span(oldest=int(moments.min()), newest=int(moments.max()))
-    return None
+    """When the messages of rows happened; those that do not tell, when they were received."""
+    times = rows.column("ce_time")
+    if times.null_count:
+        times = pc.coalesce(times, rows.column("_received_at")).drop_null()
+    if not len(times):
+        return None
+    moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
+    return Span(oldest=int(moments.min()), newest=int(moments.max()))
 
 
 def _letter(rejected: Rejected, original: bytes, place: Place, *, shared: bool) -> DeadLetter:

@@ -17,7 +17,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.sources.base import Frame, Offsets
-from signalbook.pipeline.sources.records import delivered
+from signalbook.pipeline.sources.records import addresses, delivered
 
 _attributes: Final = attrgetter(*ATTRIBUTES)
 _data: Final = attrgetter("data")
@@ -103,6 +103,13 @@ class Window:
                 if value is not None:
                     entries.append((name, attribute_text(value)))
         return text_map([entries or None for entries in texts])
+
+    @cached_property
+    def addresses(self) -> tuple[Offsets, list[str]]:
+        """For each event, all of records of Kafka, the number of its topic, and topics by number."""
+        parts = [addresses(block.records()) for block in self._blocks]
+        encoded = pa.concat_arrays(parts).dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
     def codes(self, name: str) -> tuple[Offsets, list[Any]]:
         """For each event the number of its value of an attribute, and the values by number."""
