@@ -36,4 +36,5 @@ def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
     (tmp_path / "registry.db").write_text("no database")
     text = shown(tmp_path)
     assert "each of these was sidelined for its reason, and nothing else" in text
+    assert "refused: a Version 2 that requires co2" in text
     assert "260 sent = 258 landed + 2 dead letters" in text

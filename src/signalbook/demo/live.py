@@ -14,7 +14,7 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from signalbook.client import Client
+from signalbook.client import Client, Refused
 from signalbook.demo import java, kafka, parcels, show
 from signalbook.demo.check import DemoFailed, misplaced
 from signalbook.demo.java import NotInstalled
@@ -104,6 +104,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that nobody knows")
     show.reasons(on.console, on.reasons)
     before = on.lake.columns(*_CHANGED)
+    _ask_too_much(on)
     _import(on, "parcels-co2", "Version 2 of the schema delivered, with co2")
     _send(on, newer, f"{count:,} deliveries with co2")
     new = [name for name in on.lake.columns(*_CHANGED) if name not in before]
@@ -140,6 +141,20 @@ def _add_up(on: Stage) -> None:
         f"[green]✓[/] {len(found):,} sent = {len(found) - dead:,} landed + {dead:,} dead letters, each in its one "
         "place, once, by partition and offset"
     )
+
+
+def _ask_too_much(on: Stage) -> None:
+    """A change that what was said before does not meet: the schema's own rule is against it."""
+    document = parcels.catalogue("parcels-co2")
+    version = document["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"]["2"]
+    version["schema"]["required"].append("co2")
+    try:
+        with Client(on.url, timeout=120) as client:
+            client.import_document(document)
+    except Refused as error:
+        on.console.print(f"refused: a Version 2 that requires co2, for {error.faults[0].message}")
+    else:
+        raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
 
 
 def _import(on: Stage, catalogue: str, what: str) -> None:
