@@ -186,6 +186,10 @@ def kafka_records(draw: st.DrawFn) -> tuple[bytes | None, list[tuple[str, bytes 
     headers: list[tuple[str, bytes | None]] = [(name, text.encode()) for name, text in head.items() if text]
     own = {"application/avro": AVRO_VALUES, "application/protobuf": PROTO_VALUES}.get(content_type, JSON_VALUES)
     value = draw(st.one_of(st.just(own[0]), st.sampled_from(own), st.sampled_from(own), VALUES, st.none()))
+    if value is not None and draw(st.integers(0, 4)) == 0:
+        value = (
+            draw(st.sampled_from([b"\0\0\0\0\6", b"\0\0\0\0\7", b"\0\0\0\0\x08\0", b"\0\0\0\0\x09", b"\0\0"])) + value
+        )
     if draw(st.integers(0, 5)) == 0:  # in structured mode after all
         value = json.dumps(
             {name.removeprefix("ce_"): text for name, text in head.items() if name != "content-type"}

@@ -46,6 +46,7 @@ POLICIES = (
     (f"{GROUP}:on_schema_violation=tag", f"{GROUP}/messages/parcel.sent:strict_delivery=true", "on_no_match=drop"),
     ("on_ambiguous=all", f"{GROUP}/messages/parcel.noted:required_schema=true"),
     (f"{GROUP}/messages/lost.a:on_ambiguous=best", "strict_delivery=true"),
+    ("wire_prefix=confluent", f"{GROUP}/messages/parcel.accepted:wire_prefix=none"),
 )
 
 
@@ -67,9 +68,12 @@ def contracts(parcels: Any) -> list[Contract]:
     }
     document["schemagroups"]["parcels"]["schemas"] |= {
         "measure": {
-            "versions": {"1": {"format": "Avro/1.11", "schema": OLD_AVRO}, "2": {"format": "Avro/1.11", "schema": AVRO}}
+            "versions": {
+                "1": {"format": "Avro/1.11", "schema": OLD_AVRO, "labels": {"confluent.id": "6"}},
+                "2": {"format": "Avro/1.11", "schema": AVRO, "labels": {"confluent.id": "7"}},
+            }
         },
-        "scan": {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO}}},
+        "scan": {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO, "labels": {"confluent.id": "8"}}}},
     }
     snapshot = Snapshot.of_documents([("parcels", document)])
     return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
@@ -253,6 +257,17 @@ def test_both_ways_come_to_the_same_for_records(
     frames = list(records.frames(rows(*found, topic=topic)))
     quick = processed(contracts[policy], CAPTURES, frames)
     same(quick, processed(contracts[policy], CAPTURES, map(thoroughly, frames)))
+
+
+def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is the number of the definition's own schema."""
+    monkeypatch.setattr(Processing, "_thoroughly", None)
+    head = {"specversion": "1.0", "id": "1", "source": "/depots/7"}
+    attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
+    measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
+    scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], [*attributes, ("ce_type", b"parcel.scanned")])
+    _, tables = processed(contracts[5], KAFKA, records.frames(rows(measured, scanned)))
+    assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
 
 
 @pytest.mark.parametrize(

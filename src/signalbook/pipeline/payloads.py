@@ -17,6 +17,8 @@ from signalbook.formats import PayloadError, Schema, Typed
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import REFUSALS, is_json
 from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.messages import CompiledDefinition
+from signalbook.messages.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
 from signalbook.pipeline.columnar import avro, protobuf
 from signalbook.pipeline.columnar.cursors import Cursors, Mask
@@ -150,6 +152,35 @@ class DecodingReader:
             except PayloadError:
                 refused.append(number)
         return self._build(values), refused
+
+
+class PrefixedReader:
+    """Payloads behind the number of the definition's own schema, by ``bare``; those of other schemas are refused."""
+
+    most = _OBJECTS
+
+    def __init__(self, definition: CompiledDefinition, bare: Reader) -> None:
+        self._definition = definition
+        self._bare = bare
+
+    def read(self, payloads: pa.BinaryArray) -> Columns:
+        """An array of bytes."""
+        found = [self._stripped(raw) for raw in payloads.to_pylist()]
+        own = np.array([bare is not None for bare in found], np.bool_)
+        numbers = np.flatnonzero(own)
+        if not len(numbers):
+            return [], list(range(len(payloads)))
+        columns, refused = self._bare.read(pa.array([bare for bare in found if bare is not None], pa.binary()))
+        return columns, sorted([*np.flatnonzero(~own).tolist(), *numbers[refused].tolist()])
+
+    def _stripped(self, raw: bytes) -> bytes | None:
+        schema = self._definition.schema_use.schema
+        assert schema is not None
+        try:
+            number, bare = stripped(raw, schema.format)
+        except ValueError:
+            return None
+        return bare if self._definition.schema_of_number(number).schema is schema else None
 
 
 class ColumnReader:

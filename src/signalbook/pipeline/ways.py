@@ -90,8 +90,9 @@ class Binary:
         return all(check(_NOTHING, Mode.BINARY) is None for check in definition.message_checks)
 
     def reader(self, definition: CompiledDefinition, kind: tuple[Any, ...], target: Target) -> Reader | None:
-        """Any payload without a prefix."""
+        """Any payload."""
         schema = definition.schema_use.schema
-        if schema is None or definition.policy.wire_prefix != "none":
+        if schema is None:
             return None
-        return payloads.reader(schema, kind[1] or definition.payload_type, target)
+        found = payloads.reader(schema, kind[1] or definition.payload_type, target)
+        return found if definition.policy.wire_prefix == "none" else payloads.PrefixedReader(definition, found)
