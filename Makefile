@@ -8,7 +8,7 @@ WORKERS ?= 2
 help:  ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
 
-demo:  ## load real definitions, run the pipeline over real events, show the result
+demo:  ## load real definitions, run the pipeline over real events, then live from a Kafka, show the result
 	@tools/setup demo
 	$(BIN)/signalbook demo --folder var/demo
 

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
-L1 = {"amqp", "model", "formats", "messages", "drafts"}
+L1 = {"amqp", "nats", "model", "formats", "messages", "drafts"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
 ALL |= {"fetching", "catalogue", "replication", "drafts"}
 
@@ -27,6 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "documents": {"errors", "values", "xid"},
     "drafts": L0,
     "amqp": L0,
+    "nats": L0,
     "model": L0,
     "formats": L0,
     "messages": L0 | {"formats"},
@@ -37,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "api": {"__init__"} | L0 | L1 | {"fetching", "storage", "engine", "events", "replication"},
     "client": {"__init__"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
-    "pipeline": {"__init__"} | L0 | L1 | {"client"},
+    "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "codegen": L0 | L1 | {"client"},
     "catalogue": L0 | L1 | {"engine"},
     "server": ALL - {"cli"},

@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pipeline import peers
+from benchmarks.pipeline import peers, records
 from benchmarks.pipeline.processes import peak_memory, tree_cpu
 from benchmarks.pipeline.traffic import catalogue, write_events
 from pyspark.sql import SparkSession
@@ -172,6 +172,7 @@ def main() -> None:
         bench = Bench(Path(name), session, options.events)
         size = bench.input.stat().st_size // options.events
         found = result(measure(bench, options.rounds), size)
+    found["records_in_one_process"] = records.measure(options.events // 5, options.rounds)
     options.output.parent.mkdir(exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))

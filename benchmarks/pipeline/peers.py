@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jsonschema
 from benchmarks.pipeline.traffic import SCHEMA, STATUSES
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType
 
@@ -24,17 +24,22 @@ _EVENT = (
 
 
 def from_json(spark: SparkSession, events: Path, output: Path) -> None:
-    """Spark's own way, at its best: one schema fits all types, so one ``from_json``, native rules, one write.
+    """Spark's own way, at its best: one schema fits all types, so one ``from_json``, native rules, one write."""
+    judged(spark.read.text(str(events))).write.partitionBy("table").mode("overwrite").parquet(str(output))
 
-    Rows that break a rule go to a partition of their own with their original text.
+
+def judged(events: DataFrame, *kept: str) -> DataFrame:
+    """Events in the column ``value``, with the ``table`` they belong to and the columns ``kept``.
+
+    Rows that break a rule belong to a table of their own and have their original text.
     """
-    parsed = spark.read.text(str(events)).select("value", f.from_json("value", _EVENT).alias("e"))
-    judged = parsed.select(
+    parsed = events.select("value", *kept, f.from_json("value", _EVENT).alias("e"))
+    return parsed.select(
         f.when(_sound(), f.col("e.type")).otherwise("dead_letters").alias("table"),
         f.when(_sound(), None).otherwise(f.col("value")).alias("original"),
+        *kept,
         "e.*",
     )
-    judged.write.partitionBy("table").mode("overwrite").parquet(str(output))
 
 
 def _sound() -> Column:

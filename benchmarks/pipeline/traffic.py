@@ -67,7 +67,7 @@ def write_events(path: Path, count: int, *, types: int = 50, faults: float = 0.0
     random = Random(7)
     with path.open("w") as file:
         for number in range(count):
-            file.write(json.dumps(_event(number, random, types, faults), separators=(",", ":")) + "\n")
+            file.write(json.dumps(event(number, random, types, faults), separators=(",", ":")) + "\n")
 
 
 def _message(name: str) -> dict[str, Any]:
@@ -88,7 +88,8 @@ def _schema(name: str) -> dict[str, Any]:
     return {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": {"title": name, **SCHEMA}}}}
 
 
-def _event(number: int, random: Random, types: int, faults: float) -> dict[str, Any]:
+def event(number: int, random: Random, types: int, faults: float) -> dict[str, Any]:
+    """One event."""
     status = "lost" if random.random() < faults else random.choice(STATUSES)
     minute, second = divmod(number, 60)
     return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.amqp.message import Message, from_bytes, to_bytes
+from signalbook.amqp.message import Message, from_bytes, sections, taken_apart, to_bytes
 from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, encode
 
 
@@ -59,3 +59,25 @@ def test_bodies_of_every_kind_are_read(data: bytes, body: Any) -> None:
 def test_what_is_no_message(data: bytes) -> None:
     with pytest.raises(AMQPError):
         from_bytes(data)
+
+
+def test_what_is_around_a_body_is_kept_as_it_was() -> None:
+    head, foot = section(0x70, [True, None, 5]), section(0x78, {"a": 1})
+    properties = section(0x73, ["id-1", None, "to"]) + section(0x74, {"x": 1}) + section(0x72, {Symbol("y"): None})
+    around, body = taken_apart(head + properties + section(0x75, b"a") + section(0x75, b"b") + foot)
+    assert (around, body) == (head + properties + foot, b"ab")
+    assert sections(around) == {
+        "header": {"durable": True, "ttl": 5},
+        "properties": {"message-id": "id-1", "to": "to"},
+        "application-properties": {"x": 1},
+        "message-annotations": {},
+        "footer": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x40", section(0x75, b"a"), section(0x73, {}), section(0x74, []), section(0x99, [])]
+)
+def test_what_is_no_section_around_a_body(data: bytes) -> None:
+    with pytest.raises(AMQPError):
+        sections(data)

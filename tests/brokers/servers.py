@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +12,11 @@ import pytest
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker, Ports
 
+from signalbook.demo import java
+from signalbook.demo import kafka as cluster
+
 USER: Final = "alice"
 PASSWORD: Final = "wonder-2f81"
-_JAVA: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def mosquitto(folder: Path, certificates: Certificates) -> Broker:
@@ -74,26 +75,13 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
     ``away`` tells clients to go on at 127.0.0.2, where ``far`` is.
     """
     settings = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
         "listener.security.protocol.map": "PLAIN:PLAINTEXT,PASSWORD:SASL_PLAINTEXT,TLS:SSL,AWAY:PLAINTEXT,"
         "FAR:PLAINTEXT,CONTROL:PLAINTEXT",
-        "controller.listener.names": "CONTROL",
-        "inter.broker.listener.name": "PLAIN",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.password.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
         f'required user_{USER}="{PASSWORD}";',
         "listener.name.tls.ssl.keystore.type": "PEM",
         "listener.name.tls.ssl.keystore.location": str(certificates.both),
-        "log.dirs": str(folder / "data"),
-        "num.partitions": "3",
-        "offsets.topic.num.partitions": "1",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        # its controller, which is in the same process, takes a broker that was held up for 9 s to be dead
-        "broker.session.timeout.ms": "600000",
     }
 
     def configure(folder: Path, ports: Ports) -> list[str]:
@@ -102,19 +90,12 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
         told = [*near, far, ("AWAY", *far[1:])]
         own = [("AWAY", "127.0.0.1", ports["away"]), ("CONTROL", "127.0.0.1", ports["control"])]
         places = {
-            "controller.quorum.voters": f"1@127.0.0.1:{ports['control']}",
             "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*near, far, *own]),
             "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in told),
         }
-        (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in {**settings, **places}.items()))
-        if not (folder / "data").exists():  # what its own tool for that would write, without starting another Java
-            (folder / "data").mkdir()
-            identity = "version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qk\nnode.id=1\ndirectory.id=kQ6bTTyaRNOjOOvmVbvD3g\n"
-            (folder / "data" / "meta.properties").write_text(identity)
-        return [*_java("kafka"), "kafka.Kafka", str(folder / "conf")]
+        return cluster.configure(folder, ports, {**settings, **places})
 
-    listeners = ("plain", "password", "tls", "away", "far", "control")
-    return Broker("Kafka", folder, configure, "Kafka Server started", listeners)
+    return Broker("Kafka", folder, configure, cluster.READY, (*cluster.LISTENERS, "password", "tls", "away", "far"))
 
 
 def artemis(folder: Path, certificates: Certificates) -> Broker:
@@ -135,11 +116,10 @@ def artemis(folder: Path, certificates: Certificates) -> Broker:
         (folder / "roles").write_text(f"some={USER}\n")
         (folder / "etc").mkdir(exist_ok=True)
         (folder / "etc" / "broker.xml").write_text(_broker_xml(folder, ports, certificates))
-        return [
-            *_java("artemis", f"-Djava.security.auth.login.config={folder / 'login'}"),
-            "org.apache.activemq.artemis.core.server.embedded.Main",
-            str(folder),
-        ]
+        login_module = f"-Djava.security.auth.login.config={folder / 'login'}"
+        return java.command(
+            "artemis", login_module, "org.apache.activemq.artemis.core.server.embedded.Main", str(folder)
+        )
 
     return Broker("Artemis", folder, configure, "AMQ221007", ("plain", "tls"))
 
@@ -185,16 +165,6 @@ def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:
         </address-setting>
       </address-settings>
     </core></configuration>"""
-
-
-def _java(name: str, *options: str) -> list[str]:
-    """A Java machine that finds the jars ``tools/setup test`` fetched for ``name``."""
-    jars = Path(sys.prefix) / "brokers" / name
-    if not jars.is_dir():
-        pytest.fail(f"the tests need {name} in {jars}: run tools/setup test", pytrace=False)
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else _program("java", "openjdk-17-jre-headless")
-    return [java, *_JAVA, *options, "-cp", f"{jars}/*"]
 
 
 def _program(name: str, package: str = "") -> str:

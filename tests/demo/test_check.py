@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from signalbook.demo.check import differences
-from signalbook.demo.traffic import Ledger
+from signalbook.demo.check import differences, misplaced
+from signalbook.demo.traffic import Ledger, Place
 from signalbook.pipeline import Report
 from signalbook.pipeline.report import Tally
 
@@ -42,3 +42,22 @@ def test_nothing_to_say_when_every_line_is_where_it_must_be() -> None:
 )
 def test_each_difference_is_named(changed: dict[str, object], sidelined: dict[tuple[str, int], str], said: str) -> None:
     assert said in differences(ledger(), report(**changed), sidelined)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([(("kafka:t/0", 1), "/m"), (("kafka:t/0", 2), "no_match")], []),
+        ([(("kafka:t/0", 2), "no_match")], ["kafka:t/0, offset 1: /m was due, there is nothing"]),
+        (
+            [(("kafka:t/0", 1), "/m"), (("kafka:t/0", 1), "no_match"), (("kafka:t/0", 2), "no_match")],
+            ["kafka:t/0, offset 1: /m was due, there is /m and no_match"],
+        ),
+        (
+            [(("kafka:t/0", 1), "/m"), (("kafka:t/0", 2), "/m"), (("kafka:t/1", 0), "/m")],
+            ["kafka:t/0, offset 2: no_match was due, there is /m", "kafka:t/1, offset 0: nothing was due, there is /m"],
+        ),
+    ],
+)
+def test_each_message_that_is_not_in_its_one_place_is_named(found: list[tuple[Place, str]], said: list[str]) -> None:
+    assert misplaced({("kafka:t/0", 1): "/m", ("kafka:t/0", 2): "no_match"}, found) == said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import jsonschema_rs
+
 from signalbook.demo import parcels
 from signalbook.demo.faults import REASONS, Fault
 
@@ -30,3 +32,22 @@ def test_a_sound_event_is_one_line_of_json() -> None:
     for template in parcels.templates(2)[0]:
         assert b"\n" not in template.line
         assert json.loads(template.line)["specversion"] == "1.0"
+
+
+def test_later_events_are_of_what_the_later_catalogues_define() -> None:
+    for name, templates in parcels.later_templates(1).items():
+        schemas = parcels.catalogue(name)["schemagroups"]["example.parcels"]["schemas"]
+        (schema,) = (version["schema"] for resource in schemas.values() for version in resource["versions"].values())
+        for template in templates:
+            jsonschema_rs.Draft202012Validator(schema).validate(json.loads(template.line)["data"])
+
+
+def test_the_second_version_only_adds_a_member() -> None:
+    first, second = (
+        parcels.catalogue(name)["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"][version][
+            "schema"
+        ]
+        for name, version in (("parcels", "1"), ("parcels-co2", "2"))
+    )
+    assert second["properties"].pop("co2")["type"] == "number"
+    assert second == first

@@ -5,19 +5,36 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from signalbook import demo
+from signalbook.demo import java
 
 
-def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path) -> None:
-    """The carrier's own catalogue can carry the demonstration alone; run twice in one folder it starts anew."""
-    for _ in range(2):
-        screen = io.StringIO()
-        console = Console(file=screen, width=100)
-        demo.run(tmp_path / "demo", count=1000, master="local[2]", with_github=False, console=console)
-        text = screen.getvalue()
-        assert "each of these was sidelined for its reason, and nothing else" in text
-        assert "example.parcels / example.parcels.delivered" in text
-        assert "io.xregistry.group.created" in text
+def shown(folder: Path) -> str:
+    screen = io.StringIO()
+    console = Console(file=screen, width=100, soft_wrap=True)
+    demo.run(folder, count=1000, master="local[2]", with_github=False, console=console)
+    return screen.getvalue()
+
+
+def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The carrier's own catalogue can carry the demonstration alone, without Kafka too."""
+    monkeypatch.setattr(java, "PLACE", tmp_path)
+    text = shown(tmp_path / "demo")
+    assert "each of these was sidelined for its reason, and nothing else" in text
+    assert "example.parcels / example.parcels.delivered" in text
+    assert "io.xregistry.group.created" in text
+    assert f"left out, for there is no kafka in {tmp_path}" in text.replace("\n", " ")
     assert (tmp_path / "demo" / "lake" / "parcels" / "catalog.db").is_file()
+
+
+def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
+    for name in ("traffic/parcels", "lake/live", "live/kafka/data", "registry"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "registry.db").write_text("no database")
+    text = shown(tmp_path)
+    assert "each of these was sidelined for its reason, and nothing else" in text
+    assert "refused: a Version 2 that requires co2" in text
+    assert "260 sent = 258 landed + 2 dead letters" in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pipeline.kafkarows import (
+    AVRO,
+    AVRO_VALUES,
+    JSON_VALUES,
+    OLD_AVRO,
+    PROTO,
+    PROTO_VALUES,
+    TIMES,
+    kafka_records,
+    rows,
+    written,
+)
 
 from signalbook.messages import Contract, Message, parse_flags
 from signalbook.pipeline.landing import Landing
@@ -20,8 +32,11 @@ from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.base import Frame, Split
+from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
 from signalbook.pipeline.sources.cloudevents import JSONL, structured
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.values import now
 
 GROUP = "/messagegroups/parcels"
@@ -31,6 +46,7 @@ POLICIES = (
     (f"{GROUP}:on_schema_violation=tag", f"{GROUP}/messages/parcel.sent:strict_delivery=true", "on_no_match=drop"),
     ("on_ambiguous=all", f"{GROUP}/messages/parcel.noted:required_schema=true"),
     (f"{GROUP}/messages/lost.a:on_ambiguous=best", "strict_delivery=true"),
+    ("wire_prefix=confluent", f"{GROUP}/messages/parcel.accepted:wire_prefix=none"),
 )
 
 
@@ -44,6 +60,20 @@ def contracts(parcels: Any) -> list[Contract]:
         "parcel.sent": parcels.message("parcel.sent", protocol="HTTP", protocoloptions={"method": "POST"}, **typed),
         "lost.a": parcels.message("parcel.lost", **typed),
         "lost.b": parcels.message("parcel.lost"),
+        "measured": parcels.message("parcel.measured", **written("Avro/1.11", "measure")),
+        "scanned": parcels.message("parcel.scanned", **written("Protobuf/3", "scan")),
+        "sorted": parcels.message("parcel.sorted", protocol="KAFKA", protocoloptions={"topic": "orders"}, **typed),
+        "routed": parcels.message("parcel.routed", protocol="KAFKA", protocoloptions={"topic": "{depot}"}, **typed),
+        "pushed": parcels.message("parcel.pushed", envelopeoptions={"mode": "binary"}, **typed),
+    }
+    document["schemagroups"]["parcels"]["schemas"] |= {
+        "measure": {
+            "versions": {
+                "1": {"format": "Avro/1.11", "schema": OLD_AVRO, "labels": {"confluent.id": "6"}},
+                "2": {"format": "Avro/1.11", "schema": AVRO, "labels": {"confluent.id": "7"}},
+            }
+        },
+        "scan": {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO, "labels": {"confluent.id": "8"}}}},
     }
     snapshot = Snapshot.of_documents([("parcels", document)])
     return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
@@ -69,14 +99,24 @@ class Thorough:
         return structured(frame, index)
 
 
-def outcome(contract: Contract, source: Any, text: bytes) -> tuple[Tally, dict[str, list[dict[str, Any]]]]:
-    """Counts, and the rows of each table by position."""
+Outcome = tuple[Tally, dict[str, list[dict[str, Any]]]]
+
+
+def outcome(contract: Contract, source: Any, text: bytes) -> Outcome:
+    """Counts, and the rows of each table by position, of lines."""
     with TemporaryDirectory() as name, chdir(name):
-        folder, path = Path(name), Path("in.jsonl")
+        path = Path("in.jsonl")
         path.write_bytes(text)
+        return processed(contract, source, source.frames(Split(path=str(path), start=0, end=len(text))))
+
+
+def processed(contract: Contract, source: Any, frames: Iterable[Frame]) -> Outcome:
+    """The same of any frames."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
         landing = Landing(folder, staged="s", prefix="p")
         processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b", landed_at=now()))
-        for frame in source.frames(Split(path=str(path), start=0, end=len(text))):
+        for frame in frames:
             processing.take(frame)
         processing.clear()
         tables: dict[str, list[dict[str, Any]]] = {}
@@ -84,18 +124,27 @@ def outcome(contract: Contract, source: Any, text: bytes) -> tuple[Tally, dict[s
             rows = pq.read_table(folder / file.name).to_pylist()
             tables.setdefault(str(file.table), []).extend(_plain(row) for row in rows)
         for rows in tables.values():
-            rows.sort(key=lambda row: int(row.get("_position", row.get("position", 0))))
+            rows.sort(key=_place)
         return processing.tally, tables
 
 
+def _place(row: dict[str, Any]) -> tuple[int, int, str]:
+    """Its position, and for those that share one what else tells them apart."""
+    element = row.get("element")
+    return int(row.get("_position", row.get("position", 0))), -1 if element is None else element, str(row.get("ce_id"))
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value for name, value in row.items() if name not in ("sidelined_at", "_landed_at", "_source", "source")
-    }
+    told = {name: value for name, value in row.items() if name not in ("sidelined_at", "_landed_at")}
+    extensions = told.get("ce_extensions")
+    return told | ({"ce_extensions": sorted(extensions)} if extensions else {})
 
 
 def check(contract: Contract, text: bytes) -> Tally:
-    quick, slow = outcome(contract, JSONL, text), outcome(contract, Thorough(), text)
+    return same(outcome(contract, JSONL, text), outcome(contract, Thorough(), text))
+
+
+def same(quick: Outcome, slow: Outcome) -> Tally:
     # which example of a violation is the first depends on the way
     counts = [{key: found.messages for key, found in tally.violations.found.items()} for tally in (quick[0], slow[0])]
     assert counts[0] == counts[1]
@@ -105,10 +154,6 @@ def check(contract: Contract, text: bytes) -> Tally:
     return quick[0]
 
 
-TIMES = (
-    *("2026-01-02T03:04:05.123456789Z", "2026-01-02t03:04:05z", "2026-01-02T03:04:05+02:00", "2026-01-02T03:04:60Z"),
-    *("2026-02-30T03:04:05Z", "0000-01-01T00:00:00Z", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05", "", None),
-)
 ATTRIBUTES = st.fixed_dictionaries(
     {},
     optional={
@@ -191,5 +236,61 @@ def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> Non
     text = parcels.lines(*(parcels.event(n, partitionkey=f"k{n}", attempt=n) for n in range(30)))
     tally, tables = outcome(contract, JSONL, text)
     assert tally.landed.total() == 30
-    assert tables["parcels.parcel.accepted"][3]["ce_extensions"] == [("partitionkey", "k3"), ("attempt", "3")]
+    assert tables["parcels.parcel.accepted"][3]["ce_extensions"] == [("attempt", "3"), ("partitionkey", "k3")]
     check(contract, text)
+
+
+def thoroughly(frame: Frame) -> Frame:
+    return replace(frame, thorough=True)
+
+
+@given(
+    st.sampled_from(range(len(POLICIES))),
+    st.lists(kafka_records(), max_size=14),
+    st.sampled_from(["orders", "7", "other", None]),
+)
+@settings(max_examples=200, deadline=None)
+def test_both_ways_come_to_the_same_for_records(
+    contracts: list[Contract], policy: int, found: list[Any], topic: str | None
+) -> None:
+    """K-21, K-46: events in binary mode, whatever is in headers and values."""
+    frames = list(records.frames(rows(*found, topic=topic)))
+    quick = processed(contracts[policy], CAPTURES, frames)
+    same(quick, processed(contracts[policy], CAPTURES, map(thoroughly, frames)))
+
+
+def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is the number of the definition's own schema."""
+    monkeypatch.setattr(Processing, "_thoroughly", None)
+    head = {"specversion": "1.0", "id": "1", "source": "/depots/7"}
+    attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
+    measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
+    scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], [*attributes, ("ce_type", b"parcel.scanned")])
+    _, tables = processed(contracts[5], KAFKA, records.frames(rows(measured, scanned)))
+    assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content_type", "value"),
+    [
+        ("parcel.accepted", b"application/json", JSON_VALUES[0]),
+        ("parcel.accepted", b"", JSON_VALUES[1]),
+        ("parcel.pushed", b"text/json; charset=utf-8", JSON_VALUES[0]),
+        ("parcel.sorted", b"application/json", JSON_VALUES[0]),
+        ("parcel.measured", b"application/avro", AVRO_VALUES[0]),
+        ("parcel.measured", b"", AVRO_VALUES[1]),
+        ("parcel.scanned", b"application/protobuf", PROTO_VALUES[0]),
+        ("parcel.scanned", b"", PROTO_VALUES[1]),
+    ],
+)
+def test_events_in_binary_mode_take_the_fast_path(
+    contract: Contract, monkeypatch: pytest.MonkeyPatch, kind: str, content_type: bytes, value: bytes
+) -> None:
+    monkeypatch.setattr(Processing, "_thoroughly", None)
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late"}
+    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    batch = rows(*((value, [*headers, ("content-type", content_type)]) for _ in range(9)))
+    tally, tables = processed(contract, KAFKA, records.frames(batch))
+    assert tally.landed.total() == 9
+    ((row, *_),) = tables.values()
+    assert (row["ce_type"], row["ce_extensions"], row["_context"]) == (kind, [("stage", "late")], [("depot", "7")])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.jobfile import options
+from signalbook.pipeline.jobfile import options, read
+
+PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 
 TOML = """
 registry = "http://localhost:8080"
@@ -76,3 +79,17 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
 def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SignalbookError, match=r"gone\.toml: No such file"):
         options(tmp_path / "gone.toml", {})
+
+
+JOBS = re.findall(r"^```toml\n(registry.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("text", "format"), list(zip(JOBS, ("kafka", "nats", "mqtt5", "amqp"), strict=True)))
+def test_the_job_files_of_the_page(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each says by its address which input format it is, and names no secret."""
+    for name in re.findall(r"\$\{(\w+)\}", text):
+        monkeypatch.setenv(name, "hush")
+    (tmp_path / "job.toml").write_text(text)
+    job = read(tmp_path / "job.toml").streaming(once=True).job
+    assert job.input_format == format
+    assert job.options.get("password", "hush") == "hush"

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.sources.test_records import rows
+from tests.pipeline.kafkarows import rows
 
 from signalbook.messages import Policy
 from signalbook.messages.cloudevents import CloudEvent

@@ -26,6 +26,8 @@ _FRAME: Final = 65_536
 _LEAST_FRAME: Final = 512
 _AMQP: Final = (b"AMQP\x00\x01\x00\x00", 0)
 _SASL: Final = (b"AMQP\x03\x01\x00\x00", 1)
+_BEAT: Final = struct.pack("!IBBH", 8, 2, 0, 0)
+_EMPTY: Final = _BEAT[:4]
 
 
 class Stream(Protocol):
@@ -84,6 +86,19 @@ class Connection:
             raise Ended(*told("the broker ended the link", _at(fields, 2)))
         return code, fields, payload
 
+    def look(self) -> bool:
+        """Whether a whole frame is there to be received, after reading once if it was not.
+
+        A stream that raises because its time is over has taken nothing apart: what came in part is kept.
+        """
+        if not self._whole():
+            self._fill()
+        return self._whole()
+
+    def beat(self) -> None:
+        """Show that this side still is: an empty frame, as a peer may demand now and then (part 2, section 4.5)."""
+        self._stream.write(_BEAT)
+
     def expect(self, code: int) -> list[Any]:
         """The fields of the next performative, which has to be this one."""
         found, fields, _ = self.receive()
@@ -132,13 +147,21 @@ class Connection:
 
     def _take(self, size: int) -> bytes:
         while len(self._buffer) < size:
-            found = self._stream.read(65_536)
-            if not found:
-                raise AMQPError("the broker hung up")
-            self._buffer += found
+            self._fill()
         taken = bytes(self._buffer[:size])
         del self._buffer[:size]
         return taken
+
+    def _whole(self) -> bool:
+        while self._buffer.startswith(_EMPTY) and len(self._buffer) >= 8:
+            del self._buffer[:8]
+        return len(self._buffer) >= 8 and len(self._buffer) >= int.from_bytes(self._buffer[:4])
+
+    def _fill(self) -> None:
+        found = self._stream.read(65_536)
+        if not found:
+            raise AMQPError("the broker hung up")
+        self._buffer += found
 
 
 def told(what: str, error: Any) -> tuple[str, str]:

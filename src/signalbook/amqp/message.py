@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, decode, encode
+from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, decode, decode_each, encode
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
@@ -29,6 +29,16 @@ _NAMES: Final = (
     "group-sequence",
     "reply-to-group-id",
 )
+_LISTS: Final = {
+    _HEADER: ("header", ("durable", "priority", "ttl", "first-acquirer", "delivery-count")),
+    _PROPERTIES: ("properties", _NAMES),
+}
+_MAPS: Final = {
+    0x71: "delivery-annotations",
+    0x72: "message-annotations",
+    _APPLICATION_PROPERTIES: "application-properties",
+    0x78: "footer",
+}
 _SYMBOLS: Final = ("content-type", "content-encoding")
 
 
@@ -70,6 +80,39 @@ def from_bytes(data: bytes) -> Message:
         application_properties=_first(sections, _APPLICATION_PROPERTIES, dict),
         durable=bool(header and header[0]),
     )
+
+
+def taken_apart(data: bytes) -> tuple[bytes, Any]:
+    """All sections of a message but its body, as they were sent, and the body as ``Message`` has it.
+
+    Raises ``AMQPError``.
+    """
+    start, around, body = 0, bytearray(), dict[int, list[Any]]()
+    for section, end in decode_each(data):
+        if not isinstance(section, Described) or not isinstance(section.descriptor, int):
+            raise AMQPError("a section of an AMQP message does not say what it is")
+        if section.descriptor in (_DATA, _SEQUENCE, _VALUE):
+            body.setdefault(section.descriptor, []).append(section.value)
+        else:
+            around += data[start:end]
+        start = end
+    return bytes(around), _body(body)
+
+
+def sections(around: bytes) -> dict[str, dict[Any, Any]]:
+    """The sections around a body by their names, fields by theirs without those that are null. Raises ``AMQPError``."""
+    found: dict[str, dict[Any, Any]] = {}
+    for section in decode(around):
+        code = section.descriptor if isinstance(section, Described) else None
+        if code in _LISTS and isinstance(section.value, list):
+            name, names = _LISTS[code]
+            fields = dict(zip(names, section.value, strict=False))
+        elif code in _MAPS and isinstance(section.value, dict):
+            name, fields = _MAPS[code], section.value
+        else:
+            raise AMQPError("a section of an AMQP message is none of those that there are")
+        found[name] = {key: value for key, value in fields.items() if value is not None}
+    return found
 
 
 def trimmed(fields: list[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ of widths that nobody sends on are plain ``int`` and ``float``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, Final
@@ -65,11 +65,15 @@ def encode(value: Any) -> bytes:
 
 def decode(data: bytes) -> list[Any]:
     """All values in ``data``, one after the other. Raises ``AMQPError``."""
+    return [value for value, _ in decode_each(data)]
+
+
+def decode_each(data: bytes) -> Iterator[tuple[Any, int]]:
+    """The values in ``data``, each with where it ends. Raises ``AMQPError``."""
     reader = _Reader(data)
-    found = []
     while reader.position < len(data):
-        found.append(reader.value(0))
-    return found
+        value = reader.value(0)
+        yield value, reader.position
 
 
 def decode_first(data: bytes) -> tuple[Any, int]:

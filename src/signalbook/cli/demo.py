@@ -10,7 +10,8 @@ import typer
 HELP: Final = (
     "Show the main job on real input.\n\n"
     "Starts a registry, loads catalogues of real and made-up messages, replays deliveries with a known number of "
-    "seeded faults, runs the pipeline, and checks that those faults and only those were sidelined."
+    "seeded faults, runs the pipeline, and checks that those faults and only those were sidelined. Then starts a "
+    "Kafka and a stream from it, changes a definition meanwhile, and runs dead letters again."
 )
 
 
@@ -23,8 +24,11 @@ def run(
     github: Annotated[
         bool, typer.Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")
     ] = True,
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
+    ] = True,
 ) -> None:
     """Run it all; raises what goes wrong on the way."""
     from signalbook import demo
 
-    demo.run(folder, count=count, master=master, with_github=github)
+    demo.run(folder, count=count, master=master, with_github=github, with_live=live)

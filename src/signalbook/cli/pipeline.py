@@ -60,7 +60,7 @@ def run(
         typer.Option(
             "--input",
             metavar="PATH|URL",
-            help="File, folder, glob or kafka://HOST:PORT/TOPIC; may be given again.",
+            help="File, folder, glob or URL such as kafka://HOST:PORT/TOPIC; may be given again.",
             show_default=False,
         ),
     ] = None,
@@ -71,7 +71,7 @@ def run(
         typer.Option(
             "--input-format",
             metavar="FORMAT",
-            help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka.",
+            help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
             show_default="cloudevents-jsonl, or what the URL says",
         ),
     ] = None,

@@ -52,7 +52,12 @@ def stream(
     registry: RegistryOption = None,
     input: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="URL", help="kafka://HOST:PORT/TOPIC; may be given again.", show_default=False),
+        typer.Option(
+            "--input",
+            metavar="URL",
+            help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
+            show_default=False,
+        ),
     ] = None,
     output: OutputOption = None,
     name: Annotated[

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import AlwaysTrue
 
+from signalbook.demo.traffic import Place
 from signalbook.pipeline.tables.iceberg import CATALOG, NAME
 
-_COLUMNS = ("source", "position", "reason")
+_COLUMNS: Final = ("source", "position", "reason")
+_LANDED: Final = ("_source", "_position")
+_LETTERS: Final = ("signalbook", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +31,40 @@ class Lake:
     def dead_letters(self, batch: str) -> pa.Table:
         """Where each dead letter of a batch came from, and why it is one."""
         if self.table_format == "iceberg":
-            table = self._catalog().load_table(("signalbook", "dead_letters"))
-            return table.scan(row_filter=f"batch == '{batch}'", selected_fields=_COLUMNS).to_arrow()
+            return self._rows(_LETTERS, _COLUMNS, f"batch == '{batch}'")
         found = ds.dataset(self.folder / "dead_letters", format="parquet")
         return found.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
 
-    def head(self, group: str, message: str, count: int) -> pa.Table:
-        """The first rows of a landed table."""
+    def head(self, group: str, message: str, count: int, having: str = "") -> pa.Table:
+        """The first rows of a landed table, of those that have the column ``having``."""
         if self.table_format == "iceberg":
-            return self._catalog().load_table((group, message)).scan(limit=count).to_arrow()
-        return ds.dataset(self.folder / "tables" / group / message, format="parquet").head(count)
+            return self._rows((group, message), ("*",), f"{having} IS NOT NULL" if having else "", count)
+        found = ds.dataset(self.folder / "tables" / group / message, format="parquet")
+        return found.head(count, filter=pc.field(having).is_valid() if having else None)
+
+    def columns(self, group: str, message: str) -> list[str]:
+        """The names of the columns of a landed table."""
+        return list(self.head(group, message, 1).column_names)
+
+    def ends(self, groups: Iterable[str]) -> Iterator[tuple[Place, str]]:
+        """What became of each message in an Iceberg output: its xid or a reason, by where it was read."""
+        letters = self._rows(_LETTERS, _COLUMNS)
+        yield from zip(_places(letters, _COLUMNS), letters["reason"].to_pylist(), strict=True)
+        for group in groups:
+            name = group.rpartition("/")[2]
+            for table in self._catalog().list_tables((name,)):
+                landed = self._rows((name, table[-1]), _LANDED)
+                yield from ((place, f"{group}/messages/{table[-1]}") for place in _places(landed, _LANDED))
+
+    def _rows(
+        self, table: tuple[str, str], columns: tuple[str, ...], wanted: str = "", most: int | None = None
+    ) -> pa.Table:
+        return self._catalog().load_table(table).scan(wanted or AlwaysTrue(), columns, limit=most).to_arrow()
 
     def _catalog(self) -> SqlCatalog:
         return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG}")
+
+
+def _places(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[Place]:
+    source, position = (rows[name].to_pylist() for name in columns[:2])
+    return zip(source, position, strict=True)

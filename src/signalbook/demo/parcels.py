@@ -34,9 +34,9 @@ _CITIES: Final = (
 _NAMES: Final = ("Ada Lovelace", "Grace Hopper", "Emmy Noether", "Ibn al-Haytham", "李善兰")
 
 
-def catalogue() -> JSONObject:
-    """The carrier's catalogue, as shipped in ``catalogues/parcels.xreg.yaml``."""
-    text = files("signalbook.demo").joinpath("catalogues", "parcels.xreg.yaml").read_text(encoding="utf-8")
+def catalogue(name: str = "parcels") -> JSONObject:
+    """The carrier's catalogue, as shipped in ``catalogues/parcels.xreg.yaml``, or another that is beside it."""
+    text = files("signalbook.demo").joinpath("catalogues", f"{name}.xreg.yaml").read_text(encoding="utf-8")
     document: JSONObject = yaml.safe_load(text)
     return document
 
@@ -55,6 +55,22 @@ def templates(seed: int) -> tuple[list[Template], list[Template]]:
         sound.append(_template(FLEET, _position(random)))
         sound.append(_template(FLEET, _locker_opened(random)))
     return sound, faulty
+
+
+def later_templates(seed: int) -> dict[str, list[Template]]:
+    """Sound CloudEvents that other catalogues define, by the name of the catalogue.
+
+    ``parcels-co2`` are of a message that is known, with a member that is not; ``parcels-returned`` of an unknown one.
+    """
+    random = Random(seed)  # noqa: S311 - made-up events, nothing secret
+    payloads: dict[str, tuple[str, Callable[[], JSONObject]]] = {
+        "parcels-co2": ("delivered", lambda: {**_delivered(random), "co2": round(random.uniform(0, 2), 3)}),
+        "parcels-returned": ("returned", lambda: {"parcel": _number(random), "days": random.randint(0, 40)}),
+    }
+    return {
+        catalogue: [_template(PARCELS, _parcel_event(name, random, make())) for _ in range(_VARIANTS)]
+        for catalogue, (name, make) in payloads.items()
+    }
 
 
 def _faults(event: JSONObject, payload: JSONObject) -> list[Template]:

@@ -23,11 +23,12 @@ _WIDTH: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A table to show some columns of."""
+    """A table to show some columns of, of rows that have the column ``having``."""
 
     group: str
     message: str
     columns: tuple[str, ...]
+    having: str = ""
 
 
 def messages(console: Console, report: Report) -> None:
@@ -72,7 +73,7 @@ def faults(console: Console, seeded: Counter[Fault], nonconforming: int) -> None
 
 def rows(console: Console, lake: Lake, shown: Shown) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
-    data = lake.head(shown.group, shown.message, _ROWS)
+    data = lake.head(shown.group, shown.message, _ROWS, shown.having)
     grid = Grid(title=f"{shown.group} / {shown.message}: {data.num_columns} columns, among them", title_justify="left")
     picked = {path: _pick(data, path) for path in shown.columns}
     for path, column in picked.items():

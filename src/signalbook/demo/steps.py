@@ -12,12 +12,13 @@ import httpx
 from rich.console import Console
 
 from signalbook.client import Client
-from signalbook.demo import check, deliveries, github, parcels, show, traffic
+from signalbook.demo import check, deliveries, github, live, parcels, show, traffic
+from signalbook.demo.check import DemoFailed
+from signalbook.demo.java import NotInstalled
 from signalbook.demo.lake import Lake
 from signalbook.demo.registry import serving
 from signalbook.demo.show import Shown
 from signalbook.demo.traffic import Template
-from signalbook.errors import SignalbookError
 from signalbook.events import catalogue as events
 from signalbook.pipeline import Job, Progress, Report
 from signalbook.pipeline import run as run_pipeline
@@ -26,10 +27,7 @@ from signalbook.values import dump_json
 DELIVERIES: Final = 200_000
 _SEED: Final = 1805
 _FAULTS_PER_THOUSAND: Final = 1
-
-
-class DemoFailed(SignalbookError):
-    """Something did not come out as the ledger says it must."""
+_LEAST_LIVE: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +52,14 @@ def run(
     count: int = DELIVERIES,
     master: str = "local[*]",
     with_github: bool = True,
+    with_live: bool = True,
     console: Console | None = None,
 ) -> None:
     """Run the demonstration in ``folder``: packages fetched once stay there, all else of an earlier run is replaced.
 
     Without GitHub's webhooks (not ``with_github``, or npm cannot fetch them) all deliveries are the parcel carrier's.
-    Raises ``DemoFailed`` when a single message is not where it must be.
+    The live side sends a tenth of ``count`` and more; it is left out where there is no Kafka, and unless ``with_live``.
+    Raises ``DemoFailed`` when a single message is not where it must be, ``NotStarted`` if a server does not start.
     """
     console = console or Console(highlight=False, soft_wrap=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,11 +73,13 @@ def run(
         for stream in streams:
             _replay(console, folder, url, stream, round(count * stream.share), master)
         _own_events(console, folder, url, master)
+        if with_live:
+            _live(console, folder, url, max(_LEAST_LIVE, count // 10), master)
     _where_next(console, folder)
 
 
 def _clear(folder: Path) -> None:
-    for name in ("traffic", "lake"):
+    for name in ("traffic", "lake", "live", "registry"):
         shutil.rmtree(folder / name, ignore_errors=True)
     for file in folder.glob("registry.*"):
         file.unlink()
@@ -219,10 +221,18 @@ def _save_feed(url: str, path: Path) -> int:
     return count
 
 
+def _live(console: Console, folder: Path, url: str, count: int, master: str) -> None:
+    console.rule("[bold]Live: a stream from Kafka", align="left")
+    try:
+        live.run(console, folder, url, count=count, seed=_SEED, master=master)
+    except NotInstalled as error:
+        console.print(f"left out, for {error}")
+
+
 def _where_next(console: Console, folder: Path) -> None:
     console.rule("[bold]Where to look next", align="left")
     console.print(
-        f"{folder / 'lake'}: the tables; parcels/ and registry/ are Iceberg catalogs, github/ is plain Parquet\n"
+        f"{folder / 'lake'}: the tables; github/ is plain Parquet, the others are Iceberg catalogs\n"
         f"signalbook serve --db sqlite:///{folder / 'registry.db'}: the registry as the demonstration left it\n"
-        "docs/quickstart.md: your own events against your own definitions"
+        "docs/quickstart.md: your own events against your own definitions; docs/pipeline.md: from your own Kafka topic"
     )

@@ -11,6 +11,9 @@ from typing import Final
 
 from signalbook.demo.faults import Fault
 
+Place = tuple[str, int]
+"""Where a message was read: a file and a byte offset, or a partition of a topic and an offset."""
+
 # Stands in a template for the id that makes each delivery its own.
 TOKEN: Final = b"@@DELIVERY@@"
 _PARTS: Final = 8
@@ -42,7 +45,7 @@ class Ledger:
     landed: Counter[str] = field(default_factory=Counter)
     seeded: Counter[Fault] = field(default_factory=Counter)
     nonconforming: int = 0
-    sidelined: dict[tuple[str, int], str] = field(default_factory=dict)
+    sidelined: dict[Place, str] = field(default_factory=dict)
 
     def enter(self, file: str, position: int, template: Template, size: int) -> None:
         """Note one written line; ``position`` is the byte offset it begins at."""

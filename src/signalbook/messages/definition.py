@@ -66,10 +66,10 @@ class CompiledDefinition:
     """One message definition, ready to be held against messages.
 
     ``event_checks`` go over the context attributes of a CloudEvent, ``protocol_checks`` over the values a binding
-    reads from a message, ``message_checks`` over the rest. ``discriminators`` are the names of the protocol properties
-    whose mismatch means another kind of message. ``payload_type`` is the content type of the payload where the message
-    does not say (declared, else implied by the schema's format). ``score`` counts constants, templates and required
-    properties (K-29). ``policy`` is what applies to this definition (K-46).
+    reads from a message, ``message_checks`` over the rest. ``options`` are the names of the protocol properties it
+    declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
+    type of the payload where the message does not say (declared, else implied by the schema's format). ``score`` counts
+    constants, templates and required properties (K-29). ``policy`` is what applies to this definition (K-46).
     """
 
     xid: str
@@ -82,6 +82,7 @@ class CompiledDefinition:
     message_checks: tuple[MessageCheck, ...]
     event_keys: tuple[Key, ...]
     protocol_keys: tuple[Key, ...]
+    options: frozenset[str]
     discriminators: frozenset[str]
     payload_type: str
     score: tuple[int, int, int]
@@ -142,6 +143,7 @@ def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, pol
         message_checks=tuple(compiler.message_checks),
         event_keys=_keys(compiler.attributes),
         protocol_keys=_keys(compiler.options),
+        options=frozenset(declared.name for declared in compiler.options),
         discriminators=frozenset(declared.name for declared in compiler.options if declared.role == "discriminator"),
         payload_type=compiler.payload_type,
         score=_score(properties),

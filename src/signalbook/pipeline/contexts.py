@@ -28,16 +28,21 @@ _UNDECLARED: Final = frozenset({"datacontenttype"})
 
 
 def demands(definition: CompiledDefinition) -> bytes:
-    """Equal for definitions that a ``Contexts`` of one answers for."""
+    """Equal for definitions that a ``Contexts`` of one answers for, in one source."""
     raw = definition.definition
     metadata = {name: entry for name, entry in (raw.get("envelopemetadata") or {}).items() if name != "type"}
-    return canonical_json([metadata, raw.get("datacontenttype"), raw.get("dataschemaformat"), definition.payload_type])
+    stated = raw.get("datacontenttype"), raw.get("dataschemaformat"), raw.get("protocol"), raw.get("protocoloptions")
+    return canonical_json([metadata, *stated, definition.payload_type])
 
 
 class Contexts:
-    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34)."""
+    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34).
 
-    def __init__(self, definition: CompiledDefinition, type: str) -> None:
+    ``address`` is the protocol property that says where messages were sent to, where that is looked at as well.
+    """
+
+    def __init__(self, definition: CompiledDefinition, type: str, address: str = "") -> None:
+        self._address = address
         self._definition = definition
         self._type = type
         self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
@@ -54,7 +59,7 @@ class Contexts:
         fresh: list[dict[str, str]] = []
         for key, first in zip(keys, firsts, strict=True):
             if key not in known:
-                context = self._ask(window.attributes_of(int(first)))
+                context = self._ask(window.attributes_of(int(first)), self._place(window, int(first)))
                 known[key] = STRANGER if context is None else len(self._maps) + len(fresh)
                 fresh += [] if context is None else [context]
         if fresh:
@@ -77,7 +82,10 @@ class Contexts:
             part = self._part(window, name)
             if part is not None:
                 parts[name] = part
-                _, combined = np.unique(combined * len(part[1]) + part[0][events], return_inverse=True)
+        if self._address:
+            parts["@"] = window.addresses  # no name of an attribute
+        for codes, values in parts.values():
+            _, combined = np.unique(combined * len(values) + codes[events], return_inverse=True)
         _, firsts, inverse = np.unique(combined, return_index=True, return_inverse=True)
         samples = events[firsts]
         columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
@@ -101,8 +109,18 @@ class Contexts:
         declared = self._declared.get(name) or {}
         return name in _PRESENCE and declared.get("value") is None and declared.get("type") in _PRESENCE[name]
 
-    def _ask(self, attributes: dict[str, Any]) -> dict[str, str] | None:
+    def _place(self, window: Window, number: int) -> dict[str, Any]:
+        """The protocol's properties that are looked at, of one event."""
+        if not self._address:
+            return {}
+        codes, values = window.addresses
+        return {self._address: values[codes[number]]}
+
+    def _ask(self, attributes: dict[str, Any], place: dict[str, Any]) -> dict[str, str] | None:
         """The context of an event with these attributes, or ``None`` if it does not fit."""
         context: dict[str, str] = {}
         known = {"specversion": SPECVERSION, **attributes, "type": self._type}
-        return None if self._definition.check_event(known, context) else context
+        if self._definition.check_event(known, context):
+            return None
+        checks = self._definition.protocol_checks if self._address else ()
+        return None if any(check(place, context) is not None for check in checks) else context

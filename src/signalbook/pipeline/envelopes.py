@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from signalbook.messages.cloudevents import CORE
 from signalbook.pipeline import columns
@@ -41,7 +42,7 @@ class Envelopes:
 
     def decode(self, frame: Frame) -> tuple[list[Any], list[int] | None, list[int]]:
         """The frame's events, the index of each (``None``: all of them, in order), and those that are not taken."""
-        strange = _too_deep(frame) | _no_text(frame)
+        strange = too_deep(frame.block, frame.starts, frame.ends, MAX_DEPTH + 1) | _no_text(frame)
         events = None if strange else self._all_lines(frame)
         return self._one_by_one(frame, strange) if events is None else (events, None, [])
 
@@ -84,15 +85,16 @@ class Envelopes:
         return events, indices, refused
 
 
-def _too_deep(frame: Frame) -> set[int]:
-    """The indices of messages nested deeper than JSON may be; the decoder does not look into data.
+def too_deep(block: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any], depth: int) -> set[int]:
+    """The indices of texts nested deeper than ``depth``, in a block of bytes; typed decoders do not look everywhere.
 
-    An event may be one level deeper than its data. Most have too few brackets to be too deep.
+    An event may be one level deeper than its data. Most texts have too few brackets to be too deep.
     """
-    text = np.frombuffer(frame.block, np.uint8)
+    text = np.frombuffer(block, np.uint8)
     brackets = np.flatnonzero((text | _CASE) == _OPENING)
-    counts = np.searchsorted(brackets, frame.ends) - np.searchsorted(brackets, frame.starts)
-    return {index for index in np.flatnonzero(counts > MAX_DEPTH).tolist() if not _is_shallow(frame.raw(index))}
+    counts = np.searchsorted(brackets, ends) - np.searchsorted(brackets, starts)
+    many = np.flatnonzero(counts >= depth).tolist()
+    return {index for index in many if not _is_shallow(bytes(block[int(starts[index]) : int(ends[index])]), depth)}
 
 
 def _no_text(frame: Frame) -> set[int]:
@@ -110,9 +112,9 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def _is_shallow(raw: bytes) -> bool:
+def _is_shallow(raw: bytes, depth: int) -> bool:
     try:
-        parse_json(raw, max_depth=MAX_DEPTH + 1)
+        parse_json(raw, max_depth=depth)
     except JSONError:
         return False
     return True

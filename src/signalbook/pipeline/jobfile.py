@@ -18,6 +18,16 @@ from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Job, StreamJob
 from signalbook.pipeline.journal import Partition, TableFormat
 
+FORMATS: Final = {
+    "kafka": "kafka",
+    "nats": "nats",
+    "tls": "nats",
+    "mqtt": "mqtt5",
+    "mqtts": "mqtt5",
+    "amqp": "amqp",
+    "amqps": "amqp",
+}
+"""The input formats that schemes of addresses stand for."""
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -107,7 +117,7 @@ def options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOp
 
 def _format(inputs: Sequence[str]) -> str:
     """The input format where none is named."""
-    return "kafka" if inputs[0].startswith("kafka://") else "cloudevents-jsonl"
+    return FORMATS.get(inputs[0].partition("://")[0], "cloudevents-jsonl")
 
 
 def _filled(name: str, value: str | float | bool) -> str:

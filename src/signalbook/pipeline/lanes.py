@@ -1,8 +1,8 @@
-"""The fast path for structured JSON CloudEvents: one lane per event type, whole columns at a time.
+"""The fast path for CloudEvents: lanes to the tables of definitions, whole columns at a time.
 
 An event takes a lane if its type belongs to one definition and no other definition could fit it; then the definition's
-envelope checks and its payload decoder are all there is to ask, and what they say is what ``Contract.process`` would
-say. Whatever a lane does not take goes the thorough way, message by message, which also finds the reasons.
+envelope checks and a reader of its payloads are all there is to ask, and what they say is what ``Contract.process``
+would say. Whatever a lane does not take goes the thorough way, message by message, which also finds the reasons.
 """
 
 from __future__ import annotations
@@ -10,36 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.formats import PayloadError, Typed
-from signalbook.formats.base import REFUSALS
 from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
-from signalbook.pipeline.envelopes import Envelopes
+from signalbook.pipeline.payloads import Reader
 from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.vetting import Vetting
+from signalbook.pipeline.ways import Way
 from signalbook.pipeline.window import Block, Window
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.
 LEAST_WINDOW: Final = 8 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
+_MOST_KINDS: Final = 100_000
 _ENVELOPE: Final = len(columns.ENVELOPE)
 
 Land = Callable[[Target, pa.RecordBatch], None]
+# Properties that say where messages of a protocol were sent to, and so in records their address.
+_ADDRESSES: Final = {"KAFKA": "topic"}
+
 # Messages that no lane takes: their frame and indices.
 Aside = Callable[[Frame, Sequence[int]], None]
 
 
 class Lanes:
-    """All lanes of a contract, for events that came by ``protocol``, empty for those of files.
+    """All lanes of a contract in one content mode, for events that came by ``protocol``, empty for those of files.
 
     ``land`` takes finished rows, ``aside`` the messages that go the thorough way.
     """
@@ -48,15 +50,17 @@ class Lanes:
         self,
         contract: Contract,
         protocol: str,
+        way: Way,
         target: Callable[[CompiledDefinition], Target],
         land: Land,
         aside: Aside,
     ) -> None:
-        self.envelopes = Envelopes()
-        self._vetting = Vetting()
-        self._definitions = _by_type(contract, protocol)
+        self.way = way
+        self._protocol = protocol
+        self._vetting = Vetting(json=way.json)
+        self._definitions = _by_type(contract, protocol, way)
         self._contexts: dict[bytes, Contexts] = {}
-        self._lanes: dict[str, _Lane | None] = {}
+        self._lanes: dict[tuple[Any, ...], _Lane | None] = {}
         self._target = target
         self._land = land
         self._aside = aside
@@ -65,11 +69,14 @@ class Lanes:
 
     def take(self, frame: Frame) -> None:
         """Take a frame's messages; most wait a while for others of their type."""
-        events, indices, refused = self.envelopes.decode(frame)
+        if not self._definitions:
+            self._aside(frame, range(len(frame)))
+            return
+        block, refused = self.way.block(frame)
         if refused:
             self._aside(frame, refused)
-        if events:
-            self._blocks.append(Block.of(frame, events, indices, self.envelopes.extensions))
+        if len(block.indices):
+            self._blocks.append(block)
             self._waiting += frame.weight
         if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * _WINDOW_OF_TYPE), LARGEST_WINDOW):
             self.clear()
@@ -83,8 +90,8 @@ class Lanes:
     def _settle(self, window: Window) -> None:
         left = self._vetting.faulty(window)
         lanes: list[tuple[_Lane, Offsets]] = []
-        for name, events in window.of_type().items():
-            lane = self._lane(name)
+        for kind, events in window.kinds(self.way.kind):
+            lane = self._lane(kind)
             if lane is None:
                 left[events] = True
             else:
@@ -119,31 +126,37 @@ class Lanes:
             return
         first = 0
         for lane, events in lanes:
-            for start in range(0, len(events), window.step):
-                part = events[start : start + window.step]
+            step = window.step(lane.most)
+            for start in range(0, len(events), step):
+                part = events[start : start + step]
                 arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
                 first += len(part)
-                yield lane.land([window.data[number] for number in part.tolist()], part, arrays, self._land)
+                yield lane.land(window.payloads(part), part, arrays, self._land)
 
-    def _lane(self, name: str) -> _Lane | None:
-        definition = self._definitions.get(name)
+    def _lane(self, kind: tuple[Any, ...]) -> _Lane | None:
+        definition = self._definitions.get(kind[0])
         if definition is None:
             return None
-        if name not in self._lanes:
-            self._lanes[name] = self._open(definition, name)
-        return self._lanes[name]
+        if kind not in self._lanes:
+            if len(self._lanes) >= _MOST_KINDS:
+                self._lanes.clear()
+            self._lanes[kind] = self._open(definition, kind)
+        return self._lanes[kind]
 
-    def _open(self, definition: CompiledDefinition, name: str) -> _Lane | None:
-        """The definition's lane, unless its payloads have no typed decoder."""
-        use = definition.schema_use
-        typed = use.schema.typed() if use.schema is not None and use.of_values else None
-        if typed is None:
+    def _open(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _Lane | None:
+        """The definition's lane for events of a kind, unless nothing reads their payloads."""
+        if definition.schema_use.schema is None:
             return None
-        contexts = self._contexts.setdefault(demands(definition), Contexts(definition, name))
-        return _Lane(definition, self._target(definition), typed, contexts)
+        target = self._target(definition)
+        reader = self.way.reader(definition, kind, target)
+        if reader is None:
+            return None
+        address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
+        contexts = self._contexts.setdefault(demands(definition), Contexts(definition, kind[0], address))
+        return _Lane(definition, target, reader, contexts)
 
 
-def _by_type(contract: Contract, protocol: str) -> dict[str, CompiledDefinition]:
+def _by_type(contract: Contract, protocol: str, way: Way) -> dict[str, CompiledDefinition]:
     """Event types that lead to one definition, whatever else an event that came by ``protocol`` says."""
     typed: dict[str, list[CompiledDefinition]] = {}
     for definition in contract.definitions.values():
@@ -155,7 +168,7 @@ def _by_type(contract: Contract, protocol: str) -> dict[str, CompiledDefinition]
         if name is None:
             return {}  # it may fit an event of any type
         typed.setdefault(name, []).append(definition)
-    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0], protocol)}
+    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0], protocol, way)}
 
 
 def _type(definition: CompiledDefinition) -> str | None:
@@ -163,56 +176,38 @@ def _type(definition: CompiledDefinition) -> str | None:
     return key.value if key is not None and isinstance(key.value, str) else None
 
 
-def _settled(definition: CompiledDefinition, protocol: str) -> bool:
-    """Whether envelope and payload are all that decides on a structured event, in a file or by this protocol."""
-    any_way = not (definition.protocol and (protocol or definition.policy.strict_delivery))
-    return definition.simple and definition.removal is None and any_way
+def _settled(definition: CompiledDefinition, protocol: str, way: Way) -> bool:
+    """Whether envelope, payload and address are all that decides on an event, in a file or by this protocol."""
+    if not way.settles(definition) or definition.removal is not None:
+        return False
+    if definition.protocol and definition.protocol == protocol:
+        return definition.options <= {_ADDRESSES.get(protocol)}
+    return not (definition.protocol and (protocol or definition.policy.strict_delivery))
 
 
 class _Lane:
-    """The way of one event type to its table."""
+    """The way of events of one kind to their table."""
 
-    def __init__(self, definition: CompiledDefinition, target: Target, typed: Typed, contexts: Contexts) -> None:
+    def __init__(self, definition: CompiledDefinition, target: Target, reader: Reader, contexts: Contexts) -> None:
         self.contexts = contexts
+        self.most = reader.most
         self._definition = definition
         self._target = target
-        self._typed = typed
+        self._reader = reader
 
-    def land(self, data: list[msgspec.Raw], events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
-        """Land events with this data and the arrays of their other columns, and tell which could not be."""
-        payloads, refused = self._payloads(data)
-        if not payloads:
+    def land(self, payloads: Any, events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
+        """Land events with these payloads and the arrays of their other columns, and tell which could not be."""
+        try:
+            read, refused = self._reader.read(payloads)
+        except MISFITS:
+            return events
+        if len(refused) == len(events):
             return events
         if refused:
             kept = pa.array(np.delete(np.arange(len(events)), refused))
             arrays = [array.take(kept) for array in arrays]
-        try:
-            rows = self._target.typed_rows(arrays[:_ENVELOPE], payloads, arrays[_ENVELOPE:])
-        except MISFITS:
-            return events
-        land(self._target, rows)
+        land(self._target, self._target.whole(arrays[:_ENVELOPE], read, arrays[_ENVELOPE:]))
         return events[refused]
-
-    def _payloads(self, data: list[msgspec.Raw]) -> tuple[list[Any], list[int]]:
-        """The payloads the schema accepts, and the numbers of the others."""
-        quick = self._typed.quick
-        try:
-            return [quick(raw) for raw in data], []
-        except REFUSALS:
-            return self._one_by_one(data)
-
-    def _one_by_one(self, data: list[msgspec.Raw]) -> tuple[list[Any], list[int]]:
-        payloads: list[Any] = []
-        refused: list[int] = []
-        for number, raw in enumerate(data):
-            try:
-                payloads.append(self._typed.quick(raw))
-            except REFUSALS:
-                try:
-                    payloads.append(self._typed.decode(raw))
-                except PayloadError:
-                    refused.append(number)
-        return payloads, refused
 
     def own(self, window: Window, events: Offsets) -> npt.NDArray[np.bool_]:
         """Whether events are written with the definition's own schema, as far as they say (domain.md K-39)."""

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from signalbook.messages import (
     Accepted,
@@ -20,6 +21,7 @@ from signalbook.messages import (
     Reason,
     Rejected,
 )
+from signalbook.pipeline import binarymode
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.landing import Landing
 from signalbook.pipeline.lanes import Lanes
@@ -27,6 +29,7 @@ from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Span, Tally, charged
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
 from signalbook.pipeline.sources.base import LIGHTEST, Frame, Place, RecordSource, Source, Unreadable
+from signalbook.pipeline.ways import Binary, Structured, Way
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -34,8 +37,6 @@ WINDOW: Final = 64 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
-# When a message happened, or else when it came.
-_TIMES: Final = ("ce_time", "_received_at")
 
 
 @dataclass(slots=True)
@@ -70,21 +71,20 @@ class Processing:
         self._waiting: dict[str, _Waiting] = {}
         self._letters = DeadLetters(mark)
         self._sideline = sideline or self._wait
-        self._lanes = (
-            Lanes(contract, _protocol(source), self._target, self._land, self._thoroughly)
-            if source.cloudevents_json
-            else None
-        )
+        protocol = _protocol(source)
+        self._structured = self._way(protocol, Structured()) if source.cloudevents_json else None
+        self._binary = self._way(protocol, Binary(protocol)) if binarymode.is_known(protocol) else None
         self._window = 0
 
     def take(self, frame: Frame) -> None:
         """Take all messages of a frame."""
         self.tally.read += len(frame)
         self.tally.bytes += len(frame.block)
-        if self._lanes is None or frame.thorough:
+        lanes = self._binary if frame.binary else self._structured
+        if lanes is None or frame.thorough:
             self._thoroughly(frame, range(len(frame)))
         else:
-            self._lanes.take(frame)
+            lanes.take(frame)
         self._window += frame.weight
         if self._window >= WINDOW:
             self.clear()
@@ -92,11 +92,15 @@ class Processing:
     def clear(self) -> None:
         """Land all messages taken: at the end, and so often that no frame is kept for long by a few of a rare kind."""
         self._window = 0
-        if self._lanes is not None:
-            self._lanes.clear()
+        for lanes in (self._structured, self._binary):
+            if lanes is not None:
+                lanes.clear()
         for waiting in self._waiting.values():
             self._settle(waiting)
         self._land_letters()
+
+    def _way(self, protocol: str, way: Way) -> Lanes:
+        return Lanes(self._contract, protocol, way, self._target, self._land, self._thoroughly)
 
     def _target(self, definition: CompiledDefinition) -> Target:
         if definition.xid not in self._targets:
@@ -155,8 +159,8 @@ class Processing:
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
-        if self._lanes is not None and accepted.event is not None:
-            self._lanes.envelopes.learn(accepted.event.attributes)
+        if self._structured is not None and accepted.event is not None:
+            self._structured.way.learn(accepted.event.attributes)
         waiting.rows.append(waiting.target.row(accepted, original, place, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
         if waiting.bytes >= _SLICE:
@@ -207,15 +211,14 @@ def _protocol(source: Source) -> str:
 
 
 def _span(rows: pa.RecordBatch) -> Span | None:
-    """The event times of rows; without any, when they were received."""
-    for name in _TIMES:
-        times = rows.column(name)
-        if times.null_count:
-            times = times.drop_null()
-        if len(times):
-            moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
-            return Span(oldest=int(moments.min()), newest=int(moments.max()))
-    return None
+    """When the messages of rows happened; those that do not tell, when they were received."""
+    times = rows.column("ce_time")
+    if times.null_count:
+        times = pc.coalesce(times, rows.column("_received_at")).drop_null()
+    if not len(times):
+        return None
+    moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
+    return Span(oldest=int(moments.min()), newest=int(moments.max()))
 
 
 def _letter(rejected: Rejected, original: bytes, place: Place, *, shared: bool) -> DeadLetter:

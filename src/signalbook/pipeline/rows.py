@@ -104,15 +104,9 @@ class Target:
             pa.array([[_violation(found) for found in row.violations] or None for row in rows], _TAG),
         )
 
-    def typed_rows(
-        self, envelope: list[pa.Array], payloads: Sequence[Any], transport: list[pa.Array]
-    ) -> pa.RecordBatch:
-        """Rows of payloads out of the schema's typed decoder; raises as ``rows`` does.
-
-        ``envelope`` and ``transport`` are the arrays of ``columns.ENVELOPE``, and of ``CONTEXT`` and ``TRANSPORT``.
-        """
-        arrays = [*envelope, *self._build(Form.TYPED)(payloads), *transport]
-        return self._batch(arrays, pa.nulls(len(payloads), _TAG))
+    def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
+        """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``."""
+        return self._batch([*envelope, *payloads, *transport], pa.nulls(len(envelope[0]), _TAG))
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
@@ -127,9 +121,9 @@ class Target:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
         if self._typed is None or any(row.payload is None for row in rows):
-            return self._build(Form.DECODED)([self._data(row) for row in rows])
+            return self.builder(Form.DECODED)([self._data(row) for row in rows])
         decode = self._typed.decode
-        return self._build(Form.TYPED)([decode(row.payload) for row in rows])
+        return self.builder(Form.TYPED)([decode(row.payload) for row in rows])
 
     def _data(self, row: Row) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
@@ -141,7 +135,8 @@ class Target:
     def _typed(self) -> Typed | None:
         return None if self._schema is None else self._schema.typed()
 
-    def _build(self, form: Form) -> Payloads:
+    def builder(self, form: Form) -> Payloads:
+        """From payloads in a form to their columns; of a table whose payloads have a schema."""
         if form not in self._builders and self._schema is not None:
             self._builders[form] = payload_builder(self._schema.shape(), form)
         return self._builders[form]
@@ -167,7 +162,7 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([headers.texts(message.protocol, message.sections.get("headers", ())) for message in messages]),
+        text_map([headers.texts(message.protocol, headers.carried(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([place.path for place in places], pa.string()),
         pa.array([place.position for place in places], pa.int64()),
@@ -175,12 +170,11 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
 
 
 def address(message: Message) -> str | None:
-    """Where a message was sent: its HTTP path, topic or subject."""
-    for section in ("path", "topic", "topic_name", "subject"):
-        value = message.sections.get(section)
-        if isinstance(value, str):
-            return value
-    return None
+    """Where a message was sent: its HTTP path, topic, subject, or the address in its properties."""
+    properties = message.sections.get("properties")
+    places = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
+    places += [properties.get("to")] if isinstance(properties, Mapping) else []
+    return next((place for place in places if isinstance(place, str)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,8 @@ _QUIET: Final = {
     # names that Spark would make up in the working directory
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse"),
 }
+SLOW: Final = "Python worker failed to connect back"
+"""What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 _TAIL: Final = 800
 _OFFLINE: Final = (
     "the connector for this input format cannot be fetched; give its JAR files by --jars, as docs/pipeline.md says"

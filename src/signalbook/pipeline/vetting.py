@@ -27,9 +27,10 @@ _ANCIENT: Final = -2_208_988_800_000_000
 
 
 class Vetting:
-    """Remembers which values of an attribute are sound."""
+    """Remembers which values of an attribute are sound; with ``json`` the data of all events has to be JSON."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
         self._sound: dict[str, set[Any]] = {}
 
     def faulty(self, window: Window) -> npt.NDArray[np.bool_]:
@@ -46,17 +47,16 @@ class Vetting:
 
     def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
         known = self._sound.setdefault(name, {None})
-        known |= {value for value in set(values) - known if _is_sound(name, value)}
+        known |= {value for value in set(values) - known if self._is_sound(name, value)}
         bad = np.fromiter((value not in known for value in values), np.bool_, len(values))
         if len(known) > _MOST_KEPT:
             self._sound[name] = {None}
         return bad
 
-
-def _is_sound(name: str, value: Any) -> bool:
-    if invalid_attributes({**_EVENT, name: value}):
-        return False
-    return name != "datacontenttype" or is_json(value)
+    def _is_sound(self, name: str, value: Any) -> bool:
+        if invalid_attributes({**_EVENT, name: value}):
+            return False
+        return not self._json or name != "datacontenttype" or is_json(value)
 
 
 def _plain_text(array: pa.Array) -> bool:

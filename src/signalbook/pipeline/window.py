@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,14 +17,11 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map, timestamps
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.sources.base import Frame, Offsets
-from signalbook.pipeline.sources.records import delivered
+from signalbook.pipeline.sources.records import addresses, delivered
 
 _attributes: Final = attrgetter(*ATTRIBUTES)
 _data: Final = attrgetter("data")
-
-
 _SLICE_BYTES: Final = 512 * 1024
-_SLICE_EVENTS: Final = 1024
 _MAP: Final = columns.TEXT_MAP
 
 
@@ -36,7 +32,8 @@ class Block:
     frame: Frame
     arrays: list[pa.Array]
     extensions: dict[str, list[Any]]
-    data: list[msgspec.Raw]
+    # raw JSON, or an array of bytes
+    data: Any
     indices: Offsets
 
     @classmethod
@@ -51,6 +48,12 @@ class Block:
             np.arange(len(events)) if indices is None else np.array(indices, np.int64),
         )
 
+    def records(self) -> pa.RecordBatch:
+        """The records that the events came in."""
+        records = self.frame.records
+        assert records is not None
+        return records if len(records) == len(self.indices) else records.take(pa.array(self.indices))
+
 
 class Window:
     """The events of some blocks, numbered through."""
@@ -59,16 +62,26 @@ class Window:
         self._blocks = blocks
         self._bounds = np.cumsum([0, *(len(block.data) for block in blocks)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
-        self.data = [raw for block in blocks for raw in block.data]
 
     def __len__(self) -> int:
-        return len(self.data)
+        return int(self._bounds[-1])
 
-    @property
-    def step(self) -> int:
-        """How many payloads to decode before they become columns: what fits a processor's cache."""
-        weight = sum(len(block.frame.block) for block in self._blocks) // len(self.data)
-        return min(max(_SLICE_BYTES // max(weight, 1), 1), _SLICE_EVENTS)
+    @cached_property
+    def _data(self) -> Any:
+        if isinstance(self._blocks[0].data, pa.Array):
+            return pa.concat_arrays([block.data for block in self._blocks])
+        return [raw for block in self._blocks for raw in block.data]
+
+    def payloads(self, numbers: Offsets) -> Any:
+        """The data of these events, in the form that blocks have it."""
+        if isinstance(self._data, pa.Array):
+            return self._data.take(pa.array(numbers))
+        return [self._data[number] for number in numbers.tolist()]
+
+    def step(self, most: int) -> int:
+        """How many payloads, ``most`` at most, to decode before they become columns: what fits a processor's cache."""
+        weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
+        return min(max(_SLICE_BYTES // max(weight, 1), 1), most)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
@@ -84,12 +97,19 @@ class Window:
 
     @cached_property
     def _extension_maps(self) -> pa.Array:
-        texts: list[list[tuple[str, str]]] = [[] for _ in self.data]
+        texts: list[list[tuple[str, str]]] = [[] for _ in range(len(self))]
         for name, column in self.extensions.items():
             for entries, value in zip(texts, column, strict=True):
                 if value is not None:
                     entries.append((name, attribute_text(value)))
         return text_map([entries or None for entries in texts])
+
+    @cached_property
+    def addresses(self) -> tuple[Offsets, list[str]]:
+        """For each event, all of records of Kafka, the number of its topic, and topics by number."""
+        parts = [addresses(block.records()) for block in self._blocks]
+        encoded = pa.concat_arrays(parts).dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
     def codes(self, name: str) -> tuple[Offsets, list[Any]]:
         """For each event the number of its value of an attribute, and the values by number."""
@@ -98,12 +118,16 @@ class Window:
             self._codes[name] = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
         return self._codes[name]
 
-    def of_type(self) -> dict[str, Offsets]:
-        """The numbers of the events of each type."""
-        codes, types = self.codes("type")
-        order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(types)))
-        return dict(zip(types, np.split(order, ends[:-1]), strict=True))
+    def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
+        """The numbers of the events that share their values of some attributes, with those."""
+        parts = [self.codes(name) for name in names]
+        combined = parts[0][0]
+        for codes, values in parts[1:]:
+            combined = combined * len(values) + codes
+        found, kinds = np.unique(combined, return_inverse=True)
+        order = np.argsort(kinds, kind="stable")
+        for events in np.split(order, np.cumsum(np.bincount(kinds, minlength=len(found)))[:-1]):
+            yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
     def attributes_of(self, number: int) -> dict[str, Any]:
         """All attributes of one event, for checks that look at events one by one."""
@@ -138,8 +162,7 @@ class Window:
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        parts = [(block.frame.records, block.indices) for block in self._blocks]
-        arrays = [delivered(records.take(pa.array(indices))) for records, indices in parts if records is not None]
+        arrays = [delivered(block.records()) for block in self._blocks]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property

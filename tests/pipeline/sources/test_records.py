@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pipeline.kafkarows import AT, rows
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
@@ -24,39 +25,6 @@ from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.kafka import SOURCE
 
 EVENT = ("content-type", b"application/cloudevents+json")
-TYPES = pa.schema(
-    [
-        ("protocol", pa.string()),
-        ("source", pa.string()),
-        ("position", pa.int64()),
-        ("address", pa.string()),
-        ("partition", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
-        ("received_at", columns.TIMESTAMP),
-    ]
-)
-AT = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-def rows(*found: tuple[bytes | None, list[tuple[str, bytes]]], partition: int = 0) -> pa.RecordBatch:
-    """Records of a topic."""
-    made = [
-        {
-            "protocol": "KAFKA",
-            "source": f"kafka:orders/{partition}",
-            "position": 7 + number,
-            "address": "orders",
-            "partition": partition,
-            "key": b"k",
-            "value": value,
-            "headers": [{"name": name, "value": text} for name, text in headers] or None,
-            "received_at": AT,
-        }
-        for number, (value, headers) in enumerate(found)
-    ]
-    return pa.RecordBatch.from_pylist(made, TYPES)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +47,14 @@ def test_what_is_an_event_beyond_doubt(value: bytes | None, headers: list[tuple[
         assert records.is_event(found).tolist()[-2 if len(found) > 1 else 0] is event
 
 
+@pytest.mark.parametrize(("name", "events"), [("Content-Type", [True, False]), ("content-type", [True, False])])
+def test_names_of_headers_of_nats_have_no_case(name: str, events: list[bool]) -> None:
+    """K-20: one that is there twice, in whatever case, is for the thorough way."""
+    batch = rows((b"{}", [(name, EVENT[1])]), (b"{}", [EVENT, ("CONTENT-TYPE", b"text/plain")]))
+    batch = batch.set_column(0, "protocol", pa.array(["NATS"] * 2))
+    assert records.is_event(batch).tolist() == events
+
+
 def test_frames_are_of_one_source_and_bounded() -> None:
     large = b"x" * 400_000
     batches = [rows(*[(large, [EVENT])] * 7), rows((b"", []), (b"{}", [EVENT]), (None, []), partition=1)]
@@ -86,12 +62,12 @@ def test_frames_are_of_one_source_and_bounded() -> None:
     frames = list(records.frames(table))
     assert sum(len(frame) for frame in frames) == 10
     assert all(len(frame.block) < 2_000_000 for frame in frames)
-    assert {(frame.path, frame.thorough) for frame in frames} == {
+    assert {(frame.path, frame.binary) for frame in frames} == {
         ("kafka:orders/0", False),
         ("kafka:orders/1", True),
         ("kafka:orders/1", False),
     }
-    last = next(frame for frame in frames if frame.path.endswith("1") and frame.thorough)
+    last = next(frame for frame in frames if frame.path.endswith("1") and frame.binary)
     assert [(last.raw(n), SOURCE.message(last, n).body, int(last.positions[n])) for n in range(2)] == [
         (b"", b"", 7),
         (b"", None, 9),

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -21,13 +20,14 @@ from urllib.parse import urlencode
 import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from tests.brokers.program import Broker
 
-from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, stream, streams
+from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream, streams
 from signalbook.pipeline.streaming import running
 
 from ..conftest import CONNECTORS
+from .following import all_once, dying_at, follow, places
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 STRUCTURED = [("content-type", b"application/cloudevents+json")]
@@ -96,28 +96,6 @@ def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
     )
 
 
-def places(output: Path) -> Counter[tuple[str, int]]:
-    """How often each record is in a table or among the dead letters."""
-    found: Counter[tuple[str, int]] = Counter()
-    for folder, names in (("tables", ["_source", "_position"]), ("dead_letters", ["source", "position"])):
-        for path in (output / folder).rglob("*.parquet"):
-            columns = pq.ParquetFile(path).read(names).to_pydict()
-            found.update(zip(*columns.values(), strict=True))
-    return found
-
-
-def all_once(output: Path, number: int) -> bool:
-    found = places(output)
-    return len(found) == found.total() == number
-
-
-def follow(job: Job, **more: Any) -> list[Report]:
-    """The reports of a stream of what is there now."""
-    found: list[Report] = []
-    stream(StreamJob(job=job, once=True, **more), threading.Event(), done=found.append)
-    return found
-
-
 def test_a_topic_as_a_batch(job: Job, topic: Topic) -> None:
     topic.send(30)
     report = run(replace(job, batch_id="b1"))
@@ -153,31 +131,9 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
 
     The driver of each is a child of this process, so that all of them have one JVM.
     """
-    take = running._Batches.take
-
-    def taken_by_a_child(stage: str) -> Callable[[Any, DataFrame, int], None]:
-        def die(progress: Progress) -> None:
-            if progress.stage == stage:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        def take_and_die(batches: Any, frame: DataFrame, number: int) -> None:
-            batches._show = die
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    take(batches, frame, number)
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            if code:
-                raise RuntimeError(f"the driver ended by {code}")
-
-        return take_and_die
-
     for stage in ("processing", "prepared", "committing", "committed"):
         topic.send(10)
-        monkeypatch.setattr(running._Batches, "take", taken_by_a_child(stage))
+        monkeypatch.setattr(running._Batches, "take", dying_at(stage))
         with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
             follow(job)
     monkeypatch.undo()

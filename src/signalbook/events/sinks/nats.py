@@ -20,10 +20,10 @@ import httpcore
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
 from signalbook.events.sinks.brokered import Broken, BrokerKind
-from signalbook.events.sinks.natsline import Answer, NATSError, NATSLine, Refused, headers
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import Deadline
+from signalbook.nats.connection import Answer, NATSError, NATSLine, Refused, headers
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"tls": (4222, True), "nats": (4222, False)}
@@ -125,7 +125,8 @@ class _Link:
         for request in waiting:
             while request not in answers:
                 answer = self._line.answer()
-                answers |= {answer.request: answer} if answer.request in waiting else {}
+                if answer.request in waiting:
+                    answers[answer.request] = answer
             _check_stored(answers.pop(request))
             yield 1
 

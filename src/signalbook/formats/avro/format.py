@@ -76,10 +76,14 @@ class AvroSchema:
         """Decode JSON if ``content_type`` says so, else binary. Raises ``PayloadError``."""
         if is_json(content_type):
             return self._decode_text(payload)
-        name = media_type(content_type)
-        if name and name != "application/octet-stream" and "avro" not in name:
+        if not self.is_binary(content_type):
             raise unsupported(content_type, self.format)
         return self._decode_binary(payload)
+
+    def is_binary(self, content_type: str) -> bool:
+        """Whether payloads of a content type are in the binary encoding."""
+        name = media_type(content_type)
+        return not name or name == "application/octet-stream" or ("avro" in name and not is_json(name))
 
     def _decode_text(self, payload: bytes) -> JSON:
         try:

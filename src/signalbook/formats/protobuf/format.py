@@ -65,7 +65,8 @@ class ProtobufSchema:
         return digest(f"{self.format} {self.descriptors.fingerprint} {self.descriptor.full_name}".encode())
 
     @cached_property
-    def _type(self) -> type[Message]:
+    def message_type(self) -> type[Message]:
+        """The class of its messages."""
         return message_factory.GetMessageClass(self.descriptor)
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
@@ -78,6 +79,11 @@ class ProtobufSchema:
             return self.descriptors.plans.message(self.descriptor)(message)
         except (ValueError, TypeError, RecursionError, json_format.Error) as error:
             raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
+
+    def is_binary(self, content_type: str) -> bool:
+        """Whether payloads of a content type are in the binary encoding."""
+        name = media_type(content_type)
+        return not name or name == "application/octet-stream" or ("proto" in name and not is_json(name))
 
     def _from_json(self, payload: bytes) -> Any:
         try:
@@ -93,14 +99,13 @@ class ProtobufSchema:
 
     def _message(self, value: JSON) -> Any:
         return json_format.ParseDict(
-            value, self._type(), descriptor_pool=self.descriptors.pool, max_recursion_depth=MAX_DEPTH
+            value, self.message_type(), descriptor_pool=self.descriptors.pool, max_recursion_depth=MAX_DEPTH
         )
 
     def _from_binary(self, payload: bytes, content_type: str) -> Any:
-        name = media_type(content_type)
-        if name and name != "application/octet-stream" and "proto" not in name:
+        if not self.is_binary(content_type):
             raise unsupported(content_type, self.format)
-        message = self._type()
+        message = self.message_type()
         try:
             message.ParseFromString(payload)
         except DecodeError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -53,8 +54,9 @@ class Frame:
 
     Message ``i`` is ``block[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the block is
     nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
-    ``records.COLUMNS`` they came as, if they did. ``thorough`` are messages that the fast path is not for, whatever the
-    source says. A ``fault`` says why nothing in the frame can be read.
+    ``records.COLUMNS`` they came as, if they did; those of a ``binary`` frame are no structured events in JSON, but may
+    be events in binary mode. ``thorough`` are messages that the fast path is not for, whatever the source says. A
+    ``fault`` says why nothing in the frame can be read.
     """
 
     path: str
@@ -64,6 +66,7 @@ class Frame:
     positions: Offsets
     lines: bool = False
     records: pa.RecordBatch | None = None
+    binary: bool = False
     thorough: bool = False
     fault: str = ""
 
@@ -134,10 +137,13 @@ class RecordSource(Source, Protocol):
         """All messages there are now, as ``records.COLUMNS``. Raises ``PipelineError``."""
         ...
 
-    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+    def stream(
+        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
+    ) -> DataFrame:
         """The messages there are and those to come, as a streaming frame of ``records.COLUMNS``.
 
-        ``most`` messages go into one batch, where the source can tell. Raises ``PipelineError``.
+        ``most`` messages go into one batch, where the source can tell; ``home`` is a folder of the stream's own, which
+        lasts and all workers share. Raises ``PipelineError``.
         """
         ...
 

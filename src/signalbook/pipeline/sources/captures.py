@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -48,7 +49,14 @@ class Captures:
         reader = session.read.format(columns.format)
         return self._rows(columns, inputs, reader.load)
 
-    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:  # noqa: ARG002
+    def stream(
+        self,
+        session: SparkSession,
+        inputs: Sequence[str],
+        options: Mapping[str, str],
+        most: int,  # noqa: ARG002
+        home: Path,  # noqa: ARG002
+    ) -> DataFrame:
         """The rows of files that are there and those to come, file by file. Raises ``PipelineError``."""
         columns = self._columns(options)
 

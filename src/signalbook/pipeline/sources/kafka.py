@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -49,7 +50,14 @@ class Kafka:
         """From the earliest to the latest offsets, unless ``options`` say otherwise."""
         return _records(session.read.format(_FORMAT), inputs, options)
 
-    def stream(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int) -> DataFrame:
+    def stream(
+        self,
+        session: SparkSession,
+        inputs: Sequence[str],
+        options: Mapping[str, str],
+        most: int,
+        home: Path,  # noqa: ARG002 - the broker keeps the messages
+    ) -> DataFrame:
         """From the earliest offsets on, unless ``options`` say otherwise or a checkpoint knows better."""
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
         return _records(session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit)

@@ -27,6 +27,7 @@ _FRAME: Final = 1 << 20
 # Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
 _FIRST: Final = -62_135_596_800 * 10**6
 _LAST: Final = 253_402_300_800 * 10**6
+_CASELESS: Final = frozenset({"NATS"})
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _EVENT: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
@@ -39,11 +40,11 @@ def frames(batch: pa.RecordBatch) -> Iterator[Frame]:
     """
     for piece in _pieces(_timely(batch)):
         fit = is_event(piece)
-        for rows, thorough in ((fit, False), (~fit, True)):
+        for rows, frame in ((fit, _lines), (~fit, _values)):
             if rows.all():
-                yield _frame(piece, thorough)
+                yield frame(piece)
             elif rows.any():
-                yield _frame(piece.filter(pa.array(rows)), thorough)
+                yield frame(piece.filter(pa.array(rows)))
 
 
 def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -64,7 +65,7 @@ def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         return present
     listed = records.column("headers")
     flat = listed.flatten()
-    names = flat.field("name")
+    names = pc.utf8_lower(flat.field("name")) if _protocol(records) in _CASELESS else flat.field("name")
     rows = pc.list_parent_indices(listed).to_numpy()
 
     def count(mask: pa.Array) -> Offsets:
@@ -82,7 +83,13 @@ def delivered(records: pa.RecordBatch) -> list[pa.Array]:
     protocol = _protocol(records)
     found = headers.maps(protocol, records.column("headers"))
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
-    return [protocols, records.column("address"), found, records.column("received_at").cast(columns.TIMESTAMP)]
+    return [protocols, addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
+
+
+def addresses(records: pa.RecordBatch) -> pa.Array:
+    """Where records were sent to. Those of Kafka have a topic, an empty one where a capture does not tell."""
+    found = records.column("address")
+    return found.fill_null("") if _protocol(records) == "KAFKA" else found
 
 
 def _protocol(records: pa.RecordBatch) -> str:
@@ -102,7 +109,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
-def _frame(records: pa.RecordBatch, thorough: bool) -> Frame:
+def _lines(records: pa.RecordBatch) -> Frame:
     values = [value or b"" for value in records.column("value").to_pylist()]
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(lengths + 1) - 1
@@ -114,5 +121,19 @@ def _frame(records: pa.RecordBatch, thorough: bool) -> Frame:
         positions=records.column("position").to_numpy(),
         lines=True,
         records=records,
-        thorough=thorough,
+    )
+
+
+def _values(records: pa.RecordBatch) -> Frame:
+    values = pc.fill_null(records.column("value").cast(pa.binary()), b"")
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    content = values.buffers()[2]
+    return Frame(
+        path=records.column("source")[0].as_py(),
+        block=b"" if content is None else content[int(offsets[0]) : int(offsets[-1])].to_pybytes(),
+        starts=offsets[:-1] - offsets[0],
+        ends=offsets[1:] - offsets[0],
+        positions=records.column("position").to_numpy(),
+        records=records,
+        binary=True,
     )

@@ -14,12 +14,17 @@ GROUP: Final = "signalbook.sources"
 
 
 def find(name: str) -> FileSource | RecordSource:
-    """The source called ``name``. Raises ``PipelineError`` if there is none."""
+    """The source called ``name``. Raises ``PipelineError`` if there is none, or not all that it takes."""
     offered = _offered()
     if name not in offered:
         raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
-    found: FileSource | RecordSource = plugins.load(offered[name])
-    return found
+    try:
+        found: FileSource | RecordSource = plugins.load(offered[name])
+        return found
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("signalbook"):
+            raise
+        raise PipelineError(_lacking(offered[name], str(error.name))) from None
 
 
 def files(name: str) -> FileSource:
@@ -41,6 +46,13 @@ def records(name: str) -> RecordSource:
 def names() -> tuple[str, ...]:
     """The names of all sources."""
     return tuple(sorted(_offered()))
+
+
+def _lacking(point: EntryPoint, module: str) -> str:
+    if module.startswith("pyspark."):
+        return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'signalbook[pipeline]'"
+    extra = ",".join(("pipeline", *point.extras))
+    return f"the input format {point.name} takes the package {module!r}: pip install 'signalbook[{extra}]'"
 
 
 def _offered() -> Mapping[str, EntryPoint]:

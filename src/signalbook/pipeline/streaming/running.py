@@ -40,6 +40,8 @@ _DYING: Final = 300.0
 """Seconds that the Java process of a driver that was killed may take to end."""
 # Another program may be at work in the output folder for a while, to replay or compact.
 _PATIENCE: Final = 3600.0
+_TURNS: Final = 5
+"""How often a stream is begun, since Spark gives each Python process it starts ten seconds and no more."""
 
 
 def run(
@@ -69,10 +71,21 @@ def run(
             spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
         ):
-            if alone:
+            for left in reversed(range(_TURNS if alone else 0)):
                 batches = _Batches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
-                _follow(query, batches, stop, job)
+                try:
+                    _follow(query, batches, stop, job)
+                except _SlowError as failure:
+                    if not left:
+                        raise
+                    tell(f"{failure}; it is begun once more")
+                else:
+                    return
+
+
+class _SlowError(PipelineError):
+    """A process of Spark's did not start in time: it may the next time."""
 
 
 def _home(journal: Journal, name: str) -> Path:
@@ -155,7 +168,7 @@ class _Batches:
 def _start(
     job: StreamJob, session: SparkSession, source: RecordSource, batches: _Batches, place: Path
 ) -> StreamingQuery:
-    frame = source.stream(session, job.job.inputs, job.job.options, job.most)
+    frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     if job.once:
         return writer.trigger(availableNow=True).start()
@@ -175,6 +188,8 @@ def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job
         _end(query)
     if isinstance(batches.failure, SignalbookError):
         raise batches.failure
+    if spark.SLOW in str(failed):
+        raise _SlowError(f"the stream {job.name} ended: Spark's Python did not start in time")
     if failed is not None:
         raise PipelineError(explain(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 

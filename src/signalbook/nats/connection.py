@@ -1,6 +1,6 @@
-"""The client's side of the NATS protocol, as far as sending takes it: greetings, messages with headers, requests.
+"""The client's side of the NATS protocol: greetings, messages with headers, requests and what answers them.
 
-It trusts a server with little: TLS is begun because the sink's URI says so, not because the server does; other servers
+It trusts a server with little: TLS is begun because the caller says so, not because the server does; other servers
 that it tells of are not followed; lines and messages have their limits.
 """
 
@@ -18,6 +18,7 @@ from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
 _LONGEST_LINE: Final = 64 * 1024
 _LARGEST_MESSAGE: Final = 1024 * 1024
+_LARGEST_POSSIBLE: Final = 64 * 1024 * 1024
 _SUBSCRIPTION: Final = b"1"
 
 
@@ -31,11 +32,18 @@ class Refused(NATSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came to an inbox: for which request, the status if that is all (``503``: nobody listens), the payload."""
+    """What came to an inbox: for which request, the status if that is all (``503``: nobody listens), the payload.
 
-    request: int
+    A message out of a stream has no ``request``, but the ``subject`` it was sent to; its ``reply`` says what it is
+    there, and ``head`` are its headers as they were sent.
+    """
+
+    request: int | None
     status: str = ""
     payload: bytes = b""
+    subject: str = ""
+    reply: str = ""
+    head: bytes = b""
 
     def document(self) -> JSONObject:
         """The payload as a JSON object, empty if it is none."""
@@ -54,6 +62,7 @@ class NATSLine:
         stream: httpcore.NetworkStream,
         *,
         user: tuple[str, str],
+        token: str = "",
         encrypt: Callable[[httpcore.NetworkStream], httpcore.NetworkStream] | None,
     ) -> None:
         self._stream = stream
@@ -67,16 +76,16 @@ class NATSLine:
             self._buffer.clear()  # what stands before the handshake may be anybody's
             self._stream = encrypt(stream)
         elif self.info.get("tls_required"):
-            raise Refused("the server takes connections with TLS only: the sink's URI begins with tls:// then")
+            raise Refused("the server takes connections with TLS only: the URI begins with tls:// then")
         if not self.info.get("headers"):
             raise Refused("the server has no message headers, which NATS 2.2 brought")
-        self._connect(user, secure)
+        self._connect(user, token, secure)
 
     @property
     def max_payload(self) -> int:
         """The most bytes that a message may have, headers included."""
         found = self.info.get("max_payload")
-        return found if isinstance(found, int) and found > 0 else _LARGEST_MESSAGE
+        return min(found, _LARGEST_POSSIBLE) if isinstance(found, int) and found > 0 else _LARGEST_MESSAGE
 
     def listen(self) -> None:
         """Ask for what comes to the inbox of this connection."""
@@ -118,7 +127,7 @@ class NATSLine:
             raise NATSError("the other side does not speak NATS")
         return info
 
-    def _connect(self, user: tuple[str, str], secure: bool) -> None:
+    def _connect(self, user: tuple[str, str], token: str, secure: bool) -> None:
         options: dict[str, Any] = {
             "verbose": False,
             "pedantic": False,
@@ -133,6 +142,8 @@ class NATSLine:
         }
         if user[0]:
             options |= {"user": user[0], "pass": user[1]}
+        if token:
+            options["auth_token"] = token
         self._stream.write(b"CONNECT " + dump_json(options) + b"\r\n")
         self.round_trip()
 
@@ -157,14 +168,24 @@ class NATSLine:
     def _message(self, headers: bool, fields: list[bytes]) -> Answer:
         try:
             head, size = (int(fields[-2]) if headers else 0), int(fields[-1])
-            request = int(fields[0].rpartition(b".")[2])
+            subject = fields[0].decode(errors="replace")
+            inbox, _, number = subject.rpartition(".")
+            request = int(number) if inbox == self._inbox else None
         except (ValueError, IndexError):
             raise NATSError("the server sent a message that is none") from None
-        if not 0 <= head <= size <= _LARGEST_MESSAGE:
+        if not 0 <= head <= size <= max(_LARGEST_MESSAGE, self.max_payload):
             raise NATSError("the server sent a message of an impossible size")
         content = self._take(size + 2)[:size]
         status = content[:head].partition(b"\r\n")[0].partition(b" ")[2][:3]
-        return Answer(request=request, status=status.decode(errors="replace"), payload=content[head:])
+        reply = fields[2] if len(fields) > (4 if headers else 3) else b""
+        return Answer(
+            request=request,
+            status=status.decode(errors="replace"),
+            payload=content[head:],
+            subject=subject,
+            reply=reply.decode(errors="replace"),
+            head=content[:head],
+        )
 
     def _line(self) -> bytes:
         while (end := self._buffer.find(b"\r\n")) < 0:
@@ -191,3 +212,13 @@ def headers(named: Mapping[str, str]) -> bytes:
     """A block of message headers."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def pairs(head: bytes) -> list[tuple[str, bytes]]:
+    """The headers in such a block, in their order; names have the case they were sent in."""
+    found = []
+    for line in head.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            found.append((name.decode(errors="backslashreplace"), value.strip()))
+    return found

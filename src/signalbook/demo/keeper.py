@@ -1,4 +1,4 @@
-"""Runs a program until its own input ends: what a test run started goes with it, even if that is killed."""
+"""Runs a program until its own input ends: what was started goes with who started it, even if that is killed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def _stop_at_end_of_input(program: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    kept = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+    kept = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)  # noqa: S603
     threading.Thread(target=_stop_at_end_of_input, args=(kept,), daemon=True).start()
     sys.exit(kept.wait())

@@ -1,0 +1,202 @@
+"""The same payloads as Kafka records: JSON, Avro and Protobuf, held to definitions and landed in one process.
+
+    python -m benchmarks.pipeline.records [--records 200000] [--rounds 5]
+
+What Spark and the broker cost is left out on purpose: it is the same for all of them. Microseconds are those of CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from benchmarks.pipeline.traffic import GROUP, STATUSES, catalogue, event
+from google.protobuf import json_format
+
+from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
+from signalbook.messages import Contract, Policy
+from signalbook.pipeline import columns
+from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.processing import Processing
+from signalbook.pipeline.rows import Mark
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources.kafka import SOURCE
+
+TYPES = 50
+BATCH = 10_000
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+HEADER = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+ROWS = pa.schema(
+    [
+        *(("protocol", pa.string()), ("source", pa.string()), ("position", pa.int64()), ("address", pa.string())),
+        *(("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADER)),
+        ("received_at", columns.TIMESTAMP),
+    ]
+)
+
+
+def _record(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields.items()]}
+
+
+_ADDRESS = _record("Address", country="string", city="string", zip=["null", "string"])
+_SIZE = _record("Size", l="int", w="int", h="int")
+AVRO = _record(
+    "Event",
+    parcel=_record("Parcel", id="string", weight="double", size=_SIZE),
+    **{"from": _ADDRESS, "to": "Address"},
+    status={"type": "enum", "name": "Status", "symbols": list(STATUSES)},
+    codes={"type": "array", "items": "long"},
+    insured="boolean",
+    note=["null", "string"],
+)
+PROTO = """syntax = "proto3";
+message Event {
+  message Size { int32 l = 1; int32 w = 2; int32 h = 3; }
+  message Parcel { string id = 1; double weight = 2; Size size = 3; }
+  message Address { string country = 1; string city = 2; optional string zip = 3; }
+  enum Status { accepted = 0; in_transit = 1; out_for_delivery = 2; delivered = 3; }
+  Parcel parcel = 1; Address from = 2; Address to = 3; Status status = 4; repeated int64 codes = 5; bool insured = 6;
+  optional string note = 7;
+}"""
+SCHEMAS = {"avro": ("Avro/1.11", AVRO), "protobuf": ("Protobuf/3", PROTO)}
+CONTENT_TYPES = {"json": "application/json", "avro": "application/avro", "protobuf": "application/protobuf"}
+MODES = {
+    "structured_json": ("json", True),
+    "binary_json": ("json", False),
+    "binary_avro": ("avro", False),
+    "binary_protobuf": ("protobuf", False),
+}
+
+
+def contract(kind: str) -> Contract:
+    """The definitions of the bench with payloads of ``kind``."""
+    document = catalogue(TYPES)
+    if kind in SCHEMAS:
+        stated, schema = SCHEMAS[kind]
+        for message in document["messagegroups"][GROUP]["messages"].values():
+            message["dataschemaformat"] = stated
+            message["dataschemauri"] += "#Event"
+        for entity in document["schemagroups"][GROUP]["schemas"].values():
+            entity["versions"]["1"] = {"format": stated, "schema": schema}
+    return Snapshot.of_documents([("bench", document)]).compile(Policy())
+
+
+def encoders() -> dict[str, Callable[[Any], bytes]]:
+    """From a payload to its bytes, for each kind."""
+    avro = fastavro.parse_schema(AVRO)
+    proto = PROTOBUF.parse(PROTO.encode(), "Protobuf/3", link="Event").message_type
+
+    def to_avro(data: Any) -> bytes:
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, avro, data)
+        return stream.getvalue()
+
+    return {
+        "json": lambda data: json.dumps(data, separators=(",", ":")).encode(),
+        "avro": to_avro,
+        "protobuf": lambda data: json_format.ParseDict(data, proto()).SerializeToString(),
+    }
+
+
+def batches(mode: str, count: int) -> list[pa.RecordBatch]:
+    """So many records of the bench's events, as Spark brings them."""
+    kind, structured = MODES[mode]
+    random, encode = Random(7), encoders()[kind]
+    rows = (_row(number, event(number, random, TYPES, 0.0), encode, kind, structured) for number in range(count))
+    return [pa.RecordBatch.from_pylist(part, ROWS) for part in _parts(rows)]
+
+
+def _parts(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while part := list(islice(rows, BATCH)):
+        yield part
+
+
+def _row(
+    number: int, event: dict[str, Any], encode: Callable[[Any], bytes], kind: str, structured: bool
+) -> dict[str, Any]:
+    if structured:
+        headers, value = {"content-type": "application/cloudevents+json"}, encode(event)
+    else:
+        value = encode(event["data"])
+        headers = {f"ce_{name}": event[name] for name in event if name not in ("data", "datacontenttype")}
+        headers["content-type"] = CONTENT_TYPES[kind]
+    return {
+        "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": "parcels", "partition": 0,
+        "key": None, "value": value, "received_at": AT,
+        "headers": [{"name": name, "value": text.encode()} for name, text in headers.items()],
+    }  # fmt: skip
+
+
+def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: bool = False) -> float:
+    """The CPU time a record takes from Arrow to files."""
+    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name:
+        landing = Landing(Path(name), staged="s", prefix="p")
+        gc.disable()  # as tasks do
+        started = time.process_time()
+        processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
+        for batch in found:
+            for frame in records.frames(batch):
+                processing.take(replace(frame, thorough=True) if thorough else frame)
+        processing.clear()
+        landing.finish()
+        busy = time.process_time() - started
+        gc.enable()
+    count = sum(map(len, found))
+    assert processing.tally.landed.total() == count, processing.tally
+    return busy / count * 1e6
+
+
+def measure(count: int, rounds: int) -> dict[str, Any]:
+    """Medians of both ways for each kind of record, rounds interleaved."""
+    contracts = {mode: contract(kind) for mode, (kind, _) in MODES.items()}
+    traffic = {mode: batches(mode, count) for mode in MODES}
+    fast: dict[str, list[float]] = {mode: [] for mode in MODES}
+    slow: dict[str, list[float]] = {mode: [] for mode in MODES}
+    for _ in range(rounds):
+        for mode in MODES:
+            fast[mode].append(microseconds(contracts[mode], traffic[mode]))
+            slow[mode].append(microseconds(contracts[mode], traffic[mode][:1], thorough=True))
+    rows = {mode: _summary(traffic[mode], fast[mode], slow[mode]) for mode in MODES}
+    cpu = {mode: row["cpu_microseconds"] for mode, row in rows.items()}
+    ratios = {f"{mode}_to_thorough": round(row["thorough"] / row["cpu_microseconds"], 2) for mode, row in rows.items()}
+    for mode in ("binary_avro", "binary_protobuf"):
+        ratios |= {f"{mode}_to_{json}": round(cpu[json] / cpu[mode], 2) for json in ("structured_json", "binary_json")}
+    return {"records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
+
+
+def _summary(found: list[pa.RecordBatch], fast: list[float], slow: list[float]) -> dict[str, Any]:
+    return {
+        "value_bytes": found[0].column("value").nbytes // len(found[0]),
+        "cpu_microseconds": round(statistics.median(fast), 2),
+        "best_cpu_microseconds": round(min(fast), 2),
+        "thorough": round(statistics.median(slow), 2),
+    }
+
+
+def main() -> None:
+    """Measure these alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    print(json.dumps(measure(options.records, options.rounds), indent=2))
+
+
+if __name__ == "__main__":
+    main()

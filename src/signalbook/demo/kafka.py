@@ -1,0 +1,54 @@
+"""A real Kafka: a cluster of one process, which is controller and broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from signalbook.demo import java
+from signalbook.demo.program import Ports, Program
+
+READY: Final = "Kafka Server started"
+LISTENERS: Final = ("plain", "control")
+_COMMON: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROL:PLAINTEXT",
+    "controller.listener.names": "CONTROL",
+    "inter.broker.listener.name": "PLAIN",
+    "num.partitions": "3",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # its controller, which is in the same process, takes a broker that was held up for 9 s to be dead
+    "broker.session.timeout.ms": "600000",
+}
+_IDENTITY: Final = "version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qk\nnode.id=1\ndirectory.id=kQ6bTTyaRNOjOOvmVbvD3g\n"
+
+
+def cluster(folder: Path) -> Program:
+    """One for anybody on this machine, at the port ``plain``, with its data in ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Program("Kafka", folder, configure, READY, LISTENERS)
+
+
+def configure(folder: Path, ports: Ports, settings: Mapping[str, str] = {}) -> list[str]:
+    """Lay a cluster out in ``folder``, with ``settings`` beside the common ones; the command that starts it.
+
+    Raises ``NotInstalled``.
+    """
+    places = {
+        "log.dirs": str(folder / "data"),
+        "controller.quorum.voters": f"1@127.0.0.1:{ports['control']}",
+        "listeners": f"PLAIN://127.0.0.1:{ports['plain']},CONTROL://127.0.0.1:{ports['control']}",
+        "advertised.listeners": f"PLAIN://127.0.0.1:{ports['plain']}",
+    }
+    told = {**_COMMON, **places, **settings}
+    (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+    if not (folder / "data").exists():  # what its own tool for that would write, without starting another Java
+        (folder / "data").mkdir()
+        (folder / "data" / "meta.properties").write_text(_IDENTITY)
+    return java.command("kafka", "kafka.Kafka", str(folder / "conf"))

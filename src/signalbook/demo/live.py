@@ -1,0 +1,188 @@
+"""The live side: a stream from a real Kafka, a definition changed while it runs, dead letters run again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from signalbook.client import Client, Refused
+from signalbook.demo import java, kafka, parcels, show
+from signalbook.demo.check import DemoFailed, misplaced
+from signalbook.demo.java import NotInstalled
+from signalbook.demo.lake import Lake
+from signalbook.demo.show import Shown
+from signalbook.demo.stream import COMMAND, Stream, job, streaming
+from signalbook.demo.topic import Topic, topic
+from signalbook.demo.traffic import Place, Template
+from signalbook.pipeline import ReplayJob, replay
+from signalbook.values import JSONObject
+
+_TOPIC: Final = "parcels"
+_GROUPS: Final = (parcels.PARCELS, parcels.FLEET)
+_CHANGED: Final = ("example.parcels", "example.parcels.delivered")
+_FAULTS_PER_THOUSAND: Final = 10
+_PATIENCE: Final = 900.0
+_LOOK: Final = 0.1
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """What the acts share; ``read`` and ``reasons`` count what the stream has told of."""
+
+    console: Console
+    url: str
+    lake: Lake
+    topic: Topic
+    stream: Stream
+    master: str
+    read: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+def run(console: Console, folder: Path, url: str, *, count: int, seed: int, master: str) -> None:
+    """Show it in ``folder`` with some ``count`` events and the registry at ``url``, which has the carrier's catalogue.
+
+    Raises ``NotInstalled`` before anything is begun where there is no Kafka, ``NotStarted`` if it does not start, and
+    ``DemoFailed`` when a single event is not where it must be.
+    """
+    jars = _needed()
+    home = (folder / "live").absolute()
+    broker = kafka.cluster(home / "kafka")
+    with console.status("starting Kafka"):
+        broker.open()
+    try:
+        servers = f"127.0.0.1:{broker.ports['plain']}"
+        lake = Lake(folder=folder / "lake" / "live", table_format="iceberg")
+        text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, jars, master)
+        (home / "job.toml").write_text(text, encoding="utf-8")
+        with topic(servers, _TOPIC) as events, streaming(home / "job.toml") as stream:
+            console.print(f"Kafka is at {servers}. [bold]{COMMAND}[/], with these lines:\n\n{escape(text)}")
+            _play(Stage(console=console, url=url, lake=lake, topic=events, stream=stream, master=master), count, seed)
+    finally:
+        broker.stop()
+
+
+def _needed() -> Path:
+    """The folder with Spark's connector, where all else is there too."""
+    java.jars("kafka")
+    if find_spec("kafka") is None:
+        raise NotInstalled("there is no client of Kafka: pip install 'signalbook[kafka]'")
+    return java.jars("spark")
+
+
+def _play(on: Stage, count: int, seed: int) -> None:
+    _as_defined(on, count, seed)
+    early = _change(on, max(1, count // 10), seed)
+    _run_again(on, early)
+    _add_up(on)
+
+
+def _as_defined(on: Stage, count: int, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - reproducible test traffic, nothing secret
+    sound, faulty = parcels.templates(seed)
+    faults = max(1, count * _FAULTS_PER_THOUSAND // 1000)
+    plan = random.choices(sound, k=count - faults) + random.choices(faulty, k=faults)
+    random.shuffle(plan)
+    _send(on, plan, f"{count:,} events as the book has them, {faults:,} of them with a fault")
+
+
+def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
+    """Events that run ahead of their definitions, one of which is changed then; what becomes of the early ones."""
+    on.console.rule("[bold]A definition changes while the stream runs", align="left")
+    later = parcels.later_templates(seed)
+    newer, unknown = ((later[name] * count)[:count] for name in ("parcels-co2", "parcels-returned"))
+    early = _send(on, _early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
+    early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that nobody knows")
+    show.reasons(on.console, on.reasons)
+    before = on.lake.columns(*_CHANGED)
+    _ask_too_much(on)
+    _import(on, "parcels-co2", "Version 2 of the schema delivered, with co2")
+    _send(on, newer, f"{count:,} deliveries with co2")
+    new = [name for name in on.lake.columns(*_CHANGED) if name not in before]
+    if new != ["co2"]:
+        raise DemoFailed(f"the new column of {_CHANGED[1]} should be co2, but it is {', '.join(new) or 'none'}")
+    on.console.print("[green]✓[/] the stream was never stopped, and its table has a new column")
+    group, message = _CHANGED
+    columns = ("ce_source", "parcel", "to", "co2")
+    show.rows(on.console, on.lake, Shown(group=group, message=message, columns=columns, having="co2"))
+    return early
+
+
+def _early(templates: Sequence[Template], reason: str) -> list[Template]:
+    return [replace(template, reason=reason) for template in templates]
+
+
+def _run_again(on: Stage, early: dict[Place, str]) -> None:
+    on.console.rule("[bold]Dead letters run again", align="left")
+    _import(on, "parcels-returned", "the message example.parcels.returned and its schema")
+    with on.console.status("running the dead letters through the definitions of now"):
+        done = replay(ReplayJob(registry=on.url, output=on.lake.folder, groups=_GROUPS, master=on.master))
+    on.topic.due |= early
+    stay = done.report.tally.dead_lettered
+    on.console.print(f"{done.replayed:,} dead letters: {done.report.landed:,} moved to their tables, {stay:,} stay")
+
+
+def _add_up(on: Stage) -> None:
+    found = list(on.lake.ends(_GROUPS))
+    wrong = misplaced(on.topic.due, found)
+    if wrong:
+        raise DemoFailed("the result is not what was sent:\n  " + "\n  ".join(wrong))
+    dead = sum(not end.startswith("/") for _, end in found)
+    on.console.print(
+        f"[green]✓[/] {len(found):,} sent = {len(found) - dead:,} landed + {dead:,} dead letters, each in its one "
+        "place, once, by partition and offset"
+    )
+
+
+def _ask_too_much(on: Stage) -> None:
+    """A change that what was said before does not meet: the schema's own rule is against it."""
+    document = parcels.catalogue("parcels-co2")
+    version = document["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"]["2"]
+    version["schema"]["required"].append("co2")
+    try:
+        with Client(on.url, timeout=120) as client:
+            client.import_document(document)
+    except Refused as error:
+        on.console.print(f"refused: a Version 2 that requires co2, for {error.faults[0].message}")
+    else:
+        raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
+
+
+def _import(on: Stage, catalogue: str, what: str) -> None:
+    with Client(on.url, timeout=120) as client:
+        client.import_document(parcels.catalogue(catalogue))
+    on.console.print(f"registered: {what}")
+
+
+def _send(on: Stage, templates: Sequence[Template], what: str) -> dict[Place, str]:
+    """Send events and wait until the stream has landed them; the xids of what they are meant to be, by their places."""
+    with on.console.status(f"sending {what}"):
+        places = on.topic.send(templates)
+    on.console.print(f"sent: {what}")
+    deadline = time.monotonic() + _PATIENCE
+    with on.console.status("waiting for the stream"):
+        while on.read < len(on.topic.due):
+            for report in on.stream.news():
+                _tell(on, report)
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{len(on.topic.due):,} events were sent, but {on.read:,} read for {_PATIENCE:,.0f} s")
+            time.sleep(_LOOK)
+    return {place: template.definition for place, template in zip(places, templates, strict=True)}
+
+
+def _tell(on: Stage, report: JSONObject) -> None:
+    on.read += report["read"]
+    on.reasons.update(report["reasons"])
+    on.console.print(
+        f"[dim]stream │ {report['batch']}, definitions {report['fingerprint'][:8]}:[/] {report['read']:,} read = "
+        f"{report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
+    )

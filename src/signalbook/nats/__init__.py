@@ -1,0 +1,1 @@
+"""NATS: a connection, and what streams of JetStream hold."""

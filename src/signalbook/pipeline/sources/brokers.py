@@ -1,0 +1,178 @@
+"""Where a broker is and how it is logged in to, for the sources that connect by themselves.
+
+``SCHEME://HOST[:PORT][,HOST[:PORT]]/WHAT[,WHAT]``; options may stand behind a ``?``, but for secrets: those are no part
+of an address, which is shown.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import httpcore
+
+from signalbook.fetching import Deadline, connect
+from signalbook.pipeline.failures import PipelineError
+
+SECRETS: Final = ("password", "token")
+COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
+"""Options of every broker: a login; files in PEM of whom to trust and of who is asking; how long it may be away."""
+_TIMEOUT: Final = 60.0
+_LONGEST: Final = 4096
+_PAUSE: Final = 0.5
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker, which may be several servers. ``timeout`` is in seconds."""
+
+    hosts: tuple[tuple[str, int], ...]
+    secure: bool
+    options: Mapping[str, str] = field(repr=False)
+
+    def __str__(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.hosts)
+
+    @property
+    def timeout(self) -> float:
+        """How long it may not answer."""
+        return float(self.options.get("timeout", _TIMEOUT))
+
+    @property
+    def login(self) -> tuple[str, str]:
+        """User and password, empty without."""
+        return self.options.get("user", ""), self.options.get("password", "")
+
+    def context(self) -> ssl.SSLContext:
+        """Whom TLS trusts, and who it says is asking. Raises ``PipelineError`` for files that are none."""
+        try:
+            context = ssl.create_default_context(cafile=self.options.get("ca") or None)
+            if self.options.get("certificate"):
+                context.load_cert_chain(self.options["certificate"], self.options.get("key") or None)
+        except (OSError, ValueError) as error:
+            files = ", ".join(f"{name} {self.options[name]}" for name in COMMON[3:6] if self.options.get(name))
+            raise PipelineError(f"the certificates for {self} cannot be read ({files}): {error}") from None
+        return context
+
+    @contextmanager
+    def stream(self) -> Iterator[tuple[str, httpcore.NetworkStream, Deadline]]:
+        """A connection to the first server that takes one: its name, and every step within a deadline.
+
+        Raises httpcore's errors.
+        """
+        failure: Exception = httpcore.ConnectError("no server")
+        for host, port in self.hosts:
+            deadline = Deadline(self.timeout)
+            try:
+                opened = connect(host, port, deadline)
+            except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+                failure = error
+                continue
+            try:
+                yield host, opened, deadline
+            finally:
+                opened.close()
+            return
+        raise failure
+
+    def encrypted(self, host: str, stream: httpcore.NetworkStream) -> httpcore.NetworkStream:
+        """The connection to ``host`` with TLS. Raises ``PipelineError`` if that shows no good certificate."""
+        context = self.context()
+        try:
+            return stream.start_tls(context, server_hostname=host)
+        except httpcore.ConnectError as error:
+            if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+                raise
+            raise PipelineError(
+                f"the certificate of {host} is not trusted: {error}; name whom to trust by ca"
+            ) from None
+
+    def patiently(self, do: Callable[[], T], passing: tuple[type[Exception], ...]) -> T:
+        """What ``do`` gives, tried again for as long as the broker may be away. ``passing`` errors may pass.
+
+        Raises ``PipelineError``.
+        """
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                return do()
+            except passing as error:
+                if time.monotonic() > deadline:
+                    raise PipelineError(f"the broker {self}: {error or type(error).__name__}") from None
+            time.sleep(_PAUSE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What addresses of a kind of broker look like; ``schemes`` have a port each, and say whether TLS is used.
+
+    With ``hashes`` they may have a ``#`` in what they name.
+    """
+
+    name: str
+    form: str
+    schemes: Mapping[str, tuple[int, bool]]
+    options: tuple[str, ...] = ()
+    hashes: bool = False
+
+    def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> tuple[Broker, tuple[str, ...]]:
+        """The one broker that ``inputs`` name, with all options, and what they name there. Raises ``PipelineError``."""
+        found, named = dict(options), list[str]()
+        brokers = set()
+        for text in inputs:
+            parts = self._parts(text)
+            brokers.add((parts.scheme, parts.netloc))
+            found |= self._parameters(parts)
+            named += [unquote(name) for name in parts.path.removeprefix("/").split(",") if name]
+        if len(brokers) != 1:
+            raise PipelineError(f"one run reads from one broker, not from {len(brokers)}: {', '.join(inputs)}")
+        self._check(found)
+        scheme, place = brokers.pop()
+        port, secure = self.schemes[scheme]
+        hosts = tuple(self._host(inputs[0], text, port) for text in place.split(","))
+        return Broker(hosts=hosts, secure=secure, options=found), tuple(dict.fromkeys(named))
+
+    def _parts(self, text: str) -> SplitResult:
+        parts = urlsplit(text.replace("#", "%23") if self.hashes else text)
+        if parts.scheme not in self.schemes or not parts.netloc or parts.fragment or len(text) > _LONGEST:
+            raise self._wrong(text)
+        if "@" in parts.netloc:
+            raise PipelineError(f"an address of {self.name} names nobody: user and password are options")
+        return parts
+
+    def _parameters(self, parts: SplitResult) -> dict[str, str]:
+        found = dict(parse_qsl(parts.query, keep_blank_values=True))
+        secret = next((name for name in SECRETS if name in found), "")
+        if secret:
+            raise PipelineError(f"the option {secret} does not belong into an address: put it among the options")
+        return found
+
+    def _check(self, options: Mapping[str, str]) -> None:
+        known = (*COMMON, *self.options)
+        unknown = next((name for name in options if name not in known), "")
+        if unknown:
+            raise PipelineError(f"{self.name} has no option {unknown!r}; there are: {', '.join(known)}")
+        try:
+            seconds = float(options.get("timeout", _TIMEOUT))
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds <= 86_400:
+            raise PipelineError(f"the option timeout is a number of seconds up to 86400, not {options['timeout']!r}")
+
+    def _host(self, text: str, place: str, port: int) -> tuple[str, int]:
+        try:
+            parts = urlsplit(f"//{place}")
+            return parts.hostname or "", parts.port or port
+        except ValueError:
+            raise self._wrong(text) from None
+
+    def _wrong(self, text: str) -> PipelineError:
+        return PipelineError(f"the input {text!r} is no address of {self.name}: it looks like {self.form}")

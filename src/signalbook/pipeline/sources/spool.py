@@ -1,0 +1,221 @@
+"""A folder in which messages wait that a broker gives once: what is in it was written to disk before it was confirmed.
+
+Messages are numbered from 0, in the order they came, for as long as the folder lives. They lie in segments, files
+called by the number of their first message; a message is its length, a checksum and its parts. Whoever writes holds the
+folder's lock, which dies with its process; anybody may read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from struct import Struct
+from typing import Final, Self
+
+import msgspec
+
+from signalbook.pipeline.failures import PipelineError, disk_failure
+
+_SUFFIX: Final = ".messages"
+_MEMORY: Final = "memory.json"
+_LOCK: Final = ".lock"
+_HEAD: Final = Struct("!II")
+_SEGMENT: Final = 64 * 1024 * 1024
+_PAUSE: Final = 0.2
+
+
+class Spooled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A message as it waits; ``received_at`` in microseconds since 1970."""
+
+    address: str | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
+    key: bytes | None = None
+    received_at: int
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a session at a broker: the ``name`` it goes by, and ``what`` it was told to receive.
+
+    ``lost`` says that the broker forgot it.
+    """
+
+    name: str
+    what: tuple[str, ...] = ()
+    lost: bool = False
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Spooled)
+
+
+class Spool:
+    """The writer's side. For one thread, but for ``end`` and ``trim``."""
+
+    def __init__(self, folder: Path, *, segment: int = _SEGMENT, patience: float = 60.0) -> None:
+        """Open the folder, made if it is not there. Raises ``PipelineError`` if another process keeps it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._most = segment
+        self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = -1
+        try:
+            self._take(patience)
+            self.end = self._repair()
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def begin(self) -> int:
+        """The number of the first message there is, or will be."""
+        return _segments(self._folder)[0][0]
+
+    def append(self, messages: Sequence[Spooled]) -> None:
+        """Write messages; they are on the disk when this returns. Raises ``PipelineError``."""
+        if not messages:
+            return
+        if self._size >= self._most:
+            self._start()
+        content = b"".join(map(_framed, messages))
+        try:
+            _write(self._file, content)
+            os.fsync(self._file)
+        except OSError as error:
+            raise disk_failure(error, self._folder) from error
+        self._size += len(content)
+        self.end += len(messages)
+
+    def trim(self, number: int) -> None:
+        """Forget the messages before ``number``, by whole segments."""
+        found = _segments(self._folder)
+        for (_, path), (following, _) in pairwise(found):
+            if following <= number:
+                path.unlink(missing_ok=True)
+
+    def memory(self) -> Memory | None:
+        """What was last remembered."""
+        path = self._folder / _MEMORY
+        return msgspec.json.decode(path.read_bytes(), type=Memory) if path.exists() else None
+
+    def remember(self, memory: Memory) -> Memory:
+        """Keep this, in the place of what was remembered."""
+        fresh = self._folder / f"{_MEMORY}.new"
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(memory))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._folder / _MEMORY)
+        _sync(self._folder)
+        return memory
+
+    def close(self) -> None:
+        """Leave it to another writer."""
+        for handle in (self._file, self._lock):
+            if handle >= 0:
+                os.close(handle)
+        self._file = self._lock = -1
+
+    def _take(self, patience: float) -> None:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise PipelineError(
+                        f"another process receives messages into {self._folder}: end it, or name this stream otherwise"
+                    ) from None
+            time.sleep(_PAUSE)
+
+    def _repair(self) -> int:
+        """Cut off what was being written when its writer died, and so was never confirmed. The next number."""
+        found = _segments(self._folder)
+        if not found:
+            return 0
+        first, path = found[-1]
+        ends = list(_ends(path.read_bytes()))
+        with path.open("r+b") as file:
+            file.truncate(ends[-1] if ends else 0)
+        return first + len(ends)
+
+    def _start(self) -> None:
+        """Begin a segment, or go on with one that has nothing in it."""
+        if self._file >= 0:
+            os.close(self._file)
+        path = self._folder / f"{self.end:020d}{_SUFFIX}"
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        _sync(self._folder)
+        self._size = 0
+
+
+def read(folder: Path, start: int, end: int) -> Iterator[tuple[int, Spooled]]:
+    """The messages from number ``start`` to before ``end``, with their numbers. Raises ``PipelineError`` for a gap."""
+    number = start
+    found = _segments(folder)
+    for (first, path), following in zip(found, [*(first for first, _ in found[1:]), end], strict=True):
+        if following <= number or first > number or number >= end:
+            continue
+        content = path.read_bytes()
+        before = 0
+        for number_here, stop in enumerate(_ends(content), first):
+            if number_here >= end:
+                return
+            if number_here >= number:
+                yield number_here, _decoder.decode(memoryview(content)[before + _HEAD.size : stop])
+            before = stop
+            number = max(number, number_here + 1)
+    if number < end:
+        raise PipelineError(
+            f"the messages {number} to {end - 1} of {folder} are not there or damaged: the folder has to be one that "
+            "driver and workers share, and nobody else's"
+        )
+
+
+def _ends(content: bytes) -> Iterator[int]:
+    """Where the messages of a segment end, as far as they are sound."""
+    position = 0
+    while position + _HEAD.size <= len(content):
+        length, checksum = _HEAD.unpack_from(content, position)
+        stop = position + _HEAD.size + length
+        if stop > len(content) or zlib.crc32(memoryview(content)[position + _HEAD.size : stop]) != checksum:
+            return
+        yield stop
+        position = stop
+
+
+def _framed(message: Spooled) -> bytes:
+    content = _encoder.encode(message)
+    return _HEAD.pack(len(content), zlib.crc32(content)) + content
+
+
+def _segments(folder: Path) -> list[tuple[int, Path]]:
+    return sorted((int(path.stem), path) for path in folder.glob(f"*{_SUFFIX}"))
+
+
+def _write(handle: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _sync(folder: Path) -> None:
+    """A file is there after a power cut only if its folder says so."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,98 @@
+"""The content modes that the fast path knows: how events come apart, and how their payloads are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Protocol
+
+from signalbook.messages import CompiledDefinition, Message, Mode
+from signalbook.pipeline import binarymode, payloads
+from signalbook.pipeline.envelopes import Envelopes
+from signalbook.pipeline.payloads import Reader
+from signalbook.pipeline.rows import Target
+from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.window import Block
+
+_NOTHING: Final = Message()
+
+
+class Way(Protocol):
+    """One content mode. ``kind`` are the attributes that payloads of one reader share, the type first."""
+
+    kind: ClassVar[tuple[str, ...]]
+    # whether payloads have to be JSON
+    json: ClassVar[bool]
+
+    def block(self, frame: Frame, /) -> tuple[Block, list[int]]:
+        """The events of a frame, and the indices of messages that are not taken."""
+        ...
+
+    def learn(self, attributes: Mapping[str, Any], /) -> None:
+        """Take note of the attributes of an event that was not taken."""
+        ...
+
+    def settles(self, definition: CompiledDefinition, /) -> bool:
+        """Whether a definition asks nothing of an event but its attributes and payload."""
+        ...
+
+    def reader(self, definition: CompiledDefinition, kind: tuple[Any, ...], target: Target, /) -> Reader | None:
+        """What reads payloads of the definition's own schema, if anything does."""
+        ...
+
+
+class Structured:
+    """Structured mode in JSON."""
+
+    kind: ClassVar[tuple[str, ...]] = ("type",)
+    json: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._envelopes = Envelopes()
+
+    def block(self, frame: Frame) -> tuple[Block, list[int]]:
+        """By the decoder of envelopes."""
+        events, indices, refused = self._envelopes.decode(frame)
+        return Block.of(frame, events, indices, self._envelopes.extensions), refused
+
+    def learn(self, attributes: Mapping[str, Any]) -> None:
+        """Extension attributes have to be known to be taken."""
+        self._envelopes.learn(attributes)
+
+    def settles(self, definition: CompiledDefinition) -> bool:
+        """Without demands on mode or format."""
+        return definition.simple
+
+    def reader(self, definition: CompiledDefinition, kind: tuple[Any, ...], target: Target) -> Reader | None:  # noqa: ARG002
+        """Typed decoders alone: data is JSON."""
+        use = definition.schema_use
+        typed = use.schema.typed() if use.schema is not None and use.of_values else None
+        return None if typed is None else payloads.ValueReader(typed, target)
+
+
+class Binary:
+    """Binary mode of one protocol."""
+
+    kind: ClassVar[tuple[str, ...]] = ("type", "datacontenttype")
+    json: ClassVar[bool] = False
+
+    def __init__(self, protocol: str) -> None:
+        self._protocol = protocol
+
+    def block(self, frame: Frame) -> tuple[Block, list[int]]:
+        """By columns of headers."""
+        return binarymode.taken_apart(frame, self._protocol)
+
+    def learn(self, attributes: Mapping[str, Any]) -> None:
+        """Nothing: all headers are looked at."""
+
+    def settles(self, definition: CompiledDefinition) -> bool:
+        """Where what it demands of mode and format is true of all events in this mode."""
+        return all(check(_NOTHING, Mode.BINARY) is None for check in definition.message_checks)
+
+    def reader(self, definition: CompiledDefinition, kind: tuple[Any, ...], target: Target) -> Reader | None:
+        """Any payload."""
+        schema = definition.schema_use.schema
+        if schema is None:
+            return None
+        found = payloads.reader(schema, kind[1] or definition.payload_type, target)
+        return found if definition.policy.wire_prefix == "none" else payloads.PrefixedReader(definition, found)

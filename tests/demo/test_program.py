@@ -1,0 +1,84 @@
+"""Programs beside the demonstration: on ports of their own, and gone with it however it ends."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.serving import kept_port
+
+from signalbook.demo import program
+from signalbook.demo.program import NotStarted, Ports, Program
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from tests.demo.test_program import pages
+server = pages(Path(sys.argv[1]))
+server.open()
+print(server.ports["http"], flush=True)
+time.sleep(3600)
+"""
+
+
+def pages(folder: Path) -> Program:
+    """A server of files."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        return [sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", str(ports["http"])]
+
+    return Program("pages", folder, configure, "Serving HTTP", ("http",))
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_starts_again_in_its_place(tmp_path: Path) -> None:
+    server = pages(tmp_path)
+    server.open()
+    port = server.ports["http"]
+    assert listens(port)
+    server.stop()
+    server.stop()
+    assert not server.runs
+    server.start()
+    assert server.ports == {"http": port}
+    assert listens(port)
+    server.stop()
+    assert not listens(port)
+
+
+def test_a_port_that_is_taken_in_between_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, kept_port() as free:
+        ports = [other.getsockname()[1], free]
+        monkeypatch.setattr(program, "_free", lambda count, among: [ports.pop(0)])
+        server = pages(tmp_path)
+        server.open()
+        server.stop()
+        assert server.ports == {"http": free}
+
+
+def test_what_keeps_it_from_starting_is_told(tmp_path: Path) -> None:
+    refusing = Program("it", tmp_path, lambda folder, ports: [sys.executable, "-c", "exit('no folder')"], "never", ())
+    with pytest.raises(NotStarted, match="it does not start; it said:\nno folder"):
+        refusing.open()
+    with pytest.raises(NotStarted, match="it does not start again"):
+        refusing.start()
+
+
+def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OWNER, str(tmp_path)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        port = int(owner.stdout.readline())
+        owner.kill()
+    deadline = time.monotonic() + 300
+    while listens(port) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not listens(port)

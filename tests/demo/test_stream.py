@@ -1,0 +1,43 @@
+"""The stream of the demonstration: its job file, and what it tells."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from signalbook.demo.check import DemoFailed
+from signalbook.demo.stream import Stream, job, streaming
+from signalbook.pipeline import job_options
+
+
+def test_the_job_file_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(job("http://h:1", ("/g",), "kafka://h:2/t", tmp_path / 'ö"x', tmp_path / "jars", "local[2]"))
+    assert len(path.read_text().splitlines()) == 10
+    wanted = job_options(path, {}).streaming(once=False)
+    assert (wanted.name, wanted.interval) == ("live", 1)
+    assert (wanted.job.registry, wanted.job.groups, wanted.job.inputs) == ("http://h:1", ("/g",), ("kafka://h:2/t",))
+    assert (wanted.job.output, wanted.job.jars) == (tmp_path / 'ö"x', (tmp_path / "jars",))
+
+
+def test_reports_are_told_once_and_whole(tmp_path: Path) -> None:
+    reports = tmp_path / "stream.jsonl"
+    reports.write_text('{"read":1}\n{"re')
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        stream = Stream(tmp_path, process)
+        assert list(stream.news()) == [{"read": 1}]
+        assert list(stream.news()) == []
+        reports.write_text('{"read":1}\n{"read":2}\n')
+        assert list(stream.news()) == [{"read": 2}]
+        stream.close()
+
+
+def test_a_stream_that_ends_by_itself_says_why(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text("inputs = 7\n")
+    with streaming(tmp_path / "job.toml") as stream:
+        assert stream._process.wait(600) != 0
+        with pytest.raises(DemoFailed, match=r"by itself; it said:\n.*inputs"):
+            list(stream.news())

@@ -1,0 +1,166 @@
+"""Messages of AMQP as they wait, with the types they had, and links to a real broker that lose nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from tests.amqp.receiver import SocketStream
+from tests.brokers.program import Broker
+
+from signalbook.amqp.connection import Connection
+from signalbook.amqp.message import Message, to_bytes
+from signalbook.amqp.sender import Link, Sender
+from signalbook.amqp.types import Described, Symbol, Timestamp, Ulong, encode
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.amqp import SOURCE, _spooled
+from signalbook.pipeline.sources.base import Frame, one_message
+from signalbook.pipeline.sources.spool import Spool
+
+PATIENCE = 300
+UUID_1 = UUID(int=1)
+_numbers = count(1)
+
+
+def section(code: int, value: Any) -> bytes:
+    return encode(Described(Ulong(code), value))
+
+
+def read_back(content: bytes) -> Any:
+    """What comes of a message by way of a spool and Spark's rows."""
+    spooled = _spooled(content)
+    row = {"key": spooled.key, "value": spooled.value, "received_at": None}
+    frame = one_message("amqp:q", spooled.value, 5)
+    parts = {name: getattr(frame, name) for name in Frame.__slots__}
+    return spooled, SOURCE.message(Frame(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
+
+
+def test_a_message_has_all_its_sections() -> None:
+    """K-7, K-35: and the types of their values."""
+    sections = (
+        section(0x70, [True]),
+        section(0x72, {Symbol("x-opt-a"): Symbol("b")}),
+        section(0x73, [UUID_1, b"me", "orders", "s", None, None, Symbol("text/plain"), None, None, Timestamp(1500)]),
+        section(0x74, {"cloudEvents_n": 5, "flag": True, "at": Timestamp(0), "bin": b"\xff", "deep": [1, {"a": None}]}),
+        section(0x75, b"hello"),
+    )
+    spooled, message = read_back(b"".join(sections))
+    assert (message.protocol, message.content_type, message.body) == ("AMQP/1.0", "text/plain", b"hello")
+    assert message.sections == {
+        "header": {"durable": True},
+        "message-annotations": {"x-opt-a": "b"},
+        "properties": {
+            "message-id": UUID_1,
+            "user-id": b"me",
+            "to": "orders",
+            "subject": "s",
+            "content-type": "text/plain",
+            "creation-time": datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC),
+        },
+        "application-properties": {
+            "cloudEvents_n": 5,
+            "flag": True,
+            "at": datetime(1970, 1, 1, tzinfo=UTC),
+            "bin": b"\xff",
+            "deep": [1, {"a": None}],
+        },
+    }
+    assert spooled.address == "orders"
+    assert dict(spooled.headers) == {
+        "content-type": b"text/plain",
+        "cloudEvents_n": b"5",
+        "flag": b"true",
+        "at": b"1970-01-01T00:00:00Z",
+        "bin": b"\xff",
+        "deep": b"[1, {'a': None}]",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "body"),
+    [
+        (b"", b""),
+        (section(0x77, "größe"), "größe".encode()),
+        (section(0x77, b"raw"), b"raw"),
+        (section(0x77, None), b""),
+        (section(0x77, {"a": 1}), encode({"a": 1})),
+        (b"\x00garbage", b"\x00garbage"),
+        (section(0x73, {}), section(0x73, {})),
+    ],
+)
+def test_bodies_of_every_kind(content: bytes, body: bytes) -> None:
+    """K-45: what is no message is kept as it came."""
+    assert read_back(content)[1].body == body
+
+
+def test_an_application_property_is_no_content_type() -> None:
+    content = section(0x74, {"content-type": "application/cloudevents+json"}) + section(0x75, b"{}")
+    spooled, message = read_back(content)
+    assert [value for name, value in spooled.headers if name == "content-type"] == [
+        b"",
+        b"application/cloudevents+json",
+    ]
+    assert message.content_type == ""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (["amqp://h"], "name one address of h:5672"),
+        (["amqp://h/a", "amqp://h/b"], "others are streams of their own"),
+        (["mqtt://h/a"], "no address of AMQP 1.0: it looks like amqp://HOST:PORT/ADDRESS"),
+    ],
+)
+def test_what_is_no_address(inputs: list[str], words: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        SOURCE.broker(inputs, {})
+    assert words in str(caught.value)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with Spool(tmp_path / "spool") as opened:
+        yield opened
+
+
+def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> None:
+    """At least once: a link that ends before it has confirmed is given everything again."""
+    queue = f"again-{os.getpid()}-{next(_numbers)}"
+    stream = SocketStream(artemis.ports["plain"])
+    connection = Connection(stream, host="127.0.0.1", container="tests")
+    sent = [to_bytes(Message(body=str(number).encode())) for number in range(5)]
+    list(Sender(connection, Link(address=queue, name="s")).send(sent))
+    stream.socket.close()
+    for confirm in (False, True):
+        link = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
+        found: list[bytes] = []
+        while len(found) < 5:
+            arrivals = link.receive(0.5)
+            found += [arrival.message.value for arrival in arrivals]
+            if confirm:
+                link.confirm(arrivals)
+        link.close()
+        assert sorted(found) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options", "words"),
+    [
+        ("amqp", {"user": "alice", "password": "not-it-3", "timeout": "300"}, "does not take"),
+        ("amqps", {}, "is not trusted"),
+    ],
+)
+def test_a_broker_that_refuses_says_why(
+    artemis: Broker, spool: Spool, scheme: str, options: dict[str, str], words: str
+) -> None:
+    port = artemis.ports["tls" if scheme == "amqps" else "plain"]
+    with pytest.raises(PipelineError, match=words) as caught:
+        SOURCE.connect([f"{scheme}://127.0.0.1:{port}/a"], options, spool)
+    assert "not-it-3" not in str(caught.value)

@@ -1,0 +1,80 @@
+"""Addresses of brokers that sources connect to by themselves, and who logs in there."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.brokers import Broker, Kind
+
+KIND = Kind(name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs": (8, True)}, options=("colour",))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "hosts", "secure", "named"),
+    [
+        (["x://h/a"], [("h", 7)], False, ["a"]),
+        (["xs://H,i:9/a,b"], [("h", 8), ("i", 9)], True, ["a", "b"]),
+        (["x://h:1/a", "x://h:1/b,a"], [("h", 1)], False, ["a", "b"]),
+        (["x://[::1]:1/a%2Cb/c"], [("::1", 1)], False, ["a,b/c"]),
+        (["x://h"], [("h", 7)], False, []),
+    ],
+)
+def test_where_a_broker_is(inputs: list[str], hosts: list[tuple[str, int]], secure: bool, named: list[str]) -> None:
+    broker, found = KIND.read(inputs, {})
+    assert (list(broker.hosts), broker.secure, list(found)) == (hosts, secure, named)
+
+
+def test_options_stand_beside_the_address_or_behind_it() -> None:
+    broker, _ = KIND.read(["x://h/a?colour=red&timeout=5"], {"user": "me", "password": "hush-7"})
+    assert (broker.options["colour"], broker.timeout, broker.login) == ("red", 5.0, ("me", "hush-7"))
+    assert "hush-7" not in f"{broker} {broker!r}"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "words"),
+    [
+        (["a"], {}, "'a' is no address of X: it looks like x://HOST/THING"),
+        (["y://h/a"], {}, "no address of X"),
+        (["x://h/a#b"], {}, "no address of X"),
+        (["x://h:port/a"], {}, "no address of X"),
+        (["x://u:hush-7@h/a"], {}, "user and password are options"),
+        (["x://h/a?password=hush-7"], {}, "the option password does not belong into an address"),
+        (["x://h/a", "xs://h/a"], {}, "one run reads from one broker, not from 2"),
+        (["x://h/a"], {"color": "red"}, "X has no option 'color'; there are: user, password"),
+        (["x://h/a"], {"timeout": "soon"}, "a number of seconds up to 86400, not 'soon'"),
+        (["x://h/a?timeout=0"], {}, "not '0'"),
+    ],
+)
+def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        KIND.read(inputs, options)
+    assert words in str(caught.value)
+    assert "hush-7" not in str(caught.value)
+
+
+def test_certificates_that_are_none() -> None:
+    broker = Broker(hosts=(("h", 1),), secure=True, options={"ca": "/nowhere.pem"})
+    with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"):
+        broker.context()
+
+
+def test_a_broker_may_be_away_for_a_while() -> None:
+    broker, calls = Broker(hosts=(("h", 1),), secure=False, options={"timeout": "300"}), []
+
+    def fail_once() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError
+        return 5
+
+    assert broker.patiently(fail_once, (OSError,)) == 5
+
+
+def test_a_broker_that_stays_away_is_told() -> None:
+    def fail() -> None:
+        raise OSError("nobody there")
+
+    broker = Broker(hosts=(("h", 1),), secure=False, options={"timeout": "0.01"})
+    with pytest.raises(PipelineError, match="the broker h:1: nobody there"):
+        broker.patiently(fail, (OSError,))

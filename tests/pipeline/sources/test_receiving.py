@@ -1,0 +1,74 @@
+"""Receiving: written before it is confirmed, connected anew where that may help, ended where it may not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.receiving import Arrival, Receiver
+from signalbook.pipeline.sources.spool import Spool, Spooled, read
+
+PATIENCE = 300.0
+
+
+class Source:
+    """A link to nowhere, that gives each of its messages until that is confirmed, and breaks once in ``breaks``."""
+
+    def __init__(self, folder: Path, count: int, breaks: Sequence[Exception] = ()) -> None:
+        self.folder = folder
+        self.left = list(range(count))
+        self.breaks = list(breaks)
+        self.done = threading.Event()
+
+    def receive(self, seconds: float) -> list[Arrival]:
+        if self.breaks:
+            raise self.breaks.pop()
+        if not self.left:
+            self.done.wait(seconds)
+        return [Arrival(message=Spooled(address=str(n), value=b"", received_at=0), token=n) for n in self.left[:3]]
+
+    def confirm(self, arrivals: Sequence[Arrival]) -> None:
+        written = {message.address for _, message in read(self.folder, 0, self.spool.end)}
+        assert all(arrival.message.address in written for arrival in arrivals)
+        self.left = [number for number in self.left if number not in [arrival.token for arrival in arrivals]]
+
+    def close(self) -> None:
+        pass
+
+    def run(self, patience: float = PATIENCE) -> tuple[int, list[str]]:
+        with Spool(self.folder) as self.spool:
+            receiver = Receiver(self.spool, lambda: self, (OSError,), patience)
+            try:
+                end = receiver.settled()
+            finally:
+                receiver.stop()
+        return end, [str(message.address) for _, message in read(self.folder, 0, end)]
+
+
+@pytest.mark.parametrize("breaks", [[], [OSError("gone"), OSError("again")]])
+def test_each_message_is_written_and_confirmed(tmp_path: Path, breaks: list[Exception]) -> None:
+    source = Source(tmp_path, 7, breaks)
+    assert source.run() == (7, [str(number) for number in range(7)])
+    assert source.left == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "patience", "words"),
+    [
+        (PipelineError("no such user"), PATIENCE, "no such user"),
+        (OSError("nobody there"), -1.0, "the broker is away: nobody there"),
+        (ValueError("odd"), PATIENCE, "receiving ended: ValueError: odd"),
+    ],
+)
+def test_an_end_is_told(tmp_path: Path, failure: Exception, patience: float, words: str) -> None:
+    with Spool(tmp_path) as spool:
+        source = Source(tmp_path, 1, [failure])
+        receiver = Receiver(spool, lambda: source, (OSError,), patience)
+        receiver._thread.join(PATIENCE)
+        with pytest.raises(PipelineError, match=words):
+            receiver.settled()
+        receiver.stop()

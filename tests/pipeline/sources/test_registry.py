@@ -1,0 +1,32 @@
+"""Sources by name, and what to install for one that lacks something."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources import registry
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_source_is_called_what_it_is_found_by(name: str) -> None:
+    assert registry.find(name).name == name
+
+
+def test_a_source_that_nobody_has() -> None:
+    with pytest.raises(PipelineError, match="there is no input format 'fax'; there are: amqp, cloudevents-avro"):
+        registry.find("fax")
+
+
+@pytest.mark.parametrize(
+    ("value", "module", "words"),
+    [
+        ("a:B [mqtt]", "paho", r"takes the package 'paho': pip install 'signalbook\[pipeline,mqtt\]'"),
+        ("a:B", "pyspark.sql.streaming.datasource", "takes a newer Spark, 4.2 at least"),
+    ],
+)
+def test_what_a_source_lacks(value: str, module: str, words: str) -> None:
+    with pytest.raises(PipelineError, match=words):
+        raise PipelineError(registry._lacking(EntryPoint("x", value, registry.GROUP), module))

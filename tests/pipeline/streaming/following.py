@@ -1,0 +1,74 @@
+"""What tests of streams have in common: streams of what is there now, drivers that die, and where everything is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from signalbook.pipeline import Job, Progress, Report, StreamJob, stream
+from signalbook.pipeline.streaming import running
+
+_TAKE = running._Batches.take
+
+
+def places(output: Path) -> Counter[tuple[str, int]]:
+    """How often each record is in a table or among the dead letters."""
+    found: Counter[tuple[str, int]] = Counter()
+    for folder, names in (("tables", ["_source", "_position"]), ("dead_letters", ["source", "position"])):
+        for path in (output / folder).rglob("*.parquet"):
+            columns = pq.ParquetFile(path).read(names).to_pydict()
+            found.update(zip(*columns.values(), strict=True))
+    return found
+
+
+def all_once(output: Path, number: int) -> bool:
+    found = places(output)
+    return len(found) == found.total() == number
+
+
+def follow(job: Job, **more: Any) -> list[Report]:
+    """The reports of a stream of what is there now."""
+    found: list[Report] = []
+    stream(StreamJob(job=job, once=True, **more), threading.Event(), done=found.append)
+    return found
+
+
+def until(job: Job, number: int, **more: Any) -> list[Report]:
+    """The reports of streams that end when nothing comes for a moment, until so many messages are somewhere."""
+    deadline = time.monotonic() + 900
+    found = follow(job, **more)
+    while len(places(job.output)) < number and time.monotonic() < deadline:
+        found += follow(job, **more)
+    return found
+
+
+def dying_at(stage: str) -> Callable[[Any, DataFrame, int], None]:
+    """What takes a batch and dies at a stage of it, as a child of this process, so that this one's JVM lives on."""
+
+    def die(progress: Progress) -> None:
+        if progress.stage == stage:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def take_and_die(batches: Any, frame: DataFrame, number: int) -> None:
+        batches._show = die
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _TAKE(batches, frame, number)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code:
+            raise RuntimeError(f"the driver ended by {code}")
+
+    return take_and_die
