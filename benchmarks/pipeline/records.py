@@ -177,7 +177,8 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
     ratios = {f"{mode}_to_thorough": round(row["thorough"] / row["cpu_microseconds"], 2) for mode, row in rows.items()}
     for mode in ("binary_avro", "binary_protobuf"):
         ratios |= {f"{mode}_to_{json}": round(cpu[json] / cpu[mode], 2) for json in ("structured_json", "binary_json")}
-    return {"records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
+    taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"taken": taken, "records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
 
 
 def _summary(found: list[pa.RecordBatch], fast: list[float], slow: list[float]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -54,8 +55,7 @@ def taken_apart(frame: Frame, protocol: str) -> tuple[Block, list[int]]:
 
 def _attributes(headers: _Headers, prefix: str) -> list[pa.Array]:
     """The attributes that have columns; a record that is not surely an event in binary mode becomes strange."""
-    for name in (_ENCODING, f"{prefix}datacontenttype"):
-        headers.forbid(name)
+    headers.forbid([_ENCODING, f"{prefix}datacontenttype"])
     found = {name: headers.texts(prefix + name) for name in (*REQUIRED, *ATTRIBUTES) if name != "datacontenttype"}
     for name in REQUIRED:
         headers.strange |= found[name].is_null().to_numpy(zero_copy_only=False)
@@ -79,8 +79,7 @@ def _content_types(headers: _Headers) -> pa.Array:
 
 def _extensions(headers: _Headers, prefix: str) -> dict[str, pa.Array]:
     names = [name for name in headers.names if name.startswith(prefix) and name[len(prefix) :] not in CORE]
-    for name in names[_MOST_EXTENSIONS:]:
-        headers.forbid(name)
+    headers.forbid(names[_MOST_EXTENSIONS:])
     return {name[len(prefix) :]: headers.texts(name) for name in names[:_MOST_EXTENSIONS]}
 
 
@@ -98,9 +97,11 @@ class _Headers:
         self._owners = pc.list_parent_indices(listed).to_numpy()
         self.strange: npt.NDArray[np.bool_] = np.zeros(len(records), np.bool_)
 
-    def forbid(self, name: str) -> None:
-        """Records with such a header are strange."""
-        self.strange[self._owners[self._places(name)]] = True
+    def forbid(self, names: Sequence[str]) -> None:
+        """Records with such headers are strange."""
+        forbidden = np.zeros(len(self.names), np.bool_)
+        forbidden[[self._numbers[name] for name in names if name in self._numbers]] = True
+        self.strange[self._owners[forbidden[self._codes]]] = True
 
     def texts(self, name: str) -> pa.Array:
         """What stands in a header, null where there is none; several of a name and what is no text are strange."""

@@ -29,7 +29,9 @@ from signalbook.pipeline.window import Block, Window
 LEAST_WINDOW: Final = 8 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
-_MOST_KINDS: Final = 100_000
+# Kinds of events for each definition, on average: whoever makes up content types is not worth a lane for each.
+_MOST_KINDS: Final = 4
+_LEAST_KINDS: Final = 64
 _ENVELOPE: Final = len(columns.ENVELOPE)
 
 Land = Callable[[Target, pa.RecordBatch], None]
@@ -138,8 +140,8 @@ class Lanes:
         if definition is None:
             return None
         if kind not in self._lanes:
-            if len(self._lanes) >= _MOST_KINDS:
-                self._lanes.clear()
+            if len(self._lanes) >= _LEAST_KINDS + _MOST_KINDS * len(self._definitions):
+                return None
             self._lanes[kind] = self._open(definition, kind)
         return self._lanes[kind]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ Decode = Callable[[Cursors], list[pa.Array]]
 _CAUTION: Final = 8
 _OBJECTS: Final = 1024
 _BYTES: Final = 4096
+# They are made once for a schema, which many tasks of a process share, and go with it.
+_decoders: WeakKeyDictionary[AvroSchema | ProtobufSchema, Decode | None] = WeakKeyDictionary()
 
 
 class Reader(Protocol):
@@ -49,18 +52,18 @@ def reader(schema: Schema, content_type: str, target: Target) -> Reader:
     typed = schema.typed()
     if typed is not None and (not content_type or is_json(content_type)):
         return Text(ValueReader(typed, target))
-    each = DecodingReader(schema, content_type, target.builder(Form.DECODED))
+    each = DecodingReader(schema, content_type, target)
     decode = _columnar(schema, content_type)
     return each if decode is None else ColumnReader(decode, each)
 
 
 def _columnar(schema: Schema, content_type: str) -> Decode | None:
     """The decoder of columns for payloads in the format's binary encoding, if there is one."""
-    if isinstance(schema, AvroSchema) and schema.is_binary(content_type):
-        return avro.decoder(schema)
-    if isinstance(schema, ProtobufSchema) and schema.is_binary(content_type):
-        return protobuf.decoder(schema)
-    return None
+    if not isinstance(schema, (AvroSchema, ProtobufSchema)) or not schema.is_binary(content_type):
+        return None
+    if schema not in _decoders:
+        _decoders[schema] = avro.decoder(schema) if isinstance(schema, AvroSchema) else protobuf.decoder(schema)
+    return _decoders[schema]
 
 
 class ValueReader:
@@ -137,10 +140,10 @@ class DecodingReader:
 
     most = _OBJECTS
 
-    def __init__(self, schema: Schema, content_type: str, build: Payloads) -> None:
+    def __init__(self, schema: Schema, content_type: str, target: Target) -> None:
         self._schema = schema
         self._content_type = content_type
-        self._build = build
+        self._target = target
 
     def read(self, payloads: pa.BinaryArray) -> Columns:
         """An array of bytes."""
@@ -151,7 +154,7 @@ class DecodingReader:
                 values.append(self._schema.decode(raw, self._content_type))
             except PayloadError:
                 refused.append(number)
-        return self._build(values), refused
+        return self._target.builder(Form.DECODED)(values), refused
 
 
 class PrefixedReader:

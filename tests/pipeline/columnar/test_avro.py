@@ -125,6 +125,17 @@ def test_long_lists_are_left_to_others() -> None:
     assert [len(row["f"]) for row in rows] == list(map(len, lists))
 
 
+def test_lists_in_lists_do_not_multiply_without_end() -> None:
+    kind: Any = "int"
+    for _ in range(3):
+        kind = {"type": "array", "items": kind}
+    fields = [{"name": "f", "type": kind}, {"name": "g", "type": "int"}, {"name": "h", "type": ["null", "int"]}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    lists: list[Any] = [[[[1]]], [[[7] * 30] * 30] * 30, [], [[[0], [], [0]], []]]
+    values = [{"f": each, "g": 0, "h": None} for each in lists]
+    assert check(parse(schema), [written(schema, value) for value in values]) == values
+
+
 @pytest.mark.parametrize(
     ("kind", "payload"),
     [

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from signalbook.formats import Schema
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS, Form
+from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.payloads import ColumnReader, DecodingReader, reader
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.values import now
@@ -17,7 +17,7 @@ from signalbook.values import now
 def check(schema: Schema, payloads: list[bytes]) -> list[dict[str, Any]] | None:
     """Read both ways, amid others; the rows, or ``None`` where a value does not fit."""
     target = Target("/messagegroups/g/messages/m", "1", schema, Mark(fingerprint="f", batch="b", landed_at=now()))
-    quick, slow = reader(schema, "", target), DecodingReader(schema, "", target.builder(Form.DECODED))
+    quick, slow = reader(schema, "", target), DecodingReader(schema, "", target)
     assert isinstance(quick, ColumnReader)
     array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
     try:

@@ -138,6 +138,10 @@ class AvroSchema:
 
     def shape(self) -> Shape:
         """The columns of a record's fields."""
+        return self._shape
+
+    @cached_property
+    def _shape(self) -> Shape:
         return columns.shape_of(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:

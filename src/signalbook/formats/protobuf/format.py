@@ -127,6 +127,10 @@ class ProtobufSchema:
 
     def shape(self) -> Shape:
         """The columns of the message's fields."""
+        return self._shape
+
+    @cached_property
+    def _shape(self) -> Shape:
         return shape_of(self.descriptor, self.descriptors.comments)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:

@@ -18,7 +18,7 @@ from signalbook.formats.avro.names import Type
 from signalbook.pipeline import columns
 from signalbook.pipeline.columnar.cursors import Cursors, spread
 from signalbook.pipeline.columnar.inexpressible import Inexpressible
-from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Rounds
+from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Items
 from signalbook.values import JSONObject
 
 # Reads one value of each payload.
@@ -173,22 +173,25 @@ def _array(node: JSONObject, types: Mapping[str, JSONObject], kind: pa.ListType)
     item = _node(node["items"], types, kind.value_type)
 
     def read(cursors: Cursors) -> pa.Array:
-        rounds = Rounds(kind)
+        items = Items(kind)
         lists = np.arange(len(cursors))
         while len(lists):
             part = cursors.some(lists)
             counts = part.zigzag()
             # a negative count has the size of the block behind it, which hardly anyone writes
-            outside = (counts < 0) | (counts > MOST_ROUNDS - len(rounds))
+            outside = (counts < 0) | (counts > MOST_ROUNDS - len(items))
             part.refuse(outside)
             cursors.join(part, lists)
             going = (counts > 0) & ~outside
             lists, counts = lists[going], counts[going]
             for number in range(counts.max(initial=0)):
                 owners = lists[counts > number]
+                if not cursors.rounds.spend():
+                    cursors.bad[lists] = True  # also those that only lack their end
+                    return items.lists(len(cursors))
                 part = cursors.some(owners)
-                rounds.add(item(part), owners)
+                items.add(item(part), owners)
                 cursors.join(part, owners)
-        return rounds.lists(len(cursors))
+        return items.lists(len(cursors))
 
     return read

@@ -17,6 +17,24 @@ _MORE: Final = 0x80
 _LAST_SHIFT: Final = 63
 
 
+# Rounds over lists that all steps of a decoder may make together: lists in lists multiply.
+_ROUNDS: Final = 2000
+
+
+class Rounds:
+    """How many rounds are left."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _ROUNDS
+
+    def spend(self) -> bool:
+        """Make one, if there is one left."""
+        self.left -= 1
+        return self.left >= 0
+
+
 class Cursors:
     """A place in each of some payloads that lie one behind the other in ``block``.
 
@@ -24,12 +42,13 @@ class Cursors:
     was read of them means nothing.
     """
 
-    __slots__ = ("at", "bad", "block", "end")
+    __slots__ = ("at", "bad", "block", "end", "rounds")
 
-    def __init__(self, block: npt.NDArray[np.uint8], at: Numbers, end: Numbers) -> None:
+    def __init__(self, block: npt.NDArray[np.uint8], at: Numbers, end: Numbers, rounds: Rounds) -> None:
         self.block = block
         self.at = at
         self.end = end
+        self.rounds = rounds
         self.bad: Mask = np.zeros(len(at), np.bool_)
 
     @classmethod
@@ -39,14 +58,18 @@ class Cursors:
         bounds = np.frombuffer(offsets, np.int32, len(payloads) + 1, payloads.offset * 4).astype(np.int64)
         text = np.frombuffer(content or b"", np.uint8)[bounds[0] : bounds[-1]]
         bounds -= bounds[0]
-        return cls(np.concatenate([text, _PADDING]), bounds[:-1].copy(), bounds[1:])
+        return cls(np.concatenate([text, _PADDING]), bounds[:-1].copy(), bounds[1:], Rounds())
 
     def __len__(self) -> int:
         return len(self.at)
 
     def some(self, numbers: Numbers) -> Cursors:
         """Those with these numbers, in ascending order, to be read on by themselves until ``join``."""
-        return Cursors(self.block, self.at[numbers], self.end[numbers])
+        return Cursors(self.block, self.at[numbers], self.end[numbers], self.rounds)
+
+    def within(self, start: Numbers, end: Numbers) -> Cursors:
+        """Each from ``start`` to ``end`` of its payload."""
+        return Cursors(self.block, start.copy(), end.copy(), self.rounds)
 
     def join(self, part: Cursors, numbers: Numbers) -> None:
         """Go on where ``some`` of these came to."""

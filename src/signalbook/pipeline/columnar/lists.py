@@ -13,7 +13,7 @@ from signalbook.pipeline.columnar.cursors import Numbers
 MOST_ROUNDS: Final = 100
 
 
-class Rounds:
+class Items:
     """Items as they come, with the numbers of their lists."""
 
     def __init__(self, kind: pa.ListType) -> None:

@@ -21,7 +21,7 @@ from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.pipeline import columns
 from signalbook.pipeline.columnar.cursors import Cursors, Mask, Numbers, spread
 from signalbook.pipeline.columnar.inexpressible import Inexpressible
-from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Rounds
+from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Items
 from signalbook.pipeline.columnar.protobufscalars import LENGTH, Scalar, packed, scalar
 
 Tags = npt.NDArray[np.uint64]
@@ -143,19 +143,21 @@ class _Repeated(_Field):
 
     def take(self, cursors: Cursors, tags: Tags) -> tuple[pa.Array, Mask]:
         """The lists, empty for whoever has no items."""
-        rounds = Rounds(self.kind)
+        items = Items(self.kind)
         together = (tags == self._packed) & (self._scalar is not None)
         if together.any():
-            self._together(cursors, tags, together, rounds)
-        while (mine := (tags == self._tag) & ~together).any() and len(rounds) < MOST_ROUNDS:
-            rounds.add(_advance(cursors, tags, mine, self._read), np.flatnonzero(mine))
-        return rounds.lists(len(tags)), together
+            self._together(cursors, tags, together, items)
+        while (mine := (tags == self._tag) & ~together).any() and len(items) < MOST_ROUNDS:
+            if not cursors.rounds.spend():
+                break
+            items.add(_advance(cursors, tags, mine, self._read), np.flatnonzero(mine))
+        return items.lists(len(tags)), together
 
-    def _together(self, cursors: Cursors, tags: Tags, which: Mask, rounds: Rounds) -> None:
+    def _together(self, cursors: Cursors, tags: Tags, which: Mask, found: Items) -> None:
         number = self._scalar
         assert number is not None
         items, owners = _advance(cursors, tags, which, lambda part: packed(part, number))
-        rounds.add(items, np.flatnonzero(which)[owners])
+        found.add(items, np.flatnonzero(which)[owners])
 
 
 def _field(field: FieldDescriptor, kind: pa.DataType) -> _Field:
@@ -185,7 +187,7 @@ def _long(field: FieldDescriptor, kind: pa.DataType) -> Read:
 
     def read(cursors: Cursors) -> pa.Array:
         start, end = cursors.chunk(_length(cursors))
-        inner = Cursors(cursors.block, start.copy(), end.copy())
+        inner = cursors.within(start, end)
         arrays = message.read(inner)
         cursors.refuse(inner.bad)
         return pa.StructArray.from_arrays(arrays, fields=fields)
