@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import socket
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import pytest
 from tests.serving import kept_port
 
 from signalbook.demo import program
-from signalbook.demo.program import NotStarted, Ports, Program
+from signalbook.demo.program import NotStarted, Ports, Program, end, keep
 
 OWNER = """
 import sys, time
@@ -21,6 +23,13 @@ from tests.demo.test_program import pages
 server = pages(Path(sys.argv[1]))
 server.open()
 print(server.ports["http"], flush=True)
+time.sleep(3600)
+"""
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+print("up", flush=True)
 time.sleep(3600)
 """
 
@@ -82,3 +91,25 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     while listens(port) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not listens(port)
+
+
+def test_how_a_program_ends_by_itself_is_passed_on(tmp_path: Path) -> None:
+    """Its keeper waits for its own input still, and must end with it all the same, and quietly."""
+    log = tmp_path / "log"
+    with log.open("wb") as out, keep([sys.executable, "-c", "exit(3)"], tmp_path, out, out) as kept:
+        assert kept.wait(300) == 3
+    assert log.read_text() == ""
+
+
+def test_one_that_does_not_end_goes_with_all_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = tmp_path / "keeper.py"
+    hasty.write_text(program._KEEPER.read_text().replace("_PATIENCE: Final = 120.0", "_PATIENCE: Final = 0.0"))
+    monkeypatch.setattr(program, "_KEEPER", hasty)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as said, os.fdopen(writing, "wb") as out:
+        kept = keep([sys.executable, "-c", STUBBORN], tmp_path, out, out)
+        out.close()
+        assert said.readline() == b"up\n"
+        end(kept)
+        assert select.select([said], [], [], 300)[0]
+        assert said.read() == b"", "an end only when nobody is left that could write"

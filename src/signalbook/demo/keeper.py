@@ -1,19 +1,28 @@
-"""Runs a program until its own input ends: what was started goes with who started it, even if that is killed."""
+"""Runs a program until its own input ends: what was started goes with who started it, even if that is killed.
+
+It is to be started in a session of its own: a program that does not end in time is killed with all that it made, and
+with this one, which are its group.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+from typing import Final
+
+_PATIENCE: Final = 120.0
 
 
 def _stop_at_end_of_input(program: subprocess.Popen[bytes]) -> None:
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not by sys.stdin: its lock would still be held when the program, and then this, ends by itself
     program.terminate()
     try:
-        program.wait(20)
+        program.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
-        program.kill()
+        os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
