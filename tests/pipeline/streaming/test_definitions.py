@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -153,12 +153,17 @@ def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: 
 
 
 @contextmanager
-def scripted(document: Any, *exports: int) -> Iterator[str]:
-    """A registry whose feed stands still, and that answers to reads with one status after the other, at last 200."""
+def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterator[str]:
+    """A registry whose feed stands still, and that answers to reads with one status after the other, at last 200.
+
+    Its feed says nothing before ``held`` is set.
+    """
     left = list(exports)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if held is not None and not self.path.startswith("/export"):
+                held.wait()
             body = json.dumps(document).encode() if self.path.startswith("/export") else b"[]"
             self.send_response(left.pop(0) if self.path.startswith("/export") and left else 200)
             self.send_header("Content-Type", "application/json")
@@ -196,3 +201,17 @@ def test_a_registry_that_is_away_for_the_first_reading_is_read_again(
         followed.definitions.close()
     with scripted({}, 404) as url, pytest.raises(NotFound):
         Followed(definitions, url)
+
+
+def test_a_registry_that_is_slow_at_the_start_is_waited_for(
+    definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its feed is asked for a moment only; with nothing kept from before, that must not be the end of the stream."""
+    monkeypatch.setattr(following, "_PATIENCE", 0.2)
+    held = Event()
+    with scripted(parcels.catalogue(), held=held) as url:
+        followed = Followed(definitions, url)
+        assert followed.said == []
+        assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted"}
+        followed.definitions.close()
+        held.set()

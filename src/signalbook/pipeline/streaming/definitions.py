@@ -69,7 +69,7 @@ class Definitions:
 
     def _first(self) -> Snapshot:
         try:
-            seen = self._clue()
+            seen = self._first_clue()
             snapshot = self._read()
         except (Unreachable, Refused) as error:
             if not (_is_down(error) and self._kept.exists()):
@@ -80,6 +80,15 @@ class Definitions:
         else:
             self._seen = seen
         return snapshot
+
+    def _first_clue(self) -> object:
+        """None where it takes too long and nothing is kept to go on with: reading has more time than this."""
+        try:
+            return self._clue()
+        except Unreachable:
+            if self._kept.exists():
+                raise
+            return None
 
     def _read(self) -> Snapshot:
         snapshot = Snapshot.load(self._registry, self._groups)
