@@ -17,6 +17,12 @@ class SocketStream:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), 300)
 
+    def __enter__(self) -> SocketStream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.socket.close()
+
     def read(self, max_bytes: int) -> bytes:
         return self.socket.recv(max_bytes)
 
@@ -40,9 +46,9 @@ class Receiver:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._connection.send(DETACH, Uint(0), True)
-        self._connection.close()
-        self._stream.socket.close()
+        with self._stream:
+            self._connection.send(DETACH, Uint(0), True)
+            self._connection.part()
 
     def take(self) -> Message:
         """The next message, once it is there."""

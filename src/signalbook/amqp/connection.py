@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from signalbook.amqp.message import trimmed
@@ -61,6 +62,7 @@ class Connection:
     def __init__(self, stream: Stream, *, host: str, container: str, user: str = "", password: str = "") -> None:
         self._stream = stream
         self._buffer = bytearray()
+        self._over = False
         self._authenticate(host, user, password)
         self._greet(_AMQP)
         self.send(OPEN, container, host, Uint(_FRAME), Ushort(0))
@@ -110,6 +112,17 @@ class Connection:
         """Say good-bye. The answer is not waited for."""
         self.send(CLOSE)
 
+    def part(self) -> None:
+        """Say good-bye, and read on until the other side has, or hangs up: all that it was sent is known to it then.
+
+        Who hangs up with something unread takes back what the other side has not read either, which is how TCP does it.
+        The time this may take is the stream's to bound.
+        """
+        self.send(CLOSE)
+        with suppress(AMQPError):
+            while not self._over:
+                self._read(_AMQP[1])
+
     def _authenticate(self, host: str, user: str, password: str) -> None:
         self._greet(_SASL)
         code, fields, _ = self._read(_SASL[1])
@@ -142,7 +155,9 @@ class Connection:
                 raise AMQPError("the broker sent a frame that is none")
             body = self._take(size - 8)[4 * offset - 8 :]
             if body:
-                return _performative(body)
+                code, fields, payload = _performative(body)
+                self._over = self._over or (kind == _AMQP[1] and code == CLOSE)
+                return code, fields, payload
             # else it is there to show that the other side still is
 
     def _take(self, size: int) -> bytes:

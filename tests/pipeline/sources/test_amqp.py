@@ -133,11 +133,11 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> None:
     """At least once: a link that ends before it has confirmed is given everything again."""
     queue = f"again-{os.getpid()}-{next(_numbers)}"
-    stream = SocketStream(artemis.ports["plain"])
-    connection = Connection(stream, host="127.0.0.1", container="tests")
     sent = [to_bytes(Message(body=str(number).encode())) for number in range(5)]
-    list(Sender(connection, Link(address=queue, name="s")).send(sent))
-    stream.socket.close()
+    with SocketStream(artemis.ports["plain"]) as stream:
+        connection = Connection(stream, host="127.0.0.1", container="tests")
+        list(Sender(connection, Link(address=queue, name="s")).send(sent))
+        connection.part()
     for confirm in (False, True):
         link = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
         found: list[bytes] = []

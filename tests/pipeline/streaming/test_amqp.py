@@ -41,11 +41,11 @@ class Queue:
 
     def put(self, *messages: Message) -> None:
         """Send messages; the broker has them then."""
-        stream = SocketStream(self.broker.ports["plain"])
-        connection = Connection(stream, host="127.0.0.1", container=f"tests-{self.name}")
-        list(Sender(connection, Link(address=self.name, name="s")).send([to_bytes(message) for message in messages]))
-        connection.close()
-        stream.socket.close()
+        with SocketStream(self.broker.ports["plain"]) as stream:
+            connection = Connection(stream, host="127.0.0.1", container=f"tests-{self.name}")
+            sender = Sender(connection, Link(address=self.name, name="s"))
+            list(sender.send([to_bytes(message) for message in messages]))
+            connection.part()
 
     def send(self, number: int) -> None:
         """Send so many events."""

@@ -40,6 +40,7 @@ _PASSING: Final = ("amqp:connection:", "amqp:internal-error", "amqp:resource-lim
 _MOST: Final = 500
 _BEAT: Final = 2.0
 _MORE: Final = 0.01
+_PARTING: Final = 5.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -124,10 +125,10 @@ class _Link:
         self._receiver.accept([arrival.token for arrival in arrivals])
 
     def close(self) -> None:
-        """Say good-bye, and hang up."""
-        self._deadline.restart(1.0)
+        """Say good-bye, and hang up once the broker knows of all that was accepted."""
+        self._deadline.restart(_PARTING)
         with suppress(*SOURCE.passing):
-            self._connection.close()
+            self._connection.part()
         self._hang_up()
 
     def _attach(
