@@ -11,9 +11,10 @@ from typing import Any
 import nats as client
 import pytest
 from tests.brokers.program import Broker
+from tests.nats.scripted import Scripted
 
 from signalbook.fetching import Deadline, connect
-from signalbook.nats.connection import NATSLine, Refused
+from signalbook.nats.connection import NATSError, NATSLine, Refused
 from signalbook.nats.jetstream import JetStream
 
 PATIENCE = 300
@@ -105,3 +106,36 @@ def test_the_state_of_streams(nats: Broker, streamed: Streamed) -> None:
         assert jetstream.streams_of("nothing.of.it") == []
         with pytest.raises(Refused, match="stream not found"):
             list(jetstream.read("NOWHERE", 1, 2))
+
+
+def scripted(*answers: bytes) -> JetStream:
+    return JetStream(NATSLine(Scripted(answers), user=("", ""), encrypt=None))
+
+
+def consumer(pending: int) -> bytes:
+    return b'{"name":"c","num_pending":%d}' % pending
+
+
+def error(code: int, number: int) -> bytes:
+    return b'{"error":{"code":%d,"err_code":%d,"description":"no"}}' % (code, number)
+
+
+@pytest.mark.parametrize("status", ["404 No Messages", "408 Request Timeout", "409 Consumer Deleted", "503"])
+def test_what_was_pending_is_not_taken_for_gone(status: str) -> None:
+    """A new consumer knows whether it is."""
+    with pytest.raises(NATSError, match=f"status {status[:3]}"):
+        list(scripted(consumer(2), f"NATS/1.0 {status}\r\n\r\n".encode()).read("S", 1, 2))
+
+
+def test_a_consumer_that_went_by_itself_is_no_failure() -> None:
+    assert list(scripted(consumer(0), error(404, 10014)).read("S", 1, 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "kind"),
+    [(503, 10008, NATSError), (503, 10076, Refused), (503, 10039, Refused), (400, 1, Refused)],
+)
+def test_a_server_that_is_not_ready_refuses_nothing(code: int, number: int, kind: type[NATSError]) -> None:
+    with pytest.raises(NATSError) as caught:
+        scripted(error(code, number)).stream("S")
+    assert type(caught.value) is kind

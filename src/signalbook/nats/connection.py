@@ -20,6 +20,8 @@ _LONGEST_LINE: Final = 64 * 1024
 _LARGEST_MESSAGE: Final = 1024 * 1024
 _LARGEST_POSSIBLE: Final = 64 * 1024 * 1024
 _SUBSCRIPTION: Final = b"1"
+# What servers say when they hang up and may take the next connection.
+_PASSING: Final = ("timeout", "stale connection", "maximum connections", "slow consumer", "shutdown")
 
 
 class NATSError(SignalbookError):
@@ -148,7 +150,10 @@ class NATSLine:
         self.round_trip()
 
     def _next(self) -> bytes | Answer | None:
-        """What the server says next: ``PONG``, a message, or nothing of interest. Raises ``Refused``."""
+        """What the server says next: ``PONG``, a message, or nothing of interest.
+
+        Raises ``Refused`` if it says no, ``NATSError`` if that may pass.
+        """
         operation, _, rest = self._line().partition(b" ")
         match operation.upper():
             case b"PONG":
@@ -158,7 +163,7 @@ class NATSLine:
             case b"MSG" | b"HMSG":
                 return self._message(operation.upper() == b"HMSG", rest.split())
             case b"-ERR":
-                raise Refused(f"the server says {rest[:500].decode(errors='replace').strip()}")
+                raise _refusal(rest[:500].decode(errors="replace").strip())
             case b"+OK" | b"INFO":
                 pass
             case _:
@@ -206,6 +211,11 @@ class NATSLine:
         if not found:
             raise NATSError("the server hung up")
         self._buffer += found
+
+
+def _refusal(said: str) -> NATSError:
+    kind = NATSError if any(word in said.lower() for word in _PASSING) else Refused
+    return kind(f"the server says {said}")
 
 
 def headers(named: Mapping[str, str]) -> bytes:

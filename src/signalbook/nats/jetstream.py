@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -18,6 +19,8 @@ _AT_ONCE: Final = 1000
 _BYTES: Final = 8 * 1024 * 1024
 _AROUND: Final = 64 * 1024
 _NO_STREAM: Final = 10059
+_UNAVAILABLE: Final = 503
+_DISABLED: Final = (10039, 10076)
 # $JS.ACK.<stream>.<consumer>.<deliveries>.<number>.<number there>.<nanoseconds>.<how many follow>, and newer servers
 # have domain and account before the stream
 _SHORT: Final = 9
@@ -100,7 +103,8 @@ class JetStream:
                 yield wanted
             if len(wanted) < len(found) or (wanted and wanted[-1].number == end):
                 break
-        self._ask(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
+        with suppress(Refused):  # it may have gone by itself
+            self._ask(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
 
     def _consume(self, stream: str, start: int, subject: str) -> _Consumer:
         config: dict[str, Any] = {
@@ -117,7 +121,7 @@ class JetStream:
         return _Consumer(name=str(found.get("name")), pending=_number(found.get("num_pending")))
 
     def _pull(self, stream: str, consumer: _Consumer) -> list[Stored]:
-        """The next messages, none if those that were pending are gone."""
+        """The next messages."""
         request, most = next(self._requests), min(consumer.pending, _AT_ONCE)
         limits = {
             "batch": most,
@@ -130,17 +134,18 @@ class JetStream:
         while len(found) < most:
             answer = self._line.answer()
             if answer.request == request:
-                self._end(answer, consumer, empty=not found)
+                self._end(answer, empty=not found)
                 break
             if answer.reply.startswith("$JS.ACK."):
                 found.append(_stored(answer, consumer))
         return found
 
-    def _end(self, answer: Answer, consumer: _Consumer, *, empty: bool) -> None:
-        """Understand why there are no more. Raises ``NATSError`` if the consumer is gone."""
-        if answer.status == "408" and empty:
-            consumer.pending = 0
-        elif answer.status not in ("404", "408", "409") or (answer.status == "409" and empty):
+    def _end(self, answer: Answer, *, empty: bool) -> None:
+        """Understand why there are no more for now.
+
+        Raises ``NATSError`` where there is none of what was pending: it may be gone, and a new consumer knows.
+        """
+        if empty or answer.status not in ("404", "408", "409"):
             raise NATSError(f"the server ended the reading of the stream: status {answer.status}")
 
     def _ask(self, what: str, question: JSONObject) -> JSONObject:
@@ -154,13 +159,18 @@ class JetStream:
         found = answer.document()
         error = found.get("error")
         if isinstance(error, dict):
-            kind = _NotThere if error.get("err_code") == _NO_STREAM else Refused
-            raise kind(f"the server says {str(error.get('description'))[:500]}")
+            raise _kind(error)(f"the server says {str(error.get('description'))[:500]}")
         return found
 
 
 class _NotThere(Refused):
     """There is no such stream."""
+
+
+def _kind(error: JSONObject) -> type[NATSError]:
+    if error.get("code") == _UNAVAILABLE and error.get("err_code") not in _DISABLED:
+        return NATSError  # it may pass, as while another server takes over
+    return _NotThere if error.get("err_code") == _NO_STREAM else Refused
 
 
 def _stored(answer: Answer, consumer: _Consumer) -> Stored:
