@@ -73,11 +73,23 @@ def test_a_port_that_is_taken_in_between_is_given_up(tmp_path: Path, monkeypatch
         assert server.ports == {"http": free}
 
 
+def test_a_port_that_is_taken_is_seen_however_much_is_said_after_it(tmp_path: Path) -> None:
+    tries: list[Ports] = []
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        tries.append(ports)
+        return [sys.executable, "-c", "exit('Address already in use' + ' and so on' * 1000)"]
+
+    with pytest.raises(NotStarted):
+        Program("it", tmp_path, configure, "never", ()).open()
+    assert len(tries) == program._TRIES
+
+
 def test_what_keeps_it_from_starting_is_told(tmp_path: Path) -> None:
     refusing = Program("it", tmp_path, lambda folder, ports: [sys.executable, "-c", "exit('no folder')"], "never", ())
-    with pytest.raises(NotStarted, match="it does not start; it said:\nno folder"):
+    with pytest.raises(NotStarted, match=f"it does not start; the end of {tmp_path / 'log'}:\nno folder"):
         refusing.open()
-    with pytest.raises(NotStarted, match="it does not start again"):
+    with pytest.raises(NotStarted, match="it does not start again; the end of"):
         refusing.start()
 
 

@@ -76,7 +76,7 @@ class Program:
     @property
     def said(self) -> str:
         """The end of its log."""
-        return self.log.read_text(errors="replace")[-_TAIL:].strip()
+        return self._log()[-_TAIL:].strip()
 
     def open(self, among: range = _PORTS) -> None:
         """Start it on ports that are free, others if somebody was faster. Raises ``NotStarted``."""
@@ -84,20 +84,23 @@ class Program:
             self.ports = dict(zip(self.listeners, _free(len(self.listeners), among), strict=True))
             if self._run():
                 return
-            if "in use" not in self.said:
+            if "in use" not in self._log():  # some say much more after that
                 break
-        raise NotStarted(f"{self.name} does not start; it said:\n{self.said}")
+        raise NotStarted(f"{self.name} does not start; the end of {self.log}:\n{self.said}")
 
     def start(self) -> None:
         """Start it again, where it was before. Raises ``NotStarted``."""
         if not self._run():
-            raise NotStarted(f"{self.name} does not start again; it said:\n{self.said}")
+            raise NotStarted(f"{self.name} does not start again; the end of {self.log}:\n{self.said}")
 
     def stop(self) -> None:
         """Stop it, if it runs; what it stored stays."""
         if self._kept is not None:
             end(self._kept)
             self._kept = None
+
+    def _log(self) -> str:
+        return self.log.read_text(errors="replace")
 
     def _run(self) -> bool:
         command = self.configure(self.folder, self.ports)
@@ -114,7 +117,7 @@ class Program:
     def _comes_up(self) -> bool:
         deadline = time.monotonic() + _PATIENCE
         while self.runs and time.monotonic() < deadline:
-            if self.ready in self.log.read_text(errors="replace"):
+            if self.ready in self._log():
                 return True
             time.sleep(0.05)
         return False

@@ -48,4 +48,4 @@ def _await(server: Program, url: str) -> None:
                 return
         except httpx.TransportError:
             time.sleep(0.05)
-    raise NotStarted(f"the registry server does not answer; it said:\n{server.said}")
+    raise NotStarted(f"the registry server does not answer; the end of {server.log}:\n{server.said}")
