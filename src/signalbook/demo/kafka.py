@@ -48,7 +48,8 @@ def configure(folder: Path, ports: Ports, settings: Mapping[str, str] = {}) -> l
     }
     told = {**_COMMON, **places, **settings}
     (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in told.items()))
-    if not (folder / "data").exists():  # what its own tool for that would write, without starting another Java
-        (folder / "data").mkdir()
-        (folder / "data" / "meta.properties").write_text(_IDENTITY)
+    identity = folder / "data" / "meta.properties"
+    if not identity.exists():  # what its own tool for that would write, without starting another Java
+        identity.parent.mkdir(exist_ok=True)
+        identity.write_text(_IDENTITY)
     return java.command("kafka", "kafka.Kafka", str(folder / "conf"))
