@@ -24,7 +24,10 @@ def jars(name: str) -> Path:
     """The folder with the jars of ``name``. Raises ``NotInstalled``."""
     folder = PLACE / name
     if not (folder / "pom.xml").is_file():  # which is put there last
-        raise NotInstalled(f"there is no {name} in {folder}: in a checkout, tools/setup demo fetches it with Maven")
+        raise NotInstalled(
+            f"there is no {name} in {folder}: in a checkout, tools/setup demo "
+            "(tools/setup test for what only tests start) fetches it with Maven"
+        )
     return folder
 
 
