@@ -155,10 +155,15 @@ def _peer_follows(bench: Bench, rate: int, seconds: int) -> dict[str, Any]:
     with bench.output() as output:
         topic, since, sent, load = _begin(bench, rate, seconds)
         query = bench.peer(topic, output, once=False)
-        ended = _drained(load, lambda: sum(entry["numInputRows"] for entry in query.recentProgress) >= sent)
+        ended = _drained(load, lambda: not query.isActive or _rows(query) >= sent)
+        assert query.isActive, query.exception()
         query.stop()
         batches = len(query.recentProgress)
         return latency.told(latency.of_spark(output, since)) | {"batches": batches, **ended}
+
+
+def _rows(query: Any) -> int:
+    return sum(entry["numInputRows"] for entry in query.recentProgress)
 
 
 def _begin(bench: Bench, rate: int, seconds: int) -> tuple[str, float, int, subprocess.Popen[bytes]]:

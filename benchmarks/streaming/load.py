@@ -28,7 +28,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=0, help="events a second; 0 is as fast as they go")
     options = parser.parse_args()
-    producer = Producer({"bootstrap.servers": options.servers, "linger.ms": 5, "queue.buffering.max.kbytes": 1 << 20})
+    producer = Producer(
+        {
+            "bootstrap.servers": options.servers,
+            "linger.ms": 5,
+            "queue.buffering.max.kbytes": 1 << 20,
+            "enable.idempotence": True,  # what is measured waits for so many records: none may come twice
+        }
+    )
     lines = islice(cycle(options.file.read_bytes().splitlines()), options.count)
     begin, late, sent = time.monotonic(), 0.0, 0
     while sent < options.count:
