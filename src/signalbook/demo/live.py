@@ -36,7 +36,10 @@ _LOOK: Final = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """What the acts share; ``read`` and ``reasons`` count what the stream has told of."""
+    """What the acts share; ``read`` and ``reasons`` count what the stream has told of.
+
+    ``fingerprint`` is that of the definitions it went by at last.
+    """
 
     console: Console
     url: str
@@ -46,6 +49,7 @@ class Stage:
     master: str
     read: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    fingerprint: str = ""
 
 
 def run(console: Console, folder: Path, url: str, *, count: int, seed: int, master: str) -> None:
@@ -105,8 +109,9 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     show.reasons(on.console, on.reasons)
     before = on.lake.columns(*_CHANGED)
     _ask_too_much(on)
+    judged = on.fingerprint
     _import(on, "parcels-co2", "Version 2 of the schema delivered, with co2")
-    _send(on, newer, f"{count:,} deliveries with co2")
+    _send_until_judged_anew(on, newer, f"{count:,} deliveries with co2", judged)
     new = [name for name in on.lake.columns(*_CHANGED) if name not in before]
     if new != ["co2"]:
         raise DemoFailed(f"the new column of {_CHANGED[1]} should be co2, but it is {', '.join(new) or 'none'}")
@@ -179,9 +184,19 @@ def _send(on: Stage, templates: Sequence[Template], what: str) -> dict[Place, st
     return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
 
+def _send_until_judged_anew(on: Stage, templates: Sequence[Template], what: str, judged: str) -> None:
+    """Send events until the stream goes by other definitions than ``judged``: it goes on with those it has got while
+    the registry does not answer it, and what was sent by then is among the dead letters."""
+    deadline = time.monotonic() + _PATIENCE
+    _send(on, templates, what)
+    while on.fingerprint == judged and time.monotonic() < deadline:
+        _send(on, templates, f"{what}, again, for the registry had not answered the stream in time")
+
+
 def _tell(on: Stage, report: JSONObject) -> None:
     on.read += report["read"]
     on.reasons.update(report["reasons"])
+    on.fingerprint = report["fingerprint"]
     on.console.print(
         f"[dim]stream │ {report['batch']}, definitions {report['fingerprint'][:8]}:[/] {report['read']:,} read = "
         f"{report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
