@@ -297,8 +297,9 @@ def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp
         ({"registry": "http://127.0.0.1:1"}, "cannot reach the server at http://127.0.0.1:1"),
         (
             {"input_format": "morse"},
-            "no input format 'morse'; there are: cloudevents-avro, cloudevents-batch, cloudevents-captures, "
-            "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, kafka, kafka-captures",
+            "no input format 'morse'; there are: amqp, cloudevents-avro, cloudevents-batch, cloudevents-captures, "
+            "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, kafka, kafka-captures, "
+            "mqtt3, mqtt5, nats",
         ),
         ({"output": Path("/proc/nowhere")}, "cannot write to /proc/nowhere"),
         ({"groups": ("/messagegroups/nobody",)}, "no message group or endpoint /messagegroups/nobody"),

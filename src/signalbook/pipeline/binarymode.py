@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from signalbook.messages import Mode
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
-from signalbook.pipeline.envelopes import ATTRIBUTES
+from signalbook.pipeline.envelopes import ATTRIBUTES, MOST_EXTENSIONS
 from signalbook.pipeline.sources.base import Frame
 from signalbook.pipeline.window import Block
 
@@ -25,7 +25,7 @@ from signalbook.pipeline.window import Block
 _PREFIXES: Final = {"KAFKA": "ce_"}
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
-_MOST_EXTENSIONS: Final = 64
+_ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
 
 
 def is_known(protocol: str) -> bool:
@@ -33,14 +33,17 @@ def is_known(protocol: str) -> bool:
     return protocol in _PREFIXES
 
 
-def taken_apart(frame: Frame, protocol: str) -> tuple[Block, list[int]]:
-    """The frame's events with their attributes, and the indices of records that are not taken."""
+def taken_apart(frame: Frame, protocol: str, known: dict[str, None]) -> tuple[Block, list[int]]:
+    """The frame's events with their attributes, and the indices of records that are not taken.
+
+    ``known`` are the headers of extension attributes met so far: strangers may make up any number of names.
+    """
     assert frame.records is not None
     values = frame.records.column("value").cast(pa.binary())
     headers = _Headers(frame.records)
     headers.strange |= ~values.is_valid().to_numpy(zero_copy_only=False)
     columns = _attributes(headers, _PREFIXES[protocol])
-    extensions = _extensions(headers, _PREFIXES[protocol])
+    extensions = _extensions(headers, _PREFIXES[protocol], known)
     strange = headers.strange
     if not strange.any():
         indices = np.arange(len(frame))
@@ -56,7 +59,7 @@ def taken_apart(frame: Frame, protocol: str) -> tuple[Block, list[int]]:
 def _attributes(headers: _Headers, prefix: str) -> list[pa.Array]:
     """The attributes that have columns; a record that is not surely an event in binary mode becomes strange."""
     headers.forbid([_ENCODING, f"{prefix}datacontenttype"])
-    found = {name: headers.texts(prefix + name) for name in (*REQUIRED, *ATTRIBUTES) if name != "datacontenttype"}
+    found = {name: headers.texts(prefix + name) for name in _ASKED}
     for name in REQUIRED:
         headers.strange |= found[name].is_null().to_numpy(zero_copy_only=False)
     version = pc.equal(found.pop("specversion"), SPECVERSION).fill_null(False)
@@ -77,10 +80,12 @@ def _content_types(headers: _Headers) -> pa.Array:
     return texts
 
 
-def _extensions(headers: _Headers, prefix: str) -> dict[str, pa.Array]:
+def _extensions(headers: _Headers, prefix: str, known: dict[str, None]) -> dict[str, pa.Array]:
     names = [name for name in headers.names if name.startswith(prefix) and name[len(prefix) :] not in CORE]
-    headers.forbid(names[_MOST_EXTENSIONS:])
-    return {name[len(prefix) :]: headers.texts(name) for name in names[:_MOST_EXTENSIONS]}
+    fresh = [name for name in names if name not in known]
+    known.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(known)]))
+    headers.forbid([name for name in names if name not in known])
+    return {name[len(prefix) :]: headers.texts(name) for name in names if name in known}
 
 
 class _Headers:

@@ -24,7 +24,7 @@ _NEEDED: Final = ("id", "source", "type")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
 # Members of a JSON event that are no context attributes.
 _OTHERS: Final = frozenset({"data", "data_base64"})
-_MOST_EXTENSIONS: Final = 64
+MOST_EXTENSIONS: Final = 64
 # After a block that had to be decoded line by line, so many more go the same way at once.
 _CAUTION: Final = 8
 _OPENING, _CLOSING = b"{}"
@@ -49,7 +49,7 @@ class Envelopes:
     def learn(self, attributes: Mapping[str, Any]) -> None:
         """Take note of the extension attributes of an event that came the thorough way."""
         new = [name for name in attributes if name not in CORE and name not in self.extensions and name not in _OTHERS]
-        if new and len(self.extensions) + len(new) <= _MOST_EXTENSIONS and all(map(_EXTENSION.fullmatch, new)):
+        if new and len(self.extensions) + len(new) <= MOST_EXTENSIONS and all(map(_EXTENSION.fullmatch, new)):
             self.extensions = (*self.extensions, *new)
             self._decoder = _decoder(self.extensions)
 
@@ -99,12 +99,13 @@ def too_deep(block: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any], depth
 
 def _no_text(frame: Frame) -> set[int]:
     """The indices of messages that are no UTF-8; the decoder does not look into data."""
-    if frame.block.isascii() or _is_text(frame.block):
+    if frame.block.isascii() or is_text(frame.block):
         return set()
-    return {index for index in range(len(frame)) if not _is_text(frame.raw(index))}
+    return {index for index in range(len(frame)) if not is_text(frame.raw(index))}
 
 
-def _is_text(raw: bytes) -> bool:
+def is_text(raw: bytes) -> bool:
+    """Whether bytes are UTF-8."""
     try:
         raw.decode()
     except UnicodeDecodeError:

@@ -218,6 +218,8 @@ class _Lane:
             return np.ones(len(events), np.bool_)
         codes, names = window.codes("dataschema")
         use, schema_for = self._definition.schema_use, self._definition.schema_for
-        own = np.array([name is None or schema_for(name) is use for name in names], np.bool_)
-        found: npt.NDArray[np.bool_] = own[codes[events]]
+        mine, places = np.unique(codes[events], return_inverse=True)
+        asked = [names[code] for code in mine.tolist()]
+        own = np.array([name is None or schema_for(name) is use for name in asked], np.bool_)
+        found: npt.NDArray[np.bool_] = own[places]
         return found

@@ -23,7 +23,7 @@ from signalbook.messages.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
 from signalbook.pipeline.columnar import avro, protobuf
 from signalbook.pipeline.columnar.cursors import Cursors, Mask
-from signalbook.pipeline.envelopes import too_deep
+from signalbook.pipeline.envelopes import is_text, too_deep
 from signalbook.pipeline.rows import Payloads, Target
 from signalbook.values import MAX_DEPTH
 
@@ -123,16 +123,8 @@ def _strange(payloads: pa.BinaryArray) -> set[int]:
     try:
         payloads.cast(pa.string())
     except pa.ArrowInvalid:
-        found |= {number for number, raw in enumerate(payloads.to_pylist()) if not _is_text(raw)}
+        found |= {number for number, raw in enumerate(payloads.to_pylist()) if not is_text(raw)}
     return found
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class DecodingReader:
@@ -160,9 +152,8 @@ class DecodingReader:
 class PrefixedReader:
     """Payloads behind the number of the definition's own schema, by ``bare``; those of other schemas are refused."""
 
-    most = _OBJECTS
-
     def __init__(self, definition: CompiledDefinition, bare: Reader) -> None:
+        self.most = bare.most
         self._definition = definition
         self._bare = bare
 

@@ -77,10 +77,11 @@ class Binary:
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
+        self._extensions: dict[str, None] = {}
 
     def block(self, frame: Frame) -> tuple[Block, list[int]]:
         """By columns of headers."""
-        return binarymode.taken_apart(frame, self._protocol)
+        return binarymode.taken_apart(frame, self._protocol, self._extensions)
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
         """Nothing: all headers are looked at."""

@@ -12,6 +12,7 @@ from tests.pipeline.columnar.twins import check
 
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.pipeline.columnar import protobufscalars
 from signalbook.pipeline.columnar.lists import MOST_ROUNDS
 from signalbook.pipeline.columnar.protobuf import decoder
 
@@ -188,3 +189,14 @@ def test_defaults_and_nulls() -> None:
         (0, "", "NONE", None, None, []),
         (1, "", "NONE", None, {"n": 0}, []),
     ]
+
+
+def test_numbers_with_several_names() -> None:
+    """The last name is the one that is told."""
+    text = 'syntax = "proto3"; enum E { option allow_alias = true; A = 0; Z = 0; B = 1; C = 1; N = -1; } '
+    check(parse(text + "message M { E e = 1; repeated E r = 2; }"), [b"", b"\x08\x01\x12\x02\x01\x00"])
+
+
+def test_lists_that_are_too_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobufscalars, "_MOST_PACKED", 5)
+    check(parse('syntax = "proto3"; message M { repeated int32 r = 1; }'), [b"\x0a\x03\x01\x02\x03"] * 3 + [b""])

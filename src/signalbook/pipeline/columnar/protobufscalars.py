@@ -17,6 +17,8 @@ WIDE: Final = 1
 LENGTH: Final = 2
 NARROW: Final = 5
 _LONGEST: Final = 10
+# Bytes of lists unpacked at once, which take dozens of times as much; the others are decoded one by one.
+_MOST_PACKED: Final = 2**20
 _MORE: Final = np.uint8(0x80)
 _DECIMAL: Final = pa.decimal128(20, 0)
 # From numbers as they are sent to a column, and which of them are for a closer look.
@@ -47,6 +49,7 @@ def packed(cursors: Cursors, kind: Scalar) -> tuple[pa.Array, Numbers]:
         split = lengths % np.dtype(kind.width).itemsize != 0
     else:
         split = (lengths > 0) & (cursors.block[np.maximum(end - 1, 0)] >= _MORE)
+    split |= np.cumsum(lengths) > _MOST_PACKED
     cursors.refuse(split)
     lengths = np.where(split, 0, lengths)
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -115,10 +118,10 @@ def _boolean(values: Any) -> tuple[pa.Array, Mask]:
 
 
 def _enum(descriptor: EnumDescriptor) -> Convert:
-    """Names; a number without one is for a closer look."""
-    known = sorted(descriptor.values_by_number.items())
+    """Names, of several the last; a number without one is for a closer look."""
+    known = sorted({number: value.name for number, value in descriptor.values_by_number.items()}.items())
     numbers = np.array([number for number, _ in known], np.int64)
-    names = pa.array([value.name for _, value in known], pa.string())
+    names = pa.array([name for _, name in known], pa.string())
 
     def convert(values: Any) -> tuple[pa.Array, Mask]:
         places = np.minimum(np.searchsorted(numbers, values.view(np.int64)), len(numbers) - 1)
