@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from signalbook import demo
-from signalbook.demo import java
+from signalbook.demo import java, steps
 
 
 def shown(folder: Path) -> str:
@@ -44,3 +45,15 @@ def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
     assert landed == sent - 2
     again = text.count("again, for the registry had not answered the stream in time")
     assert sent == 200 + 3 * 20 + again * 20
+
+
+def test_what_to_install_is_said_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Square brackets are markup where it is printed."""
+    (tmp_path / "kafka").mkdir()
+    (tmp_path / "kafka" / "pom.xml").touch()
+    monkeypatch.setattr(java, "PLACE", tmp_path)
+    monkeypatch.setitem(sys.modules, "kafka", None)
+    screen = io.StringIO()
+    console = Console(file=screen, width=100, soft_wrap=True)
+    steps._live(console, tmp_path, "http://127.0.0.1:1", 1, "local[2]")
+    assert "left out, for there is no client of Kafka: pip install 'signalbook[kafka]'" in screen.getvalue()

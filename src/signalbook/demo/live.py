@@ -157,7 +157,7 @@ def _ask_too_much(on: Stage) -> None:
         with Client(on.url, timeout=120) as client:
             client.import_document(document)
     except Refused as error:
-        on.console.print(f"refused: a Version 2 that requires co2, for {error.faults[0].message}")
+        on.console.print(f"refused: a Version 2 that requires co2, for {escape(error.faults[0].message)}")
     else:
         raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import httpx
 from rich.console import Console
+from rich.markup import escape
 
 from signalbook.client import Client
 from signalbook.demo import check, deliveries, github, live, parcels, show, traffic
@@ -58,8 +59,9 @@ def run(
     """Run the demonstration in ``folder``: packages fetched once stay there, all else of an earlier run is replaced.
 
     Without GitHub's webhooks (not ``with_github``, or npm cannot fetch them) all deliveries are the parcel carrier's.
-    The live side sends a tenth of ``count`` and more; it is left out where there is no Kafka, and unless ``with_live``.
-    Raises ``DemoFailed`` when a single message is not where it must be, ``NotStarted`` if a server does not start.
+    The live side sends a tenth of ``count`` and more; it is left out where there is no Kafka,
+    and unless ``with_live``. Raises ``DemoFailed`` when a single message is not where it must be, ``NotStarted`` if a
+    server does not start.
     """
     console = console or Console(highlight=False, soft_wrap=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,7 +228,7 @@ def _live(console: Console, folder: Path, url: str, count: int, master: str) -> 
     try:
         live.run(console, folder, url, count=count, seed=_SEED, master=master)
     except NotInstalled as error:
-        console.print(f"left out, for {error}")
+        console.print(f"left out, for {escape(str(error))}")
 
 
 def _where_next(console: Console, folder: Path) -> None:
