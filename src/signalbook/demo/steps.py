@@ -29,6 +29,7 @@ DELIVERIES: Final = 200_000
 _SEED: Final = 1805
 _FAULTS_PER_THOUSAND: Final = 1
 _LEAST_LIVE: Final = 200
+_MOST_LIVE: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def run(
     """Run the demonstration in ``folder``: packages fetched once stay there, all else of an earlier run is replaced.
 
     Without GitHub's webhooks (not ``with_github``, or npm cannot fetch them) all deliveries are the parcel carrier's.
-    The live side sends a tenth of ``count`` and more; it is left out where there is no Kafka,
+    The live side sends a tenth of ``count``, but 200 to 100,000, and more; it is left out where there is no Kafka,
     and unless ``with_live``. Raises ``DemoFailed`` when a single message is not where it must be, ``NotStarted`` if a
     server does not start.
     """
@@ -76,7 +77,7 @@ def run(
             _replay(console, folder, url, stream, round(count * stream.share), master)
         _own_events(console, folder, url, master)
         if with_live:
-            _live(console, folder, url, max(_LEAST_LIVE, count // 10), master)
+            _live(console, folder, url, min(max(_LEAST_LIVE, count // 10), _MOST_LIVE), master)
     _where_next(console, folder)
 
 
