@@ -36,11 +36,10 @@ class Lake:
         return found.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
 
     def head(self, group: str, message: str, count: int, having: str = "") -> pa.Table:
-        """The first rows of a landed table, of those that have the column ``having``."""
+        """The first rows of a landed table, in Iceberg of those that have the column ``having``."""
         if self.table_format == "iceberg":
             return self._rows((group, message), ("*",), f"{having} IS NOT NULL" if having else "", count)
-        found = ds.dataset(self.folder / "tables" / group / message, format="parquet")
-        return found.head(count, filter=pc.field(having).is_valid() if having else None)
+        return ds.dataset(self.folder / "tables" / group / message, format="parquet").head(count)
 
     def columns(self, group: str, message: str) -> list[str]:
         """The names of the columns of a landed table."""
