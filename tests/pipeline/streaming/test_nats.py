@@ -27,6 +27,7 @@ from .following import all_once, dying_at, follow
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 PATIENCE = 300
+PATIENT = {"timeout": "300"}
 _numbers = count(1)
 
 
@@ -91,6 +92,7 @@ def job(tmp_path: Path, definitions: Path, stream: Stream) -> Job:
         output=tmp_path / "out",
         table_format="parquet",
         partition="none",
+        options=PATIENT,
     )
 
 
@@ -154,8 +156,20 @@ def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
     stream.purge(before=8)
     with pytest.raises(PipelineError, match=r"begins with message 8, and 6 was to be next.*failOnDataLoss"):
         follow(job)
-    follow(replace(job, options={"failOnDataLoss": "false"}))
+    follow(replace(job, options=PATIENT | {"failOnDataLoss": "false"}))
     assert all_once(job.output, 13)
+
+
+def test_a_stream_that_was_made_anew(job: Job, stream: Stream) -> None:
+    """Its numbers begin from 1 again: it is not read from where the old one ended, once it is as long."""
+    stream.make()
+    stream.send(5)
+    follow(job)
+    stream.do(lambda streams: streams.delete_stream(stream.name))
+    stream.make()
+    stream.send(2)
+    with pytest.raises(PipelineError, match="ends with message 2, and 5 were there before: it was made anew"):
+        follow(job)
 
 
 def test_a_login_with_tls_leaves_no_trace(
@@ -164,6 +178,7 @@ def test_a_login_with_tls_leaves_no_trace(
     stream.make()
     stream.send(3)
     options = {"user": USER, "password": PASSWORD, "ca": str(certificates.authority), "startingOffsets": "earliest"}
+    options |= PATIENT
     secure = replace(job, inputs=(stream.url.replace("nats:", "tls:"),), options=options)
     follow(secure)
     assert all_once(job.output, 3)

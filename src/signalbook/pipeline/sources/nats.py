@@ -127,11 +127,9 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
     _asked = 0.0
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        """Before the first messages, or behind the last."""
+        """Behind the last messages, or nothing: which are the first is asked when a batch is planned."""
         chosen = self._streams.chosen()
-        return {
-            name: each.state.last if self._streams.latest else each.state.first - 1 for name, each in chosen.items()
-        }
+        return {name: each.state.last for name, each in chosen.items()} if self._streams.latest else {}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The messages there are now will be the last."""
@@ -151,6 +149,7 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, each in chosen.items():
             last = each.state.last if self._end is None else self._end.get(name, 0)
             before = start.get(name, each.state.first - 1)
+            self._streams.whole(each.state, before, before)
             first = max(before, each.state.first - 1)  # what is gone is no part of a share
             found[name] = max(before, last if share is None else min(last, first + share))
         return found

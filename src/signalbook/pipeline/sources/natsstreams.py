@@ -94,12 +94,12 @@ class Streams:
         """What lies between offsets, dealt out. Raises ``PipelineError`` for messages that are gone."""
         chosen, found = self.chosen(), list[Piece]()
         for name, last in end.items():
-            if last <= start.get(name, -1):
+            before = start.get(name, chosen[name].state.first - 1 if name in chosen else -1)
+            if last <= before:
                 continue
             if name not in chosen:
                 raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
-            before = start.get(name, chosen[name].state.first - 1)
-            self._whole(chosen[name].state, before, last)
+            self.whole(chosen[name].state, before, last)
             count = max(1, min(tasks, (last - before) // _LEAST))
             bounds = [before + (last - before) * part // count for part in range(count + 1)]
             found += [
@@ -126,7 +126,8 @@ class Streams:
                     raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
                 self.broker.patiently(self._chosen, _PASSING)  # until it is there again
 
-    def _whole(self, state: StreamState, before: int, last: int) -> None:
+    def whole(self, state: StreamState, before: int, last: int) -> None:
+        """Raise ``PipelineError`` for a stream without ``last``, or without the one that follows ``before``."""
         where = f"the stream {state.name} at {self.broker}"
         if state.last < last:
             raise PipelineError(
