@@ -25,7 +25,8 @@ _SUFFIX: Final = ".messages"
 _MEMORY: Final = "memory.json"
 _LOCK: Final = ".lock"
 _HEAD: Final = Struct("!II")
-_SEGMENT: Final = 64 * 1024 * 1024
+# Each task of each batch reads the segment that is being written.
+_SEGMENT: Final = 8 * 1024 * 1024
 _PAUSE: Final = 0.2
 
 
@@ -60,6 +61,7 @@ class Spool:
     def __init__(self, folder: Path, *, segment: int = _SEGMENT, patience: float = 60.0) -> None:
         """Open the folder, made if it is not there. Raises ``PipelineError`` if another process keeps it."""
         folder.mkdir(parents=True, exist_ok=True)
+        _sync(folder.parent)
         self._folder = folder
         self._most = segment
         self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -150,6 +152,7 @@ class Spool:
         ends = list(_ends(path.read_bytes()))
         with path.open("r+b") as file:
             file.truncate(ends[-1] if ends else 0)
+            os.fsync(file.fileno())
         return first + len(ends)
 
     def _start(self) -> None:

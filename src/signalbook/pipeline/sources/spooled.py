@@ -121,7 +121,12 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next batch goes."""
         end = self._receiving().end if self._end is None else self._end
         before = start["number"]
-        return {"number": max(before, min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end)}
+        if end < before:
+            raise PipelineError(
+                f"{self._told.home} ends with message {end}, and {before} were there before: put back what was in it, "
+                "or give the stream another name"
+            )
+        return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Pieces of what lies between."""
@@ -167,8 +172,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened(self) -> Spool:
         if self._spool is None:
-            patience = _source(self._told).broker(self._told.inputs, self._told.options).timeout
-            self._spool = Spool(Path(self._told.home), patience=patience)
+            self._spool = Spool(Path(self._told.home))
         return self._spool
 
     def _receiving(self) -> Receiver:

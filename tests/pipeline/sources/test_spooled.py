@@ -1,0 +1,25 @@
+"""Offsets of what was received."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.connected import Told
+from signalbook.pipeline.sources.spooled import _Stream
+
+
+def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
+    """Else nothing would be landed until as many messages as before have come, and those never."""
+    told = Told(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    stream = _Stream(told, StructType())
+    try:
+        with pytest.raises(PipelineError, match="ends with message 0, and 5 were there before"):
+            stream.latestOffset({"number": 5}, ReadAllAvailable())
+        assert stream.latestOffset({"number": 0}, ReadAllAvailable()) == {"number": 0}
+    finally:
+        stream.stop()
