@@ -16,17 +16,24 @@ PATIENCE = 300.0
 
 
 class Source:
-    """A link to nowhere, that gives each of its messages until that is confirmed, and breaks once in ``breaks``."""
+    """A link to nowhere, that gives each of its messages until that is confirmed.
 
-    def __init__(self, folder: Path, count: int, breaks: Sequence[Exception] = ()) -> None:
+    It breaks for each of ``breaks`` first, and then has nothing for ``short`` looks that end at once.
+    """
+
+    def __init__(self, folder: Path, count: int, breaks: Sequence[Exception] = (), short: int = 0) -> None:
         self.folder = folder
         self.left = list(range(count))
         self.breaks = list(breaks)
+        self.short = short
         self.done = threading.Event()
 
     def receive(self, seconds: float) -> list[Arrival]:
         if self.breaks:
             raise self.breaks.pop()
+        if self.short:
+            self.short -= 1
+            return []
         if not self.left:
             self.done.wait(seconds)
         return [Arrival(message=Spooled(address=str(n), value=b"", received_at=0), token=n) for n in self.left[:3]]
@@ -72,3 +79,15 @@ def test_an_end_is_told(tmp_path: Path, failure: Exception, patience: float, wor
         with pytest.raises(PipelineError, match=words):
             receiver.settled()
         receiver.stop()
+
+
+def test_a_look_that_ended_early_is_not_the_end(tmp_path: Path) -> None:
+    assert Source(tmp_path, 7, short=50).run()[0] == 7
+
+
+def test_connections_that_end_at_once_are_no_presence(tmp_path: Path) -> None:
+    """A broker that takes them is away nevertheless: until something was received there was no patience to renew."""
+    source = Source(tmp_path, 7, [OSError("shown the door")] * 1000)
+    with pytest.raises(PipelineError, match="the broker is away: shown the door"):
+        source.run(patience=1.0)
+    assert source.breaks

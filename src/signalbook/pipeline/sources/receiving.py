@@ -16,6 +16,8 @@ _PAUSE: Final = 0.5
 _PARTING: Final = 10.0
 # What a broker has for us comes at once; so many looks without anything are the end of what there is now.
 _QUIET: Final = 4
+# Which part of its time a look has to take: one may end early without anything, as for what is no message.
+_WHOLE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +90,11 @@ class Receiver:
         while not self._over.is_set():
             try:
                 link = self._connect()
-                self._connected = True
                 try:
                     self._follow(link)
                 finally:
-                    away, self._connected = time.monotonic(), False
+                    if self._connected:
+                        away, self._connected = time.monotonic(), False
                     link.close()
             except self._passing as error:
                 if time.monotonic() - away > self._patience:
@@ -106,8 +108,11 @@ class Receiver:
 
     def _follow(self, link: Link) -> None:
         while not self._over.is_set():
+            began = time.monotonic()
             arrivals = link.receive(_LOOK)
             if arrivals:
                 self._spool.append([arrival.message for arrival in arrivals])
                 link.confirm(arrivals)
-            self._quiet = 0 if arrivals else self._quiet + 1
+            self._connected = True  # not before: a broker may take connections and end each of them at once
+            still = not arrivals and time.monotonic() - began > _WHOLE * _LOOK
+            self._quiet = self._quiet + 1 if still else 0
