@@ -141,7 +141,10 @@ class Kind:
         return Broker(hosts=hosts, secure=secure, options=found), tuple(dict.fromkeys(named))
 
     def _parts(self, text: str) -> SplitResult:
-        parts = urlsplit(text.replace("#", "%23") if self.hashes else text)
+        try:
+            parts = urlsplit(text.replace("#", "%23") if self.hashes else text)
+        except ValueError:
+            raise self._wrong(text) from None
         if parts.scheme not in self.schemes or not parts.netloc or parts.fragment or len(text) > _LONGEST:
             raise self._wrong(text)
         if "@" in parts.netloc:
@@ -170,9 +173,12 @@ class Kind:
     def _host(self, text: str, place: str, port: int) -> tuple[str, int]:
         try:
             parts = urlsplit(f"//{place}")
-            return parts.hostname or "", parts.port or port
+            host, port = parts.hostname, parts.port or port
         except ValueError:
             raise self._wrong(text) from None
+        if not host:
+            raise self._wrong(text)
+        return host, port
 
     def _wrong(self, text: str) -> PipelineError:
         return PipelineError(f"the input {text!r} is no address of {self.name}: it looks like {self.form}")
