@@ -186,10 +186,10 @@ def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job
     finally:
         batches.stop()
         _end(query)
-    if isinstance(batches.failure, SignalbookError):
-        raise batches.failure
     if spark.SLOW in str(failed):
         raise _SlowError(f"the stream {job.name} ended: Spark's Python did not start in time")
+    if isinstance(batches.failure, SignalbookError):
+        raise batches.failure
     if failed is not None:
         raise PipelineError(explain(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 
