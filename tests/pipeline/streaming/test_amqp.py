@@ -26,6 +26,7 @@ from signalbook.pipeline.streaming import running
 from .following import all_once, dying_at, follow, until
 
 pytestmark = pytest.mark.usefixtures("spark_session")
+PATIENT = {"timeout": "300"}
 _numbers = count(1)
 
 
@@ -77,6 +78,7 @@ def job(tmp_path: Path, definitions: Path, queue: Queue) -> Job:
         output=tmp_path / "out",
         table_format="parquet",
         partition="none",
+        options=PATIENT,
     )
 
 
@@ -116,7 +118,7 @@ def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: 
     queue.send(3)
     url = f"amqps://127.0.0.1:{queue.broker.ports['tls']}/{queue.name}"
     secret = replace(
-        job, inputs=(url,), options={"user": USER, "password": PASSWORD, "ca": str(certificates.authority)}
+        job, inputs=(url,), options=PATIENT | {"user": USER, "password": PASSWORD, "ca": str(certificates.authority)}
     )
     until(secret, 3)
     assert all_once(job.output, 3)
@@ -126,4 +128,4 @@ def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: 
 
 def test_a_stream_that_cannot_go_on_says_why(job: Job) -> None:
     with pytest.raises(PipelineError, match="does not take the user and the password"):
-        follow(replace(job, options={"user": USER, "password": "not-it-3"}))
+        follow(replace(job, options=PATIENT | {"user": USER, "password": "not-it-3"}))

@@ -31,6 +31,7 @@ from .following import all_once, dying_at, follow, places, until
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 PATIENCE = 300
+PATIENT = {"timeout": "300"}
 _numbers = count(1)
 
 
@@ -86,6 +87,7 @@ def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
         output=tmp_path / "out",
         table_format="parquet",
         partition="none",
+        options=PATIENT,
     )
 
 
@@ -183,7 +185,7 @@ def test_a_login_leaves_no_trace(job: Job, topic: Topic, mosquitto: Broker) -> N
     secret = replace(
         job,
         inputs=(f"mqtt://127.0.0.1:{mosquitto.ports['password']}/{topic.name}/#",),
-        options={"user": USER, "password": PASSWORD},
+        options=PATIENT | {"user": USER, "password": PASSWORD},
     )
     follow(secret)
     topic.send(3)
@@ -205,7 +207,7 @@ def test_a_stream_that_cannot_go_on_says_why(
 ) -> None:
     url = f"mqtt://127.0.0.1:{mosquitto.ports.get(listener, 1)}/a"
     with pytest.raises(PipelineError) as caught:
-        follow(replace(job, inputs=(url,), options=options))
+        follow(replace(job, inputs=(url,), options=PATIENT | options))
     assert words in str(caught.value)
     assert "not-it-3" not in str(caught.value)
 
