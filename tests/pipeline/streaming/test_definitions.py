@@ -156,7 +156,7 @@ def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: 
 def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterator[str]:
     """A registry whose feed stands still, and that answers to reads with one status after the other, at last 200.
 
-    Its feed says nothing before ``held`` is set.
+    With ``held`` its feed says nothing, and hangs up when that is set.
     """
     left = list(exports)
 
@@ -164,6 +164,7 @@ def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterato
         def do_GET(self) -> None:
             if held is not None and not self.path.startswith("/export"):
                 held.wait()
+                return
             body = json.dumps(document).encode() if self.path.startswith("/export") else b"[]"
             self.send_response(left.pop(0) if self.path.startswith("/export") and left else 200)
             self.send_header("Content-Type", "application/json")
