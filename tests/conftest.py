@@ -32,6 +32,10 @@ _databases = count(1)
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("signalbook", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("signalbook")
+# A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
+# be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
