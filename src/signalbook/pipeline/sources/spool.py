@@ -20,6 +20,7 @@ from typing import Final, Self
 import msgspec
 
 from signalbook.pipeline.failures import PipelineError, disk_failure
+from signalbook.pipeline.journal import sync_folder
 
 _SUFFIX: Final = ".messages"
 _MEMORY: Final = "memory.json"
@@ -61,7 +62,7 @@ class Spool:
     def __init__(self, folder: Path, *, segment: int = _SEGMENT, patience: float = 60.0) -> None:
         """Open the folder, made if it is not there. Raises ``PipelineError`` if another process keeps it."""
         folder.mkdir(parents=True, exist_ok=True)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
         self._folder = folder
         self._most = segment
         self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -120,7 +121,7 @@ class Spool:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._folder / _MEMORY)
-        _sync(self._folder)
+        sync_folder(self._folder)
         return memory
 
     def close(self) -> None:
@@ -161,7 +162,7 @@ class Spool:
             os.close(self._file)
         path = self._folder / f"{self.end:020d}{_SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        _sync(self._folder)
+        sync_folder(self._folder)
         self._size = 0
 
 
@@ -213,12 +214,3 @@ def _write(handle: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(handle, view) :]
-
-
-def _sync(folder: Path) -> None:
-    """A file is there after a power cut only if its folder says so."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
