@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +50,20 @@ def test_a_signal_asks_the_stream_to_end(number: signal.Signals) -> None:
         assert stop.wait(60)
         assert signal.getsignal(number) == before
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stream_that_waits_for_another_program_ends_by_a_signal(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--registry", "x", "--output", "lake"]
+    with (
+        Journal.open(Path("lake").absolute()).alone(),
+        subprocess.Popen([*command, "--input", "kafka://127.0.0.1:1/t"]) as process,
+    ):
+        while not Path("lake/streams/stream/.lock").exists():
+            assert process.poll() is None, "the stream ended"
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(900) == 0
 
 
 def test_the_status_of_streams(cli: Cli) -> None:

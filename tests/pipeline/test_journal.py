@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.failures import PipelineError, Stopped
 from signalbook.pipeline.journal import Batch, DataFile, Journal
 from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.report import Tally
@@ -53,6 +54,17 @@ def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
     with journal.alone(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).alone():
         pass
     with journal.alone():
+        pass
+
+
+def test_who_waits_for_another_run_can_be_stopped(tmp_path: Path) -> None:
+    stop = threading.Event()
+    journal = Journal.open(tmp_path)
+    with journal.alone(600.0, stop):
+        threading.Timer(0.1, stop.set).start()
+        with pytest.raises(Stopped), Journal.open(tmp_path).alone(600.0, stop):
+            pass
+    with journal.alone(600.0, stop):  # nobody has to be waited for
         pass
 
 

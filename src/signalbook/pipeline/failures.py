@@ -11,6 +11,10 @@ class PipelineError(SignalbookError):
     """A run that cannot start or go on. Nothing of its batch is visible unless the text says otherwise."""
 
 
+class Stopped(PipelineError):
+    """A run that was asked to end while it waited: nothing failed."""
+
+
 def disk_failure(error: OSError, place: object) -> PipelineError:
     """The error for a place that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

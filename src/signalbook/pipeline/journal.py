@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 import time
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
-from signalbook.pipeline.failures import PipelineError, disk_failure
+from signalbook.pipeline.failures import PipelineError, Stopped, disk_failure
 from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, escape, home
 from signalbook.pipeline.report import Report, Tally, decode
 
@@ -111,19 +112,22 @@ class Journal:
         return cls(output)
 
     @contextmanager
-    def alone(self, patience: float = 0.0) -> Iterator[None]:
+    def alone(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
         """Keep other runs out of this output folder.
 
-        Raises ``PipelineError`` if one is still at work after ``patience`` seconds.
+        Raises ``PipelineError`` if one is still at work after ``patience`` seconds, and ``Stopped`` if ``stop`` is set
+        before.
         """
         deadline = time.monotonic() + patience
+        stop = stop or threading.Event()
         with (self.output / _LOCK).open("ab") as lock:
             while not _locked(lock):
                 if time.monotonic() >= deadline:
                     raise PipelineError(
                         f"another run is writing to {self.output}; wait for it or choose another output"
                     )
-                time.sleep(_PAUSE)
+                if stop.wait(_PAUSE):
+                    raise Stopped(f"stopped while another run is writing to {self.output}")
             yield
 
     def find(self, batch: str) -> Batch | None:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from tests.brokers.program import Broker
 
 from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream, streams
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.streaming import running
 
 from ..conftest import CONNECTORS
@@ -219,6 +220,52 @@ def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic, event: 
     assert len(places(job.output)) == reports[0].tally.read < 20
     follow(job)
     assert all_once(job.output, 20)
+
+
+def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, topic: Topic) -> None:
+    stop, reports, others = threading.Event(), list[Report](), ExitStack()
+    planned = job.output / "streams" / "stream" / "checkpoint" / "offsets" / "1"
+
+    def stop_the_next() -> None:
+        deadline = time.monotonic() + 900
+        while not planned.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        stop.set()
+
+    def done(report: Report) -> None:
+        reports.append(report)
+        others.enter_context(Journal.open(job.output).alone(900.0))
+        threading.Thread(target=stop_the_next, daemon=True).start()
+
+    topic.send(20)
+    with others:
+        stream(StreamJob(job=job, most=9, interval=0), stop, done=done)
+    assert len(places(job.output)) == reports[0].tally.read < 20
+    follow(job)
+    assert all_once(job.output, 20)
+
+
+def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: Path) -> None:
+    """As a process of its own; the next run goes on behind the batch that was at work."""
+    topic.send(20)
+    (tmp_path / "job.toml").write_text(page(job, topic))
+    options = ["--interval", "0", "--max-messages", "10", "--master", "local[1]", "--jars", str(CONNECTORS)]
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", str(tmp_path / "job.toml")]
+    with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 900
+        while not list(job.output.glob(".staging/*")) and time.monotonic() < deadline:
+            assert process.poll() is None, "the stream ended"
+            time.sleep(0.05)
+        process.terminate()
+        told, _ = process.communicate(timeout=900)
+        assert process.returncode == 0
+    batches = [path.stem for path in sorted(job.output.glob("batches/*.json"))]
+    assert batches
+    assert [line.partition(":")[0] for line in told.decode().splitlines()] == batches
+    assert not list(job.output.glob("batches/prepared/*"))
+    follow(replace(job, table_format="iceberg", partition="day"), name="orders")
+    (state,) = streams(job.output)
+    assert (state.tally.read, state.tally.landed.total()) == (20, 18)
 
 
 def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:

@@ -6,7 +6,7 @@ import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from signalbook.errors import SignalbookError
 from signalbook.pipeline import spark
 from signalbook.pipeline.attempt import Attempt, Intake, Show, explain
 from signalbook.pipeline.committing import disk, land, one_format, settle
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.failures import PipelineError, Stopped
 from signalbook.pipeline.job import StreamJob
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.naming import escape
@@ -60,8 +60,8 @@ def run(
     source = registry.records(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
     home = _home(journal, job.name)
-    with disk(journal.output), _alone(home, job.name):
-        with journal.alone(_PATIENCE):
+    with suppress(Stopped), disk(journal.output), _alone(home, job.name):
+        with journal.alone(_PATIENCE, stop):
             settle(journal, show)
             one_format(journal, job.job.table_format)
         kept = home / kept_name(job.job.registry, job.job.groups)
@@ -120,10 +120,12 @@ class _Batches:
         """Land micro-batch ``number``. Spark takes it for done unless this raises."""
         with self._gate:
             if self._stopped or self._stop.is_set():  # whoever waits for it may take notice late
-                raise PipelineError("the stream is being stopped")
+                raise Stopped("the stream is being stopped")
             try:
-                with disk(self._journal.output), self._journal.alone(_PATIENCE):
+                with disk(self._journal.output), self._journal.alone(_PATIENCE, self._stop):
                     report = self._land(frame, number)
+            except Stopped:  # while others were at work in the folder: it is no failure
+                raise
             except BaseException as error:
                 self.failure = error
                 raise
