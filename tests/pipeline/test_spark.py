@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -52,3 +54,55 @@ def test_a_session_with_connectors_follows_one_without() -> None:
     talkative = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:+PrintCommandLineFlags"}
     ran = subprocess.run(command, env=talkative, capture_output=True, text=True, check=False, timeout=1800)
     assert ran.stdout == "['key', 'value']\n", ran.stderr
+
+
+FETCHING = """
+from signalbook.pipeline import PipelineError, spark
+
+try:
+    with spark.session("local[1]", packages=["org.apache.spark:spark-sql-kafka-0-10"]) as session:
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+        print(session.read.format("kafka").options(**options).load().columns[:2])
+except PipelineError as error:
+    print(error)
+"""
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>org.apache.spark</groupId><artifactId>{name}</artifactId><version>{version}</version>
+<dependencies>{others}</dependencies></project>"""
+DEPENDENCY = (
+    "<dependency><groupId>org.apache.spark</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (True, "['key', 'value']"),
+        (
+            False,
+            "Spark does not start on local[1]: the connector for this input format cannot be fetched; give its JAR",
+        ),
+    ],
+)
+def test_spark_fetches_a_connector_of_its_own_version(tmp_path: Path, there: bool, said: str) -> None:
+    """By ``spark.jars.packages``: here from a repository of this machine, for the way to all others is blocked."""
+    if there:
+        lay_out(tmp_path / ".m2" / "repository" / "org" / "apache" / "spark")
+    blocked = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Duser.home={tmp_path} {blocked}"}
+    command = [sys.executable, "-c", FETCHING]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
+    assert ran.stdout.startswith(said), ran.stdout + ran.stderr
+
+
+def lay_out(repository: Path) -> None:
+    """The connector in pyspark's version, and what it depends on, as a Maven repository."""
+    version = pyspark.__version__
+    jars = {jar.stem.rpartition("-")[0]: jar for jar in CONNECTORS.glob("*.jar")}
+    for name, jar in jars.items():
+        others = [other for other in jars if other != name] if name.startswith("spark-sql-kafka") else []
+        place = repository / name / version
+        place.mkdir(parents=True)
+        listed = "".join(DEPENDENCY.format(other, version) for other in others)
+        (place / f"{name}-{version}.pom").write_text(POM.format(name=name, version=version, others=listed))
+        (place / f"{name}-{version}.jar").symlink_to(jar.absolute())

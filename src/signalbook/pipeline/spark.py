@@ -41,6 +41,8 @@ _QUIET: Final = {
 SLOW: Final = "Python worker failed to connect back"
 """What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 _TAIL: Final = 800
+# What Spark says of libraries that it was to fetch.
+_UNFETCHED: Final = ("unresolved dependency", "download failed")
 _OFFLINE: Final = (
     "the connector for this input format cannot be fetched; give its JAR files by --jars, as docs/pipeline.md says"
 )
@@ -114,8 +116,7 @@ def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
         try:
             return builder.getOrCreate()
         except (PySparkException, OSError, ValueError, RuntimeError) as error:
-            hint = _OFFLINE if "spark.jars.packages" in libraries and "unresolved dependency" in f"{error}" else ""
-            raise PipelineError(f"Spark does not start on {master}: {hint or _last_words(log) or error}") from error
+            raise PipelineError(f"Spark does not start on {master}: {_reason(log) or error}") from error
 
 
 def _end_java() -> None:
@@ -174,5 +175,7 @@ def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
         os.close(terminal)
 
 
-def _last_words(log: Path) -> str:
-    return log.read_text(errors="replace")[-_TAIL:].strip()
+def _reason(log: Path) -> str:
+    """Why Spark did not start, by what it said; nothing if it said nothing."""
+    words = log.read_text(errors="replace")
+    return _OFFLINE if any(sign in words for sign in _UNFETCHED) else words[-_TAIL:].strip()
