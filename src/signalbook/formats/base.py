@@ -13,7 +13,7 @@ import msgspec
 
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding
+from signalbook.values import JSON, Finding, JSONError, dump_json, parse_json
 
 # Given the URI or path a schema document refers to, the document's bytes, or None where there is none to be had.
 Resolve = Callable[[str], bytes | None]
@@ -93,6 +93,13 @@ class Schema(Protocol):
         """
         ...
 
+    def encode(self, value: JSON, content_type: str = "") -> bytes:
+        """A conforming ``value``, as ``decode`` gives it, as a payload that ``decode`` takes; the reverse of it (K-52).
+
+        An empty ``content_type`` means the format's native encoding. Raises ``PayloadError``.
+        """
+        ...
+
     def reading(self, writer: Schema) -> Schema:
         """The schema for payloads that ``writer``, another version of this one, wrote (domain.md K-40).
 
@@ -168,9 +175,21 @@ def is_json(content_type: str) -> bool:
     return name in ("application/json", "text/json") or name.endswith("+json")
 
 
+def json_payload(value: JSON) -> bytes:
+    """``value`` as JSON text that reads back as the same. Raises ``PayloadError`` for what JSON has no form for."""
+    try:
+        text = dump_json(value)
+        if parse_json(text) == value:
+            return text
+        why = "it has values that JSON does not have, such as bytes, dates or NaN"
+    except (JSONError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        why = str(error) or "nested too deep"
+    raise PayloadError("schema_violation", [Finding(path="", rule="json", message=shorten(f"not JSON: {why}"))])
+
+
 def unsupported(content_type: str, format: str) -> PayloadError:
-    """The error for a payload encoding that ``format`` does not read."""
-    text = f"{format} does not decode payloads of content type {content_type!r}"
+    """The error for a payload encoding that ``format`` neither reads nor writes."""
+    text = f"{format} has no payloads of content type {content_type!r}"
     return PayloadError("unsupported_format", [Finding(path="", rule="content_type", message=text)])
 
 

@@ -210,3 +210,54 @@ def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
     except PayloadError as error:
         value = {"reason": error.reason}
     assert value.keys() == MEANT.keys() or value == {"reason": "decode_error"}
+
+
+EVERYTHING = record(
+    ("text", "string"),
+    ("raw", "bytes"),
+    ("choice", ["null", "long", {"type": "enum", "name": "E", "symbols": ["A", "B"]}, record(("z", "int"), name="I")]),
+    ("at", {"type": "long", "logicalType": "timestamp-micros"}),
+    ("day", {"type": "int", "logicalType": "date"}),
+    ("price", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}),
+    ("items", {"type": "array", "items": {"type": "map", "values": "double"}}),
+    namespace="a.b",
+)
+VALUE: dict[str, Any] = {
+    "text": "é", "raw": b"\xff\x00", "choice": {"z": 1}, "at": datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+    "day": date(2026, 1, 2), "price": Decimal("-12.50"), "items": [{"a": 1.5}, {}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content_type", ["", "application/avro", "application/json"])
+@pytest.mark.parametrize("choice", [None, 2**40, "B", {"z": -1}])
+def test_values_become_payloads_again(choice: JSON, content_type: str) -> None:
+    """K-52"""
+    schema, value = parse(EVERYTHING), {**VALUE, "choice": choice}
+    assert schema.decode(schema.encode(value, content_type), content_type) == value
+
+
+@given(st.recursive(st.none(), lambda inner: inner.map(lambda node: {"next": node}), max_leaves=20))
+def test_lists_become_payloads_again(node: JSON) -> None:
+    """K-52: with a schema that is in itself."""
+    schema, value = parse(NODE), {"next": node}
+    for content_type in ("", "application/json"):
+        assert schema.decode(schema.encode(value, content_type), content_type) == value
+
+
+@pytest.mark.parametrize(
+    ("change", "content_type", "reason", "path"),
+    [
+        ({"text": 5}, "", "schema_violation", "/text"),
+        ({"other": 5}, "", "schema_violation", "/other"),
+        ({"choice": "C"}, "", "schema_violation", "/choice"),
+        ({"price": Decimal("1234567890.12")}, "", "schema_violation", "/price"),
+        ({"at": "now"}, "", "schema_violation", "/at"),
+        ({"items": [{"a": float("nan")}]}, "application/json", "schema_violation", ""),
+        ({}, "application/xml", "unsupported_format", ""),
+    ],
+)
+def test_values_that_become_none(change: dict[str, JSON], content_type: str, reason: str, path: str) -> None:
+    """K-52"""
+    with pytest.raises(PayloadError) as caught:
+        parse(EVERYTHING).encode({**VALUE, **change}, content_type)
+    assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)

@@ -149,3 +149,28 @@ def test_fingerprints_follow_the_content(parse: Any) -> None:
     assert first.fingerprint == again.fingerprint
     assert first.fingerprint != parse(DEFINITIONS, link="#anchor").fingerprint
     assert first.fingerprint != parse({**DEFINITIONS, "title": "x"}).fingerprint
+
+
+def test_values_become_payloads(parse: Any) -> None:
+    """K-52"""
+    schema = parse({"type": "object", "properties": {"n": {"type": "integer"}}})
+    assert schema.encode({"n": 1, "x": [None, 1.5, "é"]}, "application/json") == '{"n":1,"x":[null,1.5,"é"]}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "content_type", "reason", "path"),
+    [
+        ({"n": "1"}, "", "schema_violation", "/n"),
+        ({"n": 1}, "application/xml", "unsupported_format", ""),
+        ({"x": b"bytes"}, "", "schema_violation", ""),
+        ({"x": float("nan")}, "", "schema_violation", ""),
+        ({"x": "\ud800"}, "", "schema_violation", ""),
+        ({1: 2}, "", "schema_violation", ""),
+        ({"x": object()}, "", "schema_violation", ""),
+    ],
+)
+def test_values_that_become_none(parse: Any, value: Any, content_type: str, reason: str, path: str) -> None:
+    """K-52: what JSON has no form for is not written as something else."""
+    with pytest.raises(PayloadError) as caught:
+        parse({"type": "object", "properties": {"n": {"type": "integer"}}}).encode(value, content_type)
+    assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)

@@ -284,3 +284,12 @@ def test_the_fingerprint_is_of_document_and_link() -> None:
     one = parse("definitions/Box", definitions=ADDRESS)
     assert one.fingerprint == parse("definitions/Box", definitions=ADDRESS).fingerprint
     assert one.fingerprint != parse("definitions/Street", definitions=ADDRESS).fingerprint
+
+
+def test_values_become_payloads() -> None:
+    """K-52"""
+    found = of({"type": "int64"})
+    assert found.encode({"v": "5"}, "application/json") == b'{"v":"5"}'
+    for value, content_type in (({"v": "x"}, ""), ({"v": "5"}, "application/xml"), ({"v": b"5"}, "")):
+        with pytest.raises(PayloadError):
+            found.encode(value, content_type)

@@ -181,3 +181,45 @@ def test_documents_do_not_see_each_other() -> None:
     two = parse(b'syntax = "proto3"; message A { string y = 1; }', "A")
     assert (one.decode(b"\x08\x02"), two.decode(b"\x0a\x01z")) == ({"x": 2}, {"y": "z"})
     assert one.fingerprint != two.fingerprint
+
+
+@pytest.mark.parametrize("content_type", ["", "application/protobuf", "application/json"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"whole": "9223372036854775807", "right": "18446744073709551615", "raw": "AAE=", "kind": "ONE"},
+        {"inners": [{"i": 1}, {}], "named": {"k": {"i": 2}}, "numbered": {"3": True}, "kind": 7},
+        {"at": "2020-01-01T00:00:00.000000001Z", "wrapped": 5, "free": {"a": [1, None], "b": None}, "left": ""},
+        {"self": {"text": "x"}},
+    ],
+)
+def test_values_become_payloads_again(sent: JSON, content_type: str) -> None:
+    """K-52"""
+    value = decode(sent)
+    assert parse().decode(parse().encode(value, content_type), content_type) == value
+
+
+def test_numbers_that_are_none_become_payloads() -> None:
+    """K-52: NaN is a value of Protobuf."""
+    found = parse(b'syntax = "proto3"; message A { double x = 1; }', "#A")
+    for value in (float("inf"), float("-inf")):
+        assert found.decode(found.encode({"x": value})) == {"x": value}
+    assert found.validate({"x": float("nan")}) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "content_type", "reason", "path"),
+    [
+        ({"x": "one"}, "", "schema_violation", ""),
+        ({"x": 1, "y": 2}, "", "schema_violation", ""),
+        ({"a": {"x": 1}}, "", "schema_violation", "/x"),
+        (5, "", "schema_violation", ""),
+        ({"x": 1}, "text/plain", "unsupported_format", ""),
+    ],
+)
+def test_values_that_become_none(value: JSON, content_type: str, reason: str, path: str) -> None:
+    """K-52"""
+    with pytest.raises(PayloadError) as caught:
+        parse(REQUIRED, "#A", "Protobuf/2").encode(value, content_type)
+    assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)

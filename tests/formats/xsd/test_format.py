@@ -450,3 +450,41 @@ def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
 @settings(deadline=None)
 def test_any_text_is_a_schema_or_has_findings(text: str) -> None:
     assert FORMAT.check(text.encode(), "XSD/1.1")
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (ORDER, MEANT),
+        ('<xs:element name="a" type="xs:int"/><xs:element name="b" type="xs:string"/>', {"b": "x & <y>"}),
+        ('<xs:element name="a" type="xs:string"/>', "text"),
+    ],
+)
+def test_values_become_payloads_again(body: str, value: JSON) -> None:
+    """K-52"""
+    found = parse(body)
+    assert found.decode(found.encode(value, "text/xml"), "text/xml") == value
+
+
+def test_xml_that_is_given_stays_as_it_is() -> None:
+    """K-52: XML as given, held to the schema."""
+    assert parse(ORDER).encode(SENT.decode()) == SENT
+
+
+@pytest.mark.parametrize(
+    ("value", "content_type", "reason"),
+    [
+        ("<order/>", "", "schema_violation"),
+        ("<order>", "", "decode_error"),
+        ("\ud800<order>", "", "schema_violation"),
+        ("<\ud800>", "", "decode_error"),
+        ({**MEANT, "id": 2**40}, "", "schema_violation"),
+        ({**MEANT, "other": 1}, "", "schema_violation"),
+        (MEANT, "application/json", "unsupported_format"),
+    ],
+)
+def test_values_that_become_none(value: JSON, content_type: str, reason: str) -> None:
+    """K-52"""
+    with pytest.raises(PayloadError) as caught:
+        parse(ORDER).encode(value, content_type)
+    assert caught.value.reason == reason

@@ -27,8 +27,8 @@ def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: P
         yield from _union(value, node, types, path)
     elif isinstance(node, dict) and node["type"] in _CONTAINERS:
         yield from _container(value, node, types, path)
-    elif not validate(value, node, raise_errors=False):
-        yield _finding(path, "type", f"{value!r} is no {node if isinstance(node, str) else node['type']}")
+    elif wrong := _wrong(value, node):
+        yield _finding(path, "type", wrong)
 
 
 _CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
@@ -39,6 +39,8 @@ def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], p
     if not isinstance(value, _CONTAINERS[kind]):
         yield _finding(path, "type", f"{value!r} is no {kind}")
     elif kind == "record":
+        for name in value.keys() - {field["name"] for field in node["fields"]}:
+            yield _finding((*path, name), "unknown", f"the record {node['name']} has no such field")
         for field in node["fields"]:
             if field["name"] in value or "default" not in field:
                 yield from violations(value.get(field["name"]), field["type"], types, (*path, field["name"]))
@@ -56,6 +58,17 @@ def _union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path:
         yield from violations(value, branches[0], types, path)
     elif all(any(True for _ in violations(value, branch, types, path)) for branch in branches):
         yield _finding(path, "union", f"{value!r} is none of the alternatives")
+
+
+def _wrong(value: JSON, node: Type) -> str:
+    """Why a value is none of a simple type, or ``""``."""
+    try:
+        if validate(value, node, raise_errors=False):
+            return ""
+        why = ""
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # as of a decimal with too many digits
+        why = f": {error}"
+    return f"{value!r} is no {node if isinstance(node, str) else node['type']}{why}"
 
 
 def _finding(path: Path, rule: str, message: str) -> Finding:

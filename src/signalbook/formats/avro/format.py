@@ -33,7 +33,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding, JSONError, digest, parse_json
+from signalbook.values import JSON, Finding, JSONError, digest, dump_json, parse_json
 
 # What the binary decoder raises on bytes that are not what the schema says.
 BROKEN: Final = (
@@ -67,6 +67,27 @@ class AvroSchema:
     def fingerprint(self) -> str:
         """SHA-256 over format, document and deep link."""
         return digest(f"{self.format} {self.names.fingerprint} {self.link}".encode())
+
+    def encode(self, value: JSON, content_type: str = "") -> bytes:
+        """A datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
+        if not (is_json(content_type) or self.is_binary(content_type)):
+            raise unsupported(content_type, self.format)
+        findings = self.validate(value)
+        if findings:
+            raise PayloadError("schema_violation", findings)
+        try:
+            if is_json(content_type):
+                return dump_json(text.encode(value, self.type, self.names.types))
+            return self._encode_binary(value)
+        except BROKEN as error:
+            raise _refused(
+                "schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}"
+            ) from None
+
+    def _encode_binary(self, value: JSON) -> bytes:
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, self.parsed, value)
+        return stream.getvalue()
 
     def reading(self, writer: Schema) -> Schema:
         """This schema as the reader of payloads that ``writer`` wrote (K-40)."""

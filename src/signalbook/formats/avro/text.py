@@ -1,15 +1,19 @@
-"""Avro's JSON encoding, read strictly: every fault with its path.
+"""Avro's JSON encoding: written, and read strictly, every fault with its path.
 
 The library's own reader takes text for a number and drops surplus members without a word; a registry's data must not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from typing import Any, Final
 
+from fastavro.write import LOGICAL_WRITERS
+
+from signalbook.formats.avro.conformance import violations
 from signalbook.formats.avro.names import PRIMITIVES, Path, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
 from signalbook.values import JSON, Finding, JSONObject
@@ -22,6 +26,44 @@ def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JS
     """The value that JSON-encoded Avro stands for, and every fault in it."""
     reader = _Reader(types)
     return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
+
+
+def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
+    """A conforming value in Avro's JSON encoding: a field that is not there is left to its default.
+
+    Raises ``ValueError`` for a number that JSON does not have, and what the library raises for a value of a logical
+    type that it cannot write.
+    """
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, list):
+        return _tagged(value, node, types)
+    kind = node if isinstance(node, str) else node["type"]
+    if kind == "record":
+        fields = {part["name"]: part["type"] for part in node["fields"]}
+        return {name: encode(item, fields[name], types) for name, item in value.items()}
+    if kind == "array":
+        return [encode(item, node["items"], types) for item in value]
+    if kind == "map":
+        return {name: encode(item, node["values"], types) for name, item in value.items()}
+    plain = _plain(value, kind, node)
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"JSON has no number {plain}")
+    return plain.decode("latin-1") if isinstance(plain, bytes) else plain
+
+
+def _tagged(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
+    """A value of a union: under the name of the first alternative that it conforms to."""
+    if value is None:
+        return None
+    branch = next(each for each in branches if not any(violations(value, each, types)))
+    return {branch_name(branch): encode(value, branch, types)}
+
+
+def _plain(value: JSON, kind: str, node: Type) -> JSON:
+    """A value of a logical type as one of the type below it."""
+    logical = "" if isinstance(node, str) else node.get("logicalType", "")
+    return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
 
 
 class _Reader:

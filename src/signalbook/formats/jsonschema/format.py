@@ -17,6 +17,7 @@ from signalbook.formats.base import (
     Schema,
     SchemaError,
     is_json,
+    json_payload,
     pointer,
     shorten,
     unsupported,
@@ -65,6 +66,16 @@ class JsonSchema:
         if findings:
             raise PayloadError("schema_violation", findings)
         return value
+
+    def encode(self, value: JSON, content_type: str = "") -> bytes:
+        """Validate a value and write it as JSON. Raises ``PayloadError``."""
+        if content_type and not is_json(content_type):
+            raise unsupported(content_type, self.format)
+        payload = json_payload(value)
+        findings = self.validate(value)
+        if findings:
+            raise PayloadError("schema_violation", findings)
+        return payload
 
     def reading(self, writer: Schema) -> Schema:
         """``writer``: its payloads are as it says."""

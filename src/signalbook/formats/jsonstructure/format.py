@@ -16,6 +16,7 @@ from signalbook.formats.base import (
     Schema,
     SchemaError,
     is_json,
+    json_payload,
     too_large,
     unsupported,
 )
@@ -56,6 +57,16 @@ class JsonStructure:
         if findings:
             raise PayloadError("schema_violation", findings)
         return value
+
+    def encode(self, value: JSON, content_type: str = "") -> bytes:
+        """Validate a value and write it as JSON. Raises ``PayloadError``."""
+        if content_type and not is_json(content_type):
+            raise unsupported(content_type, self.format)
+        payload = json_payload(value)
+        findings = self.validate(value)
+        if findings:
+            raise PayloadError("schema_violation", findings)
+        return payload
 
     def reading(self, writer: Schema) -> Schema:
         """``writer``: its payloads are as it says."""

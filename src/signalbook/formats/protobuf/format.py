@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -32,8 +33,10 @@ from signalbook.formats.protobuf.comparison import relative, with_nested
 from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
 from signalbook.formats.protobuf.convert import Plans, shape_of
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, MAX_DEPTH, Finding, JSONError, digest, parse_json
+from signalbook.values import JSON, MAX_DEPTH, Finding, JSONError, digest, dump_json, parse_json
 
+# What is raised for a value that is no message of a type.
+_UNFIT: Final = (json_format.Error, ValueError, TypeError, AttributeError, RecursionError)
 _SYNTAX: Final = {"": "Protobuf/2", "proto2": "Protobuf/2", "proto3": "Protobuf/3"}
 
 
@@ -80,6 +83,23 @@ class ProtobufSchema:
         except (ValueError, TypeError, RecursionError, json_format.Error) as error:
             raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
 
+    def encode(self, value: JSON, content_type: str = "") -> bytes:
+        """A message in protobuf's JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
+        if not (is_json(content_type) or self.is_binary(content_type)):
+            raise unsupported(content_type, self.format)
+        try:
+            message = self._message(_jsonable(value))
+        except _UNFIT as error:
+            raise _refused("schema_violation", "protobuf", str(error)) from None
+        missing = message.FindInitializationErrors()
+        if missing:
+            raise PayloadError("schema_violation", [_missing(path) for path in missing[:MAX_FINDINGS]])
+        if not is_json(content_type):
+            written: bytes = message.SerializeToString(deterministic=True)
+            return written
+        pool = self.descriptors.pool
+        return dump_json(json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool))
+
     def is_binary(self, content_type: str) -> bool:
         """Whether payloads of a content type are in the binary encoding."""
         name = media_type(content_type)
@@ -121,7 +141,7 @@ class ProtobufSchema:
         """What keeps an already decoded value from being a message of this type."""
         try:
             message = self._message(_jsonable(value))
-        except (json_format.Error, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except _UNFIT as error:
             return [Finding(path="", rule="protobuf", message=shorten(str(error)))]
         return [_missing(path) for path in message.FindInitializationErrors()[:MAX_FINDINGS]]
 
@@ -142,11 +162,13 @@ class ProtobufSchema:
 
 
 def _jsonable(value: Any) -> JSON:
-    """A decoded value in protobuf's JSON mapping: no members that are not set, bytes in base64."""
+    """A decoded value in protobuf's JSON mapping, where null is a member that is not set, and bytes are base64."""
     if isinstance(value, dict):
-        return {name: _jsonable(item) for name, item in value.items() if item is not None}
+        return {name: _jsonable(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 

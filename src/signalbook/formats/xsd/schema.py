@@ -8,7 +8,7 @@ from functools import cached_property
 from io import BytesIO
 from itertools import islice
 from typing import Any
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, tostring
 
 from signalbook.formats.base import (
     MAX_FINDINGS,
@@ -101,24 +101,38 @@ class XsdSchema:
         """``writer``: its payloads are as it says."""
         return writer
 
+    def encode(self, value: JSON, content_type: str = "") -> bytes:
+        """An XML document: of a value as ``decode`` gives it, or one given as text. Raises ``PayloadError``."""
+        if isinstance(value, str) and value.lstrip().startswith("<"):
+            payload = value.encode("utf-8", "surrogatepass")
+        else:
+            try:
+                payload = tostring(self._element(value), encoding="utf-8", xml_declaration=True)
+            except Unfit as unfit:
+                raise PayloadError("schema_violation", [_finding(unfit)]) from None
+        self.decode(payload, content_type)
+        return payload
+
     def validate(self, value: JSON) -> list[Finding]:
         """What keeps an already decoded value from being an element of this schema."""
-        if len(self.plans) > 1:
-            if not isinstance(value, dict) or len(value) != 1:
-                return [
-                    Finding(path="", rule="type", message="expected an object with the root element as its only member")
-                ]
-            ((name, value),) = value.items()
-            plan = next((plan for plan in self.plans.values() if plan.name == name), None)
-        else:
-            plan = next(iter(self.plans.values()))
-        if plan is None:
-            return [Finding(path=f"/{name}", rule="root", message=f"there is no top-level element {name}")]
         try:
-            root = plan.plan.write(value, plan.tag or "root", ())
+            root = self._element(value)
         except Unfit as unfit:
             return [_finding(unfit)]
         return self._violations(root, root, {})
+
+    def _element(self, value: JSON) -> Element:
+        """A value as ``decode`` gives it as an element, not validated yet. Raises ``Unfit``."""
+        if len(self.plans) == 1:
+            ((tag, only),) = self.plans.items()
+            return only.plan.write(value, tag or "root", ())
+        if not isinstance(value, dict) or len(value) != 1:
+            raise Unfit((), "type", "expected an object with the root element as its only member")
+        ((name, inner),) = value.items()
+        for tag, plan in self.plans.items():
+            if plan.name == name:
+                return plan.plan.write(inner, tag, ())
+        raise Unfit((name,), "root", f"there is no top-level element {name}")
 
     def shape(self) -> Shape:
         """The columns of the root's members."""
