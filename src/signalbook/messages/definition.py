@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
 from signalbook.errors import SignalbookError
-from signalbook.messages.bindings.registry import find_binding
 from signalbook.messages.checks import (
     MessageCheck,
     content_type,
@@ -20,6 +19,7 @@ from signalbook.messages.checks import (
 )
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED
 from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
+from signalbook.messages.declared import declared_attributes, declared_options
 from signalbook.messages.policy import Policy
 from signalbook.messages.properties import (
     Check,
@@ -34,8 +34,7 @@ from signalbook.messages.schemas import SchemaShelf, SchemaUse
 from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
 
-# Types of the core attributes, where a definition names none (F-30); all that CloudEvents itself demands is left out.
-_DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
+# Types of core attributes that say no more than CloudEvents itself demands.
 _GIVEN: Final = {"time": ("timestamp",), "source": ("string", "urireference"), "dataschema": ("string", "uri")}
 
 
@@ -172,16 +171,11 @@ class _Compiler:
         self._content_type_check()
 
     def _attributes(self) -> list[Property]:
-        metadata = self.definition.get("envelopemetadata") or {}
-        return [_attribute(name, entry) for name, entry in metadata.items() if name != "specversion"]
+        return [_left(declared) for declared in declared_attributes(self.definition)]
 
     def _options(self) -> list[Property]:
-        binding = find_binding(self.protocol) if self.protocol else None
-        options = self.definition.get("protocoloptions")
-        if binding is None or not options:
-            return []
         try:
-            declared = binding.properties(options)
+            declared = declared_options(self.protocol, self.definition.get("protocoloptions"))
         except PropertyError as error:
             self._fault("protocoloptions", str(error))
             return []
@@ -227,19 +221,13 @@ class _Compiler:
         self.findings.append(Finding(path=path, rule="definition", message=message))
 
 
-def _attribute(name: str, entry: JSONObject) -> Property:
-    declared = str(entry.get("type") or _DEFAULT_TYPES.get(name, "string"))
-    value = entry.get("value")
-    # the event has been found valid before: what CloudEvents demands need not be checked again
-    given = value is None and (declared in _GIVEN.get(name, ()) or (name in CORE and declared == "string"))
-    return Property(
-        name=name,
-        path=f"envelopemetadata.{name}",
-        type="any" if given else declared,
-        value=value,
-        required=entry.get("required") is True and name not in REQUIRED,
-        comparison="content_type" if name == "datacontenttype" else "value",
-    )
+def _left(declared: Property) -> Property:
+    """What is left to check of an attribute: the event has been found valid before."""
+    name, core = declared.name, declared.name in CORE and declared.type == "string"
+    if name in REQUIRED:
+        declared = replace(declared, required=False)
+    given = declared.value is None and (core or declared.type in _GIVEN.get(name, ()))
+    return replace(declared, type="any") if given else declared
 
 
 def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:

@@ -9,8 +9,10 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings import amqp, kafka, mqtt, nats
+from signalbook.messages.bindings.base import Uncarriable
 from signalbook.messages.bindings.registry import find_binding
 from signalbook.messages.cloudevents import CloudEvent, Mode
+from signalbook.messages.eventformats import EventError
 from signalbook.values import JSONObject
 
 ContractOf = Callable[..., Contract]
@@ -84,3 +86,101 @@ def test_an_event_is_made_of_a_record_that_is_none(contract_of: ContractOf) -> N
     found = accepted(contract, kafka.record("shops.7", b"{}", partition=3, offset=4))
     assert found.event is not None
     assert (found.event.attributes["id"], found.event.attributes["source"]) == ("shops.7/3/4", "/shops/7")
+
+
+CARRIED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "HTTP": (
+        {"path": "/a%20b", "method": "PUT", "headers.X-Kind": ("a", "b"), "headers.content-type": "t/x", "query.q": 5},
+        {"path": "/a%20b", "method": "PUT", "headers.x-kind": ("a", "b"), "headers.content-type": ("t/x",),
+         "query.q": ("5",)},
+    ),
+    "KAFKA": (
+        {"topic": "shops.7", "key": "o1", "partition": 3, "headers.Kind": "é", "headers.raw": b"\xff"},
+        {"topic": "shops.7", "key": "o1", "key_base64": b"o1", "partition": 3, "headers.Kind": ("é",),
+         "headers.raw": (b"\xff",), "headers.content-type": ("application/json",)},
+    ),
+    "NATS": (
+        {"subject": "shops.7", "reply-to": "_INBOX.1", "headers.Kind": "x"},
+        {"subject": "shops.7", "reply-to": "_INBOX.1", "headers.kind": ("x",),
+         "headers.content-type": ("application/json",)},
+    ),
+    "MQTT/3.1.1": ({"topic_name": "a/b", "qos": 1, "retain": True},) * 2,
+    "MQTT/5.0": (
+        {"topic_name": "a/b", "correlation_data": "c", "user_properties.n": 5, "payload_format_indicator": 1},
+        {"topic_name": "a/b", "correlation_data": "c", "user_properties.n": ("5",), "payload_format_indicator": 1,
+         "content_type": "application/json"},
+    ),
+    "AMQP/1.0": (
+        {"properties.to": "/shops/7", "header.durable": True, "application-properties.n": 5},
+        {"properties.to": "/shops/7", "header.durable": True, "application-properties.n": 5,
+         "properties.content-type": "application/json"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", CARRIED)
+def test_what_a_message_is_given_it_carries(protocol: str) -> None:
+    """K-23, K-37: ``carrying`` is the reverse of ``values``."""
+    binding, (given, read) = find_binding(protocol), CARRIED[protocol]
+    assert binding is not None
+    found = binding.carrying(binding.native(b"{}", "application/json"), given)
+    assert dict(binding.values(found)) == read
+    assert (found.protocol, found.body) == (protocol, b"{}")
+    again = binding.carrying(found, given)
+    assert dict(binding.values(again)) == read
+
+
+@pytest.mark.parametrize(
+    ("protocol", "values"),
+    [
+        ("HTTP", {"headers.x": "a\r\nHost: b"}),
+        ("HTTP", {"headers.x": " a"}),
+        ("HTTP", {"headers.x": "é"}),
+        ("HTTP", {"headers.a b": "c"}),
+        ("HTTP", {"path": "/a?b"}),
+        ("HTTP", {"path": "/a b"}),
+        ("HTTP", {"method": "GET it"}),
+        ("HTTP", {"status": "99"}),
+        ("HTTP", {"query.q": "a\x00"}),
+        ("HTTP", {"topic": "a"}),
+        ("KAFKA", {"topic": "a/b"}),
+        ("KAFKA", {"topic": ".."}),
+        ("KAFKA", {"partition": "x"}),
+        ("KAFKA", {"headers.x": "\ud800"}),
+        ("NATS", {"subject": "a..b"}),
+        ("NATS", {"subject": "a.>"}),
+        ("NATS", {"headers.x": "a\n"}),
+        ("MQTT/3.1.1", {"topic_name": "a/#"}),
+        ("MQTT/3.1.1", {"content_type": "t/x"}),
+        ("MQTT/5.0", {"topic_name": ""}),
+        ("MQTT/5.0", {"user_properties.x": "a" * 70_000}),
+        ("MQTT/5.0", {"retain": "maybe"}),
+        ("AMQP/1.0", {"subject": "x"}),
+        ("AMQP/1.0", {"properties.subject": "\ud800"}),
+        ("", {"headers.x": "a"}),
+    ],
+)
+def test_what_a_protocol_does_not_carry(protocol: str, values: dict[str, Any]) -> None:
+    """K-18: no value breaks out of its place."""
+    binding = find_binding(protocol)
+    assert binding is not None
+    with pytest.raises(Uncarriable) as caught:
+        binding.carrying(binding.native(b"", ""), values)
+    assert [finding.path for finding in caught.value.findings] == [f"protocoloptions.{name}" for name in values]
+
+
+@pytest.mark.parametrize("format", ["application/cloudevents+avro", "application/cloudevents+protobuf; charset=utf-8"])
+@pytest.mark.parametrize("protocol", ["", *CARRIED])
+def test_events_in_other_formats(protocol: str, format: str, contract_of: ContractOf) -> None:
+    """K-23: where the protocol can say which format it is."""
+    binding = find_binding(protocol)
+    assert binding is not None
+    if protocol in ("", "MQTT/3.1.1"):
+        with pytest.raises(EventError, match="only"):
+            binding.encode(EVENT, Mode.STRUCTURED, format)
+        return
+    found = accepted(
+        contract_of({"order": {"envelope": "CloudEvents/1.0"}}), binding.encode(EVENT, Mode.STRUCTURED, format)
+    )
+    assert found.event is not None
+    assert (found.message.content_type, found.event.attributes["subject"]) == (format, "größe")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.headers import invalid
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode
@@ -30,6 +31,7 @@ _HEADER: Final = {
 # Types that properties have if their definition does not say; ``symbol`` would not take a media type (F.7).
 _TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
 _MEDIA: Final = ("content-type", "content-encoding")
+_RULES: Final = outgoing.names((f"{section}." for section in ("header", *_SECTIONS)), outgoing.plain)
 _TELLING: Final = ("to", "subject")
 _PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
 _MANDATORY: Final = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
@@ -107,13 +109,28 @@ class AmqpBinding:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
         """A message to no address yet; attributes keep the types they have (K-23)."""
         if mode is Mode.STRUCTURED:
-            return message(find_format(JSON_FORMAT).encode(event), {"properties": {"content-type": JSON_FORMAT}})
+            return self.native(find_format(format).encode(event), format)
         named = {f"cloudEvents_{name}": value for name, value in event.attributes.items() if name != "datacontenttype"}
         properties = {"content-type": event.content_type} if event.content_type else {}
         return message(event.payload(), {"properties": properties, "application-properties": named})
+
+    def native(self, body: bytes | None, content_type: str) -> Message:
+        """A message to no address yet."""
+        return message(body, {"properties": {"content-type": content_type} if content_type else {}})
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """Values keep the types they have."""
+        outgoing.refuse(values, _RULES)
+        sections = {name: dict(fields) for name, fields in message.sections.items()}
+        for name, value in values.items():
+            section, _, member = name.partition(".")
+            sections.setdefault(section, {})[member] = value
+        return _message(message.body, sections, received_at=message.received_at, reference=message.reference)
 
     def identity(self, _message: Message, values: Mapping[str, Any]) -> str:
         """The message id (K-35)."""
@@ -121,6 +138,7 @@ class AmqpBinding:
         return "" if found is None else str(_attribute("message-id", found))
 
 
+_message: Final = message
 BINDING: Final = AmqpBinding()
 
 

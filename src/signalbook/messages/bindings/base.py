@@ -5,13 +5,22 @@ One module per protocol keeps to ``Binding`` and is named in the entry-point gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
-from signalbook.messages.cloudevents import Attribute, CloudEvent, Mode
+from signalbook.errors import SignalbookError
+from signalbook.messages.cloudevents import JSON_FORMAT, Attribute, CloudEvent, Mode
 from signalbook.messages.message import Message
 from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
+
+
+class Uncarriable(SignalbookError):
+    """Values that a protocol does not carry; ``findings`` says which, and why."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("; ".join(str(finding) for finding in self.findings))
 
 
 class Binding(Protocol):
@@ -46,8 +55,26 @@ class Binding(Protocol):
         """The context attributes of an event in binary mode. Raises ``EventError`` where they cannot be read."""
         ...
 
-    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], /) -> Message:
-        """The event as a message (K-23)."""
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT, /
+    ) -> Message:
+        """The event as a message to no place yet, structured in an event ``format`` by its media type (K-23).
+
+        A protocol without binary mode has it structured whatever the mode. Raises ``EventError`` for a format that
+        there is none for, or that the protocol cannot name.
+        """
+        ...
+
+    def native(self, body: bytes | None, content_type: str, /) -> Message:
+        """A message to no place yet that is no event; ``""`` is no content type."""
+        ...
+
+    def carrying(self, message: Message, values: Mapping[str, Any], /) -> Message:
+        """The message with ``values`` in place of what it has under their names: what ``values`` reads from it.
+
+        Several values for what may recur are a tuple. Names of headers and the like are written as given. Raises
+        ``Uncarriable`` for values that the protocol has no place for, or that would be read as something else.
+        """
         ...
 
     def identity(self, message: Message, values: Mapping[str, Any], /) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings import outgoing
+from signalbook.messages.bindings.modes import json_only, structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, Attribute, CloudEvent, Mode
-from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
@@ -44,9 +44,20 @@ class FilesBinding:
         """None: there is no binary mode."""
         return {}
 
-    def encode(self, event: CloudEvent, _mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+    def encode(
+        self, event: CloudEvent, _mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
         """A line of JSON, whatever the mode: files know only the structured one."""
-        return Message(content_type=JSON_FORMAT, body=find_format(JSON_FORMAT).encode(event))
+        return Message(content_type=JSON_FORMAT, body=json_only(format, "a file of lines").encode(event))
+
+    def native(self, body: bytes | None, content_type: str) -> Message:
+        """The body alone."""
+        return Message(content_type=content_type, body=body)
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """The message: there is nothing else in a file."""
+        outgoing.refuse(values, {})
+        return message
 
     def identity(self, message: Message, _values: Mapping[str, Any]) -> str:
         """Where in the file it lies."""

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl
 
+from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.headers import attribute, escaped, header, invalid, items
-from signalbook.messages.bindings.items import grouped
+from signalbook.messages.bindings.items import grouped, regrouped
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import (
     JSON_FORMAT,
@@ -34,6 +35,10 @@ Pairs = Iterable[tuple[str, str]]
 _PREFIX: Final = "headers.ce-"
 _MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 _CONTENT_TYPE: Final = "headers.content-type"
+_RULES: Final = {
+    "method": outgoing.method, "path": outgoing.path, "status": outgoing.status, "headers.": outgoing.header,
+    "query.": outgoing.parameter,
+}  # fmt: skip
 _METHODS: Final = re.compile(r"[!#$%&'*+.^_`|~A-Z0-9-]+", re.ASCII)
 _STATUS: Final = re.compile(r"[1-5]\d\d", re.ASCII)
 
@@ -142,18 +147,38 @@ class HttpBinding:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
         """A POST to ``/``; a content type that JSON events imply is written out (K-23)."""
         if mode is Mode.STRUCTURED:
-            return request("POST", "/", [("Content-Type", JSON_FORMAT)], find_format(JSON_FORMAT).encode(event))
-        headers = [
+            return self.native(find_format(format).encode(event), format)
+        message = self.native(event.payload(), event.content_type)
+        named = [
             (f"ce-{name}", escaped(attribute_text(value)))
             for name, value in event.attributes.items()
             if name != "datacontenttype"
         ]
-        if event.content_type:
-            headers.append(("Content-Type", event.content_type))
-        return request("POST", "/", headers, event.payload())
+        return _message({**message.sections}, (*named, *message.sections["headers"]), message.body, None, "")
+
+    def native(self, body: bytes | None, content_type: str) -> Message:
+        """A POST to ``/``."""
+        return request("POST", "/", [("Content-Type", content_type)] if content_type else [], body)
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """A request, or a response if there is a ``status`` among the values."""
+        outgoing.refuse(values, _RULES)
+        found = outgoing.texts(values)
+        kept = dict(message.sections)
+        sections: dict[str, Any] = {
+            name: found.get(name, kept.get(name)) for name in ("method", "path", "status") if name in (*found, *kept)
+        }
+        if "status" in found:
+            sections = {"status": found["status"]}
+        else:
+            sections["query"] = regrouped(kept.get("query", ()), found, "query.", fold=False)
+        headers = regrouped(kept.get("headers", ()), found, "headers.", fold=True)
+        return _message(sections, headers, message.body, message.received_at, message.reference)
 
     def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
         """HTTP knows its messages by no name."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from signalbook.messages.properties import PropertyError
 from signalbook.messages.structure import malformed_property, normal_property
 from signalbook.values import JSON, JSONObject
+
+T = TypeVar("T")
 
 
 def named_items(value: JSON) -> list[JSONObject]:
@@ -44,3 +47,14 @@ def grouped(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]
         key = prefix + (name.lower() if fold else name)
         values[key] = (*values[key], value) if key in values else (value,)
     return values
+
+
+def regrouped(
+    pairs: Iterable[tuple[str, T]], values: Mapping[str, Any], prefix: str, *, fold: bool
+) -> tuple[tuple[str, T], ...]:
+    """The pairs with ``values``, by property name, in place of those with the same name: the reverse of ``grouped``."""
+    named = {key[len(prefix) :]: value for key, value in values.items() if key.startswith(prefix)}
+    taken = {name.lower() if fold else name for name in named}
+    kept = [(name, value) for name, value in pairs if (name.lower() if fold else name) not in taken]
+    added = [(name, one) for name, value in named.items() for one in (value if isinstance(value, tuple) else (value,))]
+    return (*kept, *added)

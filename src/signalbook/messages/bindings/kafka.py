@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings import plain
+from signalbook.messages.bindings import outgoing, plain
 from signalbook.messages.bindings.headers import header, invalid, items, single
-from signalbook.messages.bindings.items import grouped
+from signalbook.messages.bindings.items import grouped, regrouped
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
 from signalbook.messages.eventformats import find_format
@@ -22,6 +22,10 @@ from signalbook.messages.properties import Property, PropertyError
 from signalbook.values import Finding, JSONObject
 
 _PREFIX: Final = "headers.ce_"
+_RULES: Final = {
+    "topic": outgoing.kafka_topic, "key": outgoing.plain, "key_base64": outgoing.anything, "partition": outgoing.number,
+    "headers.": outgoing.plain,
+}  # fmt: skip
 _MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 
 
@@ -111,10 +115,12 @@ class KafkaBinding:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
         """A record of no topic yet, and without a key: which it is, is for who sends it."""
         if mode is Mode.STRUCTURED:
-            return record("", find_format(JSON_FORMAT).encode(event), [("content-type", JSON_FORMAT.encode())])
+            return self.native(find_format(format).encode(event), format)
         headers = [
             (f"ce_{name}", attribute_text(value).encode())
             for name, value in event.attributes.items()
@@ -124,10 +130,35 @@ class KafkaBinding:
             headers.append(("content-type", event.content_type.encode()))
         return record("", event.payload(), headers)
 
+    def native(self, body: bytes | None, content_type: str) -> Message:
+        """A record of no topic yet."""
+        return record("", body, [("content-type", content_type.encode())] if content_type else [])
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """Text as UTF-8; a key in one of its two forms."""
+        outgoing.refuse(values, _RULES)
+        sections = message.sections
+        key = values.get("key_base64", values.get("key", sections["key"]))
+        headers = regrouped(sections["headers"], values, "headers.", fold=False)
+        return record(
+            outgoing.text(values.get("topic", sections["topic"])),
+            message.body,
+            [(name, _raw(value)) for name, value in headers],
+            key=None if key is None else _raw(key),
+            partition=values.get("partition", sections["partition"]),
+            offset=sections["offset"],
+            received_at=message.received_at,
+            reference=message.reference,
+        )
+
     def identity(self, message: Message, _values: Mapping[str, Any]) -> str:
         """Topic, partition and offset (K-35)."""
         parts = [message.sections.get(name) for name in ("topic", "partition", "offset")]
         return "" if None in parts else "/".join(map(str, parts))
+
+
+def _raw(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else outgoing.text(value).encode()
 
 
 BINDING: Final = KafkaBinding()

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings import plain
+from signalbook.messages.bindings import outgoing, plain
 from signalbook.messages.bindings.headers import header, items, single
-from signalbook.messages.bindings.items import grouped
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.items import grouped, regrouped
+from signalbook.messages.bindings.modes import json_only, structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
 from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
@@ -29,6 +29,12 @@ _PREFIX: Final = "user_properties."
 _MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 # Other user properties stand among the attributes, which have no prefix of their own.
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_RULES_3: Final = {"topic_name": outgoing.topic, "qos": outgoing.number, "retain": outgoing.truth}
+_RULES_5: Final = {
+    **_RULES_3, "payload_format_indicator": outgoing.number, "message_expiry_interval": outgoing.number,
+    "response_topic": outgoing.topic, "correlation_data": outgoing.plain, "content_type": outgoing.sized,
+    "user_properties.": outgoing.sized,
+}  # fmt: skip
 _ALIASES: Final = {"payload_format": "payload_format_indicator", "user-properties": "user_properties"}
 
 
@@ -77,9 +83,26 @@ class Mqtt3Binding:
         """None: there is no binary mode."""
         return {}
 
-    def encode(self, event: CloudEvent, _mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
-        """A message to no topic yet, structured whatever the mode: 3.1.1 knows no other."""
-        return publish(V3, find_format(JSON_FORMAT).encode(event), {})
+    def encode(
+        self, event: CloudEvent, _mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
+        """A message to no topic yet, structured whatever the mode: 3.1.1 knows no other, and JSON only."""
+        return publish(V3, json_only(format, "MQTT 3.1.1").encode(event), {})
+
+    def native(self, body: bytes | None, _content_type: str) -> Message:
+        """A message to no topic yet, which cannot say what it is."""
+        return publish(V3, body or b"", {})
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """Values as sections."""
+        outgoing.refuse(values, _RULES_3)
+        return self._published(message, values)
+
+    def _published(self, message: Message, values: Mapping[str, Any]) -> Message:
+        sections = {**message.sections, **values}
+        return publish(
+            self.protocol, message.body or b"", sections, received_at=message.received_at, reference=message.reference
+        )
 
     def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
         """Packet identifiers are used again and again."""
@@ -138,15 +161,28 @@ class Mqtt5Binding(Mqtt3Binding):
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
         """A message to no topic yet."""
         if mode is Mode.STRUCTURED:
-            return publish(V5, find_format(JSON_FORMAT).encode(event), {"content_type": JSON_FORMAT})
+            return self.native(find_format(format).encode(event), format)
         named = [(name, attribute_text(value)) for name, value in event.attributes.items() if name != "datacontenttype"]
-        sections: dict[str, Any] = {"user_properties": tuple(named)}
-        if event.content_type:
-            sections["content_type"] = event.content_type
-        return publish(V5, event.payload() or b"", sections)
+        message = self.native(event.payload(), event.content_type)
+        return publish(V5, message.body or b"", {**message.sections, "user_properties": tuple(named)})
+
+    def native(self, body: bytes | None, content_type: str) -> Message:
+        """A message to no topic yet."""
+        return publish(V5, body or b"", {"content_type": content_type} if content_type else {})
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """Values as sections, user properties as pairs of text."""
+        outgoing.refuse(values, _RULES_5)
+        named = regrouped(message.sections.get("user_properties", ()), outgoing.texts(values), _PREFIX, fold=False)
+        plainly = {name: value for name, value in values.items() if not name.startswith(_PREFIX)}
+        if isinstance(plainly.get("correlation_data"), str):
+            plainly["correlation_data"] = plainly["correlation_data"].encode()
+        return self._published(message, {**plainly, "user_properties": named} if named else plainly)
 
 
 MQTT3: Final = Mqtt3Binding()

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings import plain
+from signalbook.messages.bindings import outgoing, plain
 from signalbook.messages.bindings.headers import attribute, escaped, header, items
-from signalbook.messages.bindings.items import grouped
+from signalbook.messages.bindings.items import grouped, regrouped
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
 from signalbook.messages.eventformats import find_format
@@ -22,6 +22,7 @@ from signalbook.values import Finding, JSONObject
 
 _PREFIX: Final = "headers.ce-"
 _MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
+_RULES: Final = {"subject": outgoing.subject, "reply-to": outgoing.subject, "headers.": outgoing.header}
 _CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
 
 
@@ -94,19 +95,39 @@ class NatsBinding:
             attributes.setdefault("datacontenttype", message.content_type)
         return attributes
 
-    def encode(self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY]) -> Message:
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
+    ) -> Message:
         """A message to no subject yet."""
         if mode is Mode.STRUCTURED:
-            return message("", find_format(JSON_FORMAT).encode(event), [("Content-Type", JSON_FORMAT)])
+            return self.native(find_format(format).encode(event), format)
         attributes = dict(event.attributes)
         if event.content_type:
             attributes["datacontenttype"] = event.content_type
         headers = [(f"ce-{name}", escaped(attribute_text(value))) for name, value in attributes.items()]
         return message("", event.payload() or b"", headers)
 
+    def native(self, body: bytes | None, content_type: str) -> Message:
+        """A message to no subject yet."""
+        return message("", body or b"", [("Content-Type", content_type)] if content_type else [])
+
+    def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
+        """Values as text."""
+        outgoing.refuse(values, _RULES)
+        found, sections = outgoing.texts(values), message.sections
+        return _message(
+            found.get("subject", sections["subject"]),
+            message.body or b"",
+            regrouped(sections["headers"], found, "headers.", fold=True),
+            reply_to=found.get("reply-to", sections.get("reply-to", "")),
+            received_at=message.received_at,
+            reference=message.reference,
+        )
+
     def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
         """NATS knows its messages by no name."""
         return ""
 
 
+_message: Final = message
 BINDING: Final = NatsBinding()

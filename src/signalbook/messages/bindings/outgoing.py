@@ -1,0 +1,115 @@
+"""Values on their way out: their text, and what a protocol cannot carry without its being read as something else."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from signalbook.messages.bindings.base import Uncarriable
+from signalbook.values import Finding, format_timestamp
+
+# From a property's name and text to why it cannot be carried, or "".
+Rule = Callable[[str, str], str]
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_PRINTABLE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?", re.ASCII)
+_PATH: Final = re.compile(r"[\x21\x22\x24-\x3e\x40-\x7e]+", re.ASCII)
+_QUERY: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]*")
+_TOPIC: Final = re.compile(r"[^+#\x00\ud800-\udfff]+")
+_SUBJECT: Final = re.compile(r"[^\s.*>\x00-\x1f\x7f\ud800-\udfff]+(\.[^\s.*>\x00-\x1f\x7f\ud800-\udfff]+)*")
+_TEXT: Final = re.compile(r"[^\x00\ud800-\udfff]*")
+_MOST: Final = 65_535
+
+
+def text(value: Any) -> str:
+    """A value as canonical text (CloudEvents "Type System")."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return b64encode(value).decode("ascii")
+        case datetime():
+            return format_timestamp(value)
+    return str(value)
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """All values as text, several under one name as a tuple."""
+    return {
+        name: tuple(map(text, value)) if isinstance(value, tuple) else text(value) for name, value in values.items()
+    }
+
+
+def refuse(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    """Raise ``Uncarriable`` for values under names without a rule, or that break theirs.
+
+    A rule is found under the whole name, or the part up to the first dot, with that dot.
+    """
+    findings = [finding for name, value in values.items() for finding in _faults(name, value, rules)]
+    if findings:
+        raise Uncarriable(findings)
+
+
+def _faults(name: str, value: Any, rules: Mapping[str, Rule]) -> Iterator[Finding]:
+    section, dot, member = name.partition(".")
+    rule = rules.get(name) or (rules.get(section + dot) if member else None)
+    if rule is None:
+        there = ", ".join(f"{known}…" if known.endswith(".") else known for known in rules) or "none"
+        message = f"the protocol has no {name}; there are: {there}"
+        yield Finding(path=f"protocoloptions.{name}", rule="unknown", message=message)
+        return
+    for one in value if isinstance(value, tuple) else (value,):
+        if why := rule(member, text(one)):
+            yield Finding(path=f"protocoloptions.{name}", rule="value", message=f"{text(one)[:100]!r} {why}")
+
+
+def _matching(pattern: re.Pattern[str], why: str) -> Rule:
+    return lambda _, value: "" if pattern.fullmatch(value) else why
+
+
+def header(name: str, value: str) -> str:
+    """Of HTTP and NATS: a line of ASCII, since what follows a line break is another header."""
+    if not _TOKEN.fullmatch(name):
+        return f"is for {name[:100]!r}, which is no name of a header"
+    fits = not value or _PRINTABLE.fullmatch(value)
+    return (
+        "" if fits else "is no value of a header: these are printable ASCII, without spaces around; percent-encode it"
+    )
+
+
+def topic(_: str, value: str) -> str:
+    """Of MQTT."""
+    if not _TOPIC.fullmatch(value) or len(value.encode()) > _MOST:
+        return "is no topic to publish to: it is empty, too long, or has +, # or a NUL in it"
+    return ""
+
+
+def sized(_: str, value: str) -> str:
+    """Of MQTT: text of bounded length."""
+    fits = _TEXT.fullmatch(value) and len(value.encode()) <= _MOST
+    return "" if fits else f"is no text of at most {_MOST} bytes"
+
+
+anything: Final[Rule] = lambda _, __: ""  # noqa: E731
+kafka_topic: Final = _matching(
+    re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}", re.ASCII),
+    "is no topic of Kafka: these are at most 249 letters, digits, dots, dashes and underscores",
+)
+plain: Final = _matching(_TEXT, "is no text: it has a NUL or half a character in it")
+parameter: Final = _matching(_QUERY, "is no value of a query parameter: it has a control character in it")
+path: Final = _matching(_PATH, "is no path: these are printable ASCII, without ? and #; percent-encode the rest")
+method: Final = _matching(_TOKEN, "is no HTTP method")
+status: Final = _matching(re.compile(r"[1-5]\d\d", re.ASCII), "is no HTTP status code")
+subject: Final = _matching(
+    _SUBJECT, "is no subject to publish to: words without spaces, * and >, with dots between them"
+)
+number: Final = _matching(re.compile(r"\d{1,20}", re.ASCII), "is no whole number")
+truth: Final = _matching(re.compile("true|false"), "is neither true nor false")
+
+
+def names(rules: Iterable[str], rule: Rule) -> dict[str, Rule]:
+    """One rule for several names."""
+    return dict.fromkeys(rules, rule)
