@@ -81,6 +81,7 @@ class Attempt:
     policy: Policy
     landed_at: datetime
     stream: str = ""
+    offsets: str = ""
 
     def process(self, session: SparkSession, show: Show) -> Batch:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
@@ -104,6 +105,7 @@ class Attempt:
                 partition=self.partition,
                 landed_at=self.landed_at,
                 stream=self.stream,
+                offsets=self.offsets,
             ),
         )
         batch.check()

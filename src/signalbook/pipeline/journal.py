@@ -55,7 +55,8 @@ class Batch:
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
     not tell. ``removed`` are files of earlier batches that ``files`` stand for from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
-    the name of the stream it is a part of. A ``compaction`` has no input: its files hold the rows of those it removes.
+    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
+    has no input: its files hold the rows of those it removes.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Batch:
     changed: int = 0
     compaction: bool = False
     stream: str = ""
+    offsets: str = ""
 
     def check(self) -> None:
         """Hold the counts to the rows in files. Raises ``PipelineError``."""

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.connected import Told
+from signalbook.pipeline.sources.spool import Spooled
 from signalbook.pipeline.sources.spooled import _Stream
 
 
@@ -18,8 +19,22 @@ def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
     told = Told(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
     stream = _Stream(told, StructType())
     try:
-        with pytest.raises(PipelineError, match="ends with message 0, and 5 were there before"):
+        with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):
             stream.latestOffset({"number": 5}, ReadAllAvailable())
         assert stream.latestOffset({"number": 0}, ReadAllAvailable()) == {"number": 0}
+    finally:
+        stream.stop()
+
+
+def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
+    """What comes before the first look is not taken for what was there."""
+    told = Told(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    stream = _Stream(told, StructType())
+    try:
+        stream._opened().append([Spooled(address="a", value=b"", received_at=0)] * 9)
+        with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):
+            stream.latestOffset({"number": 5}, ReadAllAvailable())
+        assert stream.latestOffset({"number": 0}, ReadAllAvailable()) == {"number": 9}
+        assert stream.latestOffset({"number": 9}, ReadAllAvailable()) == {"number": 9}
     finally:
         stream.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -269,15 +270,37 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
 
 
 def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
-    """A batch of the journal must not be taken for other input."""
+    """The stream goes on where the journal ends, whatever ``startingOffsets`` says; one that is older is no other."""
+    topic.send(20)
+    follow(job, most=8)
+    place = job.output / "streams" / "stream" / "checkpoint"
+    older = job.output.with_name("older")
+    for offsets in ("earliest", "latest"):
+        if place.exists():
+            shutil.move(place, older)
+        topic.send(5)
+        (report,) = follow(replace(job, options={"startingOffsets": offsets}))
+        assert report.tally.read == 5
+    shutil.rmtree(place)
+    shutil.move(older, place)
+    topic.send(5)
+    follow(job)
+    assert all_once(job.output, 35)
+    (place / "metadata").unlink()
+    with pytest.raises(PipelineError, match=r"does not start from .*checkpoint: .*MISSING_METADATA"):
+        follow(job)
+
+
+def test_a_checkpoint_of_another_stream(job: Job, topic: Topic) -> None:
+    """Batches of the journal must not be taken for other input."""
     topic.send(10)
     follow(job)
-    for path in sorted((job.output / "streams" / "stream" / "checkpoint").rglob("*"), reverse=True):
-        path.unlink() if path.is_file() else path.rmdir()
-    topic.send(5)
-    with pytest.raises(PipelineError, match="give the stream another name"):
+    follow(job, name="other", most=4)
+    streams = job.output / "streams"
+    shutil.rmtree(streams / "stream" / "checkpoint")
+    shutil.move(streams / "other" / "checkpoint", streams / "stream")
+    with pytest.raises(PipelineError, match=r"last is stream-000000000: remove .*checkpoint, and the stream goes on"):
         follow(job)
-    assert sum(report.tally.read for report in follow(job, name="again")) == 15
 
 
 @pytest.mark.parametrize(

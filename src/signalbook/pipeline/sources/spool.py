@@ -57,7 +57,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Spooled)
 
 
 class Spool:
-    """The writer's side. For one thread, but for ``end`` and ``trim``."""
+    """The writer's side. For one thread, but for ``end`` and ``trim``; ``found`` is what ``end`` was at first."""
 
     def __init__(self, folder: Path, *, segment: int = _SEGMENT, patience: float = 60.0) -> None:
         """Open the folder, made if it is not there. Raises ``PipelineError`` if another process keeps it."""
@@ -69,7 +69,7 @@ class Spool:
         self._file = -1
         try:
             self._take(patience)
-            self.end = self._repair()
+            self.end = self.found = self._repair()
             self._start()
         except BaseException:
             self.close()

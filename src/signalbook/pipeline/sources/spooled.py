@@ -100,6 +100,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     _spool: Spool | None = None
     _receiver: Receiver | None = None
     _end: int | None = None
+    _known = False
 
     def __init__(self, told: connected.Told, schema: StructType) -> None:
         self._told = told
@@ -121,12 +122,19 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next batch goes."""
         end = self._receiving().end if self._end is None else self._end
         before = start["number"]
-        if end < before:
-            raise PipelineError(
-                f"{self._told.home} ends with message {end}, and {before} were there before: put back what was in it, "
-                "or give the stream another name"
-            )
+        if not self._known:
+            self._check(before)
         return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
+
+    def _check(self, before: int) -> None:
+        """Raise ``PipelineError`` for a spool that is not the one in which ``before`` messages had been."""
+        found = self._opened().found
+        if found < before:
+            raise PipelineError(
+                f"{self._told.home} ended with message {found}, and {before} were there before: put back what was in "
+                "it, or give the stream another name"
+            )
+        self._known = True
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Pieces of what lies between."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -71,6 +71,9 @@ def run(
             spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
         ):
+            behind = checkpoint.resume(home / _CHECKPOINT, journal, job) if alone else ""
+            if behind:
+                tell(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             for left in reversed(range(_TURNS if alone else 0)):
                 batches = _Batches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
@@ -148,7 +151,7 @@ class _Batches:
             if committed.origin != origin:
                 raise PipelineError(
                     f"batch {batch_id} was landed from other input: the checkpoint of the stream "
-                    f"{self._stream.name} is new, its batches are not; give the stream another name"
+                    f"{self._stream.name} is not the one its batches were landed by; give the stream another name"
                 )
             return None
         session = frame.sparkSession
@@ -157,6 +160,7 @@ class _Batches:
             journal=self._journal,
             batch_id=batch_id,
             stream=self._stream.name,
+            offsets=checkpoint.offsets(self._checkpoint, number),
             intake=Intake(source=job.input_format, origin=origin, records=records),
             snapshot=self._definitions.current(),
             table_format=job.table_format,
@@ -172,9 +176,13 @@ def _start(
 ) -> StreamingQuery:
     frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
-    if job.once:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{round(job.interval * 1000)} milliseconds").start()
+    pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
+    try:
+        return writer.trigger(**({"availableNow": True} if job.once else pace)).start()
+    except PySparkException as error:  # of a checkpoint that it cannot use
+        raise PipelineError(
+            explain(str(error), job.job.output, f"the stream {job.name} does not start from {place}")
+        ) from error
 
 
 def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job: StreamJob) -> None:

@@ -1,0 +1,114 @@
+"""Checkpoints that are made again out of the journal."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline import Job, PipelineError, StreamJob
+from signalbook.pipeline.journal import Batch, Journal
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.streaming import checkpoint
+
+
+class Landed:
+    """A stream's checkpoint and journal, of micro-batches that end at 10, 20 and so on."""
+
+    def __init__(self, output: Path, name: str = "s") -> None:
+        self.checkpoint = output / "checkpoint"
+        self.journal = Journal.open(output)
+        self.stream = StreamJob(job=Job(registry="r", inputs=("i",), output=output), name=name)
+
+    def plan(self, number: int, *, done: bool = True, end: int = 0) -> None:
+        """As Spark does."""
+        self._write("offsets", number, f'v1\n{{"conf":{{"a":"b"}}}}\n{{"t":{end or number * 10 + 10}}}')
+        if done:
+            self._write("commits", number, "v1\n{}")
+
+    def land(self, number: int, offsets: str | None = None) -> None:
+        """As the pipeline does."""
+        end = checkpoint.offsets(self.checkpoint, number) if offsets is None else offsets
+        batch = Batch(
+            id=self.stream.batch_id(number), fingerprint="f", origin="o", table_format="parquet", tally=Tally(),
+            files=(), seconds=0.1, stream=self.stream.name, offsets=end,
+        )  # fmt: skip
+        self.journal.prepare(batch)
+        self.journal.commit(batch)
+
+    def resume(self) -> str:
+        """Begin once more."""
+        return checkpoint.resume(self.checkpoint, self.journal, self.stream)
+
+    def _write(self, kind: str, number: int, content: str) -> None:
+        (self.checkpoint / kind).mkdir(parents=True, exist_ok=True)
+        (self.checkpoint / kind / str(number)).write_text(content)
+
+
+@pytest.fixture
+def landed(tmp_path: Path) -> Landed:
+    return Landed(tmp_path)
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_checkpoint_that_knows_is_left_alone(landed: Landed, count: int, done: bool) -> None:
+    """Also of a driver that died between the journal's commit and Spark's, or before the journal's."""
+    for number in range(count):
+        landed.plan(number, done=done or number < count - 1)
+        landed.land(number)
+    landed.plan(count, done=False)
+    assert landed.resume() == ""
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_a_checkpoint_is_made_again(landed: Landed, count: int, kept: int) -> None:
+    for number in range(count):
+        landed.plan(number)
+        landed.land(number)
+    origins = [checkpoint.origin(landed.checkpoint, number) for number in range(count)]
+    shutil.rmtree(landed.checkpoint)
+    for number in range(min(kept, count - 1)):
+        landed.plan(number)
+    assert landed.resume() == f"s-{count - 1:09d}"
+    assert checkpoint.offsets(landed.checkpoint, count - 1) == f'{{"t":{count * 10}}}'
+    assert (landed.checkpoint / "commits" / str(count - 1)).is_file()
+    assert count == 2 or checkpoint.origin(landed.checkpoint, count - 1) == origins[-1]
+    assert not list(landed.checkpoint.rglob("*.new"))
+    assert landed.resume() == ""
+
+
+def test_a_checkpoint_that_knows_of_more_than_the_journal(landed: Landed) -> None:
+    """What the journal lost is not skipped."""
+    landed.plan(0)
+    with pytest.raises(PipelineError, match=r"last is the beginning: remove .*checkpoint, and the stream goes on"):
+        landed.resume()
+    landed.land(0)
+    landed.plan(1)
+    with pytest.raises(PipelineError, match="last is s-000000000: remove"):
+        landed.resume()
+
+
+def test_a_checkpoint_that_ends_elsewhere(landed: Landed) -> None:
+    landed.plan(0)
+    landed.land(0)
+    landed.plan(0, end=7)
+    with pytest.raises(PipelineError, match="not the one that its batches were landed by"):
+        landed.resume()
+
+
+def test_a_journal_of_a_former_program_makes_no_checkpoint(landed: Landed) -> None:
+    landed.land(0, offsets="")
+    assert landed.resume() == ""
+    assert not landed.checkpoint.exists()
+
+
+def test_batches_of_other_streams_are_theirs(tmp_path: Path) -> None:
+    other = Landed(tmp_path, name="s-000000007")
+    other.plan(0)
+    other.land(0)
+    shutil.rmtree(other.checkpoint)
+    assert Landed(tmp_path).resume() == ""
+    assert other.resume() == "s-000000007-000000000"
