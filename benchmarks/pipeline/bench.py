@@ -15,14 +15,13 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pipeline import peers, records
-from benchmarks.pipeline.processes import peak_memory, tree_cpu
+from benchmarks.pipeline import github, peers, records
+from benchmarks.pipeline.processes import Rounds, peak_memory
 from benchmarks.pipeline.traffic import catalogue, write_events
 from pyspark.sql import SparkSession
 
@@ -35,19 +34,10 @@ MANY = 5_000
 
 
 @dataclass(kw_only=True)
-class Series:
-    """One contender's rounds: seconds of wall clock and of CPU."""
+class Series(Rounds):
+    """One contender's rounds over so many events."""
 
     events: int
-    seconds: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-
-    def measure(self, work: Callable[[], object]) -> None:
-        """One more round."""
-        started, busy = time.perf_counter(), tree_cpu()
-        work()
-        self.seconds.append(time.perf_counter() - started)
-        self.cpu.append(tree_cpu() - busy)
 
     def summary(self) -> dict[str, Any]:
         """Medians, per second and per event, and the best round, which noise has spared most."""
@@ -172,6 +162,7 @@ def main() -> None:
         bench = Bench(Path(name), session, options.events)
         size = bench.input.stat().st_size // options.events
         found = result(measure(bench, options.rounds), size)
+        found[github.SECTION] = github.measure(Path(name), session, github.MEGABYTES, options.rounds)
     found["records_in_one_process"] = records.measure(options.events // 5, options.rounds)
     options.output.parent.mkdir(exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n")

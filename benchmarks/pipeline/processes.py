@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -18,6 +19,21 @@ class Peak:
     """The largest resident memory of any Python worker seen, in MiB."""
 
     mib: float = 0.0
+
+
+@dataclass(kw_only=True)
+class Rounds:
+    """One contender's rounds: seconds of wall clock, and of CPU in the whole family of processes."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def measure(self, work: Callable[[], object]) -> None:
+        """One more round."""
+        started, busy = time.perf_counter(), tree_cpu()
+        work()
+        self.seconds.append(time.perf_counter() - started)
+        self.cpu.append(tree_cpu() - busy)
 
 
 def tree_cpu() -> float:
