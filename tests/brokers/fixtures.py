@@ -56,3 +56,10 @@ def artemis(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
     """An AMQP 1.0 broker."""
     with _running(servers.artemis, tmp_path_factory, certificates) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """An Iceberg REST catalog."""
+    with _running(servers.rest_catalog, tmp_path_factory, certificates) as broker:
+        yield broker

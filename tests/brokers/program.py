@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
+import time
 from typing import Final
 
 from signalbook.demo.program import Ports, Program
@@ -20,3 +23,18 @@ class Broker(Program):
     def open(self, among: range = _OWN) -> None:
         """Start it on ports of this process's own. Raises ``NotStarted``."""
         super().open(among)
+
+    def kill(self) -> None:
+        """Kill it as it is, with no time for anything, and wait until it is gone."""
+        assert self._kept is not None
+        os.killpg(self._kept.pid, signal.SIGKILL)
+        self.stop()
+        deadline = time.monotonic() + 300
+        while any(map(_listens, self.ports.values())):
+            assert time.monotonic() < deadline, f"{self.name} does not die"
+            time.sleep(0.05)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -124,6 +124,21 @@ def artemis(folder: Path, certificates: Certificates) -> Broker:
     return Broker("Artemis", folder, configure, "AMQ221007", ("plain", "tls"))
 
 
+def rest_catalog(folder: Path, certificates: Certificates) -> Broker:
+    """An Iceberg REST catalog for anybody, at ``plain``; what it knows outlives it."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        settings = {
+            "URI": f"jdbc:sqlite:{folder / 'catalog.db'}",
+            "WAREHOUSE": f"file://{folder}/warehouse",
+            "REST_PORT": str(ports["plain"]),
+        }
+        variables = [f"CATALOG_{name}={value}" for name, value in settings.items()]
+        return ["env", *variables, *java.command("iceberg", "org.apache.iceberg.rest.RESTCatalogServer")]
+
+    return Broker("the Iceberg REST catalog", folder, configure, "Started Server@", ("plain",))
+
+
 def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:
     secure = f"sslEnabled=true;keyStoreType=PEM;keyStorePath={certificates.both};keyStorePassword=none"
     some = "".join(

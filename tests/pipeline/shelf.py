@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from signalbook.pipeline.columns import TIMESTAMP
 from signalbook.pipeline.committing import commit
@@ -19,12 +21,23 @@ from signalbook.pipeline.naming import TableName, home
 from signalbook.pipeline.placing import place
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
 from signalbook.pipeline.tables.registry import open_tables
 
 ORDER = TableName("shop", "order")
 XID = "/messagegroups/shop/messages/order"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
+
+
+KINDS = ("iceberg", "rest", "parquet")
+
+
+def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
+    """A namespace of its own in the REST catalog of this process."""
+    port = request.getfixturevalue("rest_catalog").ports["plain"]
+    properties = {"type": "rest", "uri": f"http://127.0.0.1:{port}"}
+    return CatalogChoice(name="tests", namespace=(f"lake{secrets.token_hex(4)}",), properties=properties)
 
 
 @dataclass(slots=True)
@@ -36,6 +49,17 @@ class Shelf:
     partition: Partition = "day"
     landed_at: datetime = NOON
     count: int = field(default=0)
+    catalog: CatalogChoice | None = None
+
+    def __post_init__(self) -> None:
+        agree(self.journal, self.catalog)
+
+    @classmethod
+    def of(cls, kind: str, folder: Path, request: pytest.FixtureRequest) -> Shelf:
+        """An output folder of one of ``KINDS``; ``rest`` is Iceberg in a real REST catalog."""
+        if kind == "rest":
+            return cls(folder, "iceberg", catalog=rest_choice(request))
+        return cls(folder, cast("TableFormat", kind))
 
     @property
     def journal(self) -> Journal:
@@ -85,9 +109,9 @@ class Shelf:
         if self.table_format == "iceberg":
             from signalbook.pipeline.tables.iceberg import IcebergTables
 
-            catalog = IcebergTables(self.output).catalog
-            found = catalog.load_table((table.group, table.message)).scan().to_arrow()
-            catalog.close()
+            tables = IcebergTables(self.output)
+            found = tables.catalog.load_table(tables.identifier(table)).scan().to_arrow()
+            tables.catalog.close()
         else:
             files = sorted((self.output / home(table, "parquet")).rglob("*.parquet"))
             found = pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")

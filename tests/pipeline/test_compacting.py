@@ -18,19 +18,17 @@ from signalbook.pipeline.compacting import compact
 from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Progress
-from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.naming import TableName
 
-from .shelf import NOON, ORDER, XID, Shelf
+from .shelf import KINDS, NOON, ORDER, XID, Shelf
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 
 
-@pytest.fixture(params=["iceberg", "parquet"])
+@pytest.fixture(params=KINDS)
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
     """Six rows in three files of one day and one of another, with different columns."""
-    table_format: TableFormat = request.param
-    shelf = Shelf(tmp_path / "lake", table_format)
+    shelf = Shelf.of(request.param, tmp_path / "lake", request)
     for number in range(3):
         shelf.put([{"a": 2 * number}, {"a": 2 * number + 1}], {"a": INT})
     shelf.put([{"a": 7, "b": "x"}], {"a": INT, "b": TEXT})

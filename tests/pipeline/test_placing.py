@@ -8,28 +8,32 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 
 from signalbook.pipeline.committing import settle
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.naming import DEAD_LETTERS, definition_of, table_name
 from signalbook.pipeline.tables.iceberg import IcebergTables
 
-from .shelf import NOON, ORDER, XID, Shelf
+from .shelf import KINDS, NOON, ORDER, XID, Shelf
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 SECOND = ORDER.numbered(2)
 
 
-@pytest.fixture(params=["iceberg", "parquet"])
+def loaded(shelf: Shelf) -> Table:
+    tables = IcebergTables(shelf.output)
+    return tables.catalog.load_table(tables.identifier(ORDER))
+
+
+@pytest.fixture(params=KINDS)
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
-    table_format: TableFormat = request.param
-    return Shelf(tmp_path / "lake", table_format)
+    return Shelf.of(request.param, tmp_path / "lake", request)
 
 
-@pytest.fixture
-def iceberg(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "lake", "iceberg")
+@pytest.fixture(params=["iceberg", "rest"])
+def iceberg(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+    return Shelf.of(request.param, tmp_path / "lake", request)
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_columns_tell_what_they_are(shelf: Shelf) -> None:
     found = shelf.tables.columns(ORDER).field("s")
     assert found.metadata == {b"doc": b"new column"}
     if shelf.table_format == "iceberg":
-        table = IcebergTables(shelf.output).catalog.load_table(("shop", "order"))
+        table = loaded(shelf)
         assert table.schema().find_field("s.m").doc == "new member"
 
 
@@ -113,7 +117,7 @@ def test_a_day_is_a_partition(shelf: Shelf) -> None:
 def test_the_days_of_iceberg_prune_files(iceberg: Shelf) -> None:
     for days in range(3):
         iceberg.at(NOON + timedelta(days=days)).put([{"a": days}], {"a": INT})
-    table = IcebergTables(iceberg.output).catalog.load_table(("shop", "order"))
+    table = loaded(iceberg)
     assert [field.name for field in table.spec().fields] == ["landed_on"]
     tasks = list(table.scan("_landed_at >= '2026-11-23T00:00:00+00:00'").plan_files())
     assert len(tasks) == 1
@@ -141,7 +145,8 @@ def test_dead_letters_have_one_table(shelf: Shelf) -> None:
 def test_a_table_may_be_dropped_to_begin_anew(shelf: Shelf) -> None:
     shelf.put([{"a": 1}], {"a": INT})
     if shelf.table_format == "iceberg":
-        IcebergTables(shelf.output).catalog.drop_table(("shop", "order"))
+        tables = IcebergTables(shelf.output)
+        tables.catalog.drop_table(tables.identifier(ORDER))
     else:
         shutil.rmtree(shelf.output / "tables/shop/order")
     assert shelf.put([{"a": "x"}], {"a": TEXT}) == ORDER

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.naming import TableName
 from signalbook.pipeline.reading import read, view_name, views
 
-from .shelf import ORDER, XID, Shelf
+from .shelf import KINDS, ORDER, XID, Shelf
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -31,11 +31,10 @@ SECOND = {
 }
 
 
-@pytest.fixture(params=["iceberg", "parquet"])
+@pytest.fixture(params=KINDS)
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
     """Two tables: one with an added column, and one whose columns are of other types."""
-    table_format: TableFormat = request.param
-    shelf = Shelf(tmp_path / "lake", table_format)
+    shelf = Shelf.of(request.param, tmp_path / "lake", request)
     shelf.put([{"id": 1, "total": 5, "items": [{"sku": "x", "n": 1}], "who": {"a": 1}}], FIRST)
     shelf.put([{"id": 2, "total": 6, "note": "hi"}], {**FIRST, "note": TEXT})
     shelf.put([{"id": 3, "total": "7.5", "items": [{"sku": "y", "n": 2**40}], "who": "w", "paid": True}], SECOND)

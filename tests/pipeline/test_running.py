@@ -16,11 +16,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from tests.brokers.program import Broker
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Job, PipelineError, Progress, run
-from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.catalogs import FILE as CHOICE
+from signalbook.pipeline.tables.connecting import CATALOG
+from signalbook.pipeline.tables.iceberg import IcebergTables
+
+from .shelf import rest_choice
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
@@ -46,11 +52,12 @@ def job(tmp_path: Path, definitions: Path, parcels: Any) -> Callable[..., Job]:
 
 def rows(output: Path, table: str) -> list[dict[str, Any]]:
     """Rows of a table, in the format its output has."""
-    if (output / "catalog.db").exists():
-        catalog = SqlCatalog("default", uri=f"sqlite:///{output}/catalog.db", warehouse=f"file://{output}")
-        name = ("signalbook", "dead_letters") if table == "dead_letters" else tuple(table.split("/"))
+    if (output / CATALOG).exists() or (output / CHOICE).exists():
+        tables = IcebergTables(output)
+        name = tables.identifier(DEAD_LETTERS if table == "dead_letters" else TableName(*table.split("/")))
+        catalog = tables.catalog
         found = catalog.load_table(name).scan().to_arrow().to_pylist() if catalog.table_exists(name) else []
-        catalog.engine.dispose()
+        catalog.close()
         return found
     folder = output / ("dead_letters" if table == "dead_letters" else f"tables/{table}")
     return [row for path in sorted(folder.rglob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
@@ -156,6 +163,46 @@ def test_a_killed_run_is_completed_by_the_next(
     )
     assert len(rows(job().output, "dead_letters")) == 2
     assert not list(job().output.glob(".staging/*"))
+
+
+@pytest.mark.parametrize(("stage", "done"), KILLED_AT[:-1])
+def test_a_catalog_killed_at_a_stage(
+    job: Callable[..., Job], rest_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
+) -> None:
+    """Point 6: the run ends and says so, and the next one with the catalog back lands each message once."""
+
+    def show(progress: Progress) -> None:
+        if (progress.stage, progress.done) == (stage, done) and rest_catalog.runs:
+            rest_catalog.kill()
+
+    wanted = job(table_format="iceberg", catalog=rest_choice(request))
+    try:
+        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+            run(wanted, show)
+        assert len(Journal(wanted.output).unfinished()) == (stage != "processing")
+        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+            run(wanted)
+    finally:
+        if not rest_catalog.runs:
+            rest_catalog.start()
+    assert run(job(table_format="iceberg")).landed == 28
+    assert len({row["ce_id"] for row in rows(wanted.output, "parcels/parcel.accepted")}) == 28
+    assert len(rows(wanted.output, "parcels/parcel.accepted")) == 28
+    assert len(rows(wanted.output, "dead_letters")) == 2
+
+
+@pytest.mark.parametrize(("stage", "done"), KILLED_AT[1:-1])
+def test_a_driver_killed_while_it_commits_to_a_rest_catalog(
+    job: Callable[..., Job], request: pytest.FixtureRequest, stage: str, done: int
+) -> None:
+    wanted = job(table_format="iceberg", catalog=rest_choice(request))
+    pid = os.fork()
+    if pid == 0:
+        _die_at(wanted, stage, done)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    assert run(wanted).landed == 28
+    assert len(rows(wanted.output, "parcels/parcel.accepted")) == 28
+    assert len(rows(wanted.output, "dead_letters")) == 2
 
 
 def _die_at(job: Job, stage: str, done: int) -> None:

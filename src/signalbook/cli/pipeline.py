@@ -78,6 +78,7 @@ def run(
     table_format: Annotated[
         TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
     ] = None,
+    catalog: stream.CatalogOption = None,
     partition: Annotated[
         Partition | None, typer.Option("--partition", help="How new tables are divided.", show_default="day")
     ] = None,
@@ -104,6 +105,7 @@ def run(
         "input_format": input_format,
         "output": output,
         "table_format": table_format and table_format.value,
+        "catalog": catalog,
         "partition": partition and partition.value,
         "batch_id": batch_id,
         "policy": None if policy is None else flag_settings(policy),

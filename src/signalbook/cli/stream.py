@@ -44,6 +44,15 @@ RegistryOption = Annotated[
     typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False),
 ]
 OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.", show_default=False)]
+CatalogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME|URL",
+        help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
+        show_default="one in the output folder",
+    ),
+]
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
 
 
@@ -60,6 +69,7 @@ def stream(
         ),
     ] = None,
     output: OutputOption = None,
+    catalog: CatalogOption = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
     ] = None,
@@ -86,6 +96,7 @@ def stream(
 
     timing = {"name": name, "interval": interval, "max_messages": max_messages}
     given: dict[str, Any] = {"registry": registry, "inputs": input, "output": output, "jars": jars, "master": master}
+    given["catalog"] = catalog
     given["policy"] = None if policy is None else flag_settings(policy)
     require(job, given)
     options = pipeline.job_options(job, given, **timing)

@@ -14,7 +14,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue
 
 from signalbook.demo.traffic import Place
-from signalbook.pipeline.tables.iceberg import CATALOG, NAME
+from signalbook.pipeline.tables.catalogs import NAME
+from signalbook.pipeline.tables.connecting import CATALOG
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")

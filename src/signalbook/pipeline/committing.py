@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from signalbook.pipeline.attempt import Attempt, Show
 from signalbook.pipeline.failures import PipelineError, disk_failure
-from signalbook.pipeline.job import Progress
+from signalbook.pipeline.job import Job, Progress
 from signalbook.pipeline.journal import Batch, Journal, TableFormat
+from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.placing import place
 from signalbook.pipeline.tables.base import Outdated, Tables
+from signalbook.pipeline.tables.catalogs import agree
 from signalbook.pipeline.tables.registry import open_tables
 from signalbook.values import now
 
@@ -86,6 +88,17 @@ def one_format(journal: Journal, wanted: TableFormat) -> None:
         raise PipelineError(
             f"the tables in {journal.output} are {there}: choose that format, or another output for {wanted}"
         )
+
+
+def fits(journal: Journal, job: Job) -> None:
+    """Raise ``PipelineError`` if the tables here are of another format than the job's, or in another catalog."""
+    one_format(journal, job.table_format)
+    agree(journal, job.catalog)
+
+
+def reach(journal: Journal, table_format: TableFormat) -> None:
+    """Raise ``PipelineError`` if tables cannot be reached: better now than when the input has been read."""
+    open_tables(journal.output, table_format).versions(DEAD_LETTERS)
 
 
 class Withdrawn(PipelineError):

@@ -10,6 +10,7 @@ from typing import Literal
 
 from signalbook.messages import Policy
 from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,8 @@ class Job:
     groups or endpoints, none meaning all. ``inputs`` are files, folders and globs, or addresses of what a broker has;
     ``options`` go to Spark's connector for that, whose JAR files are ``jars``, or else fetched. An empty ``batch_id``
     stands for one made up for this run; with one given, a second run of the same input changes nothing. ``partition``
-    is how new tables are divided: by the day that rows are landed on, or not at all.
+    is how new tables are divided: by the day that rows are landed on, or not at all. ``catalog`` is that of Iceberg
+    tables: none stands for the one they are in, or for one of their own in ``output``.
     """
 
     registry: str
@@ -29,6 +31,7 @@ class Job:
     input_format: str = "cloudevents-jsonl"
     groups: tuple[str, ...] = ()
     table_format: TableFormat = "iceberg"
+    catalog: CatalogChoice | None = None
     partition: Partition = "day"
     batch_id: str = ""
     master: str = "local[*]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,8 @@ from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Job, StreamJob
 from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
+from signalbook.pipeline.variables import filled
 
 FORMATS: Final = {
     "kafka": "kafka",
@@ -28,7 +29,6 @@ FORMATS: Final = {
     "amqps": "amqp",
 }
 """The input formats that schemes of addresses stand for."""
-_VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -49,6 +49,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     input_format: str = ""
     output: str = ""
     table_format: TableFormat = "iceberg"
+    catalog: dict[str, str | int | float | bool] = {}
     partition: Partition = "day"
     batch_id: str = ""
     master: str = "local[*]"
@@ -63,6 +64,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for name in ("registry", "inputs", "output"):
             if not getattr(self, name):
                 raise PipelineError(f"a job needs {name}: give --{name.removesuffix('s')}, or {name} in a job file")
+        if self.catalog and self.table_format != "iceberg":
+            raise PipelineError(f"a catalog is for tables of Iceberg, not of {self.table_format}: leave it out")
         return Job(
             registry=self.registry,
             groups=tuple(self.groups),
@@ -70,11 +73,12 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             input_format=self.input_format or _format(self.inputs),
             output=Path(self.output),
             table_format=self.table_format,
+            catalog=parse_catalog(self.catalog),
             partition=self.partition,
             batch_id=self.batch_id,
             master=self.master,
             jars=tuple(map(Path, self.jars)),
-            options={name: _filled(name, value) for name, value in self.options.items()},
+            options={name: filled(name, value) for name, value in self.options.items()},
             policy=parse_policy(self.policy),
         )
 
@@ -107,27 +111,16 @@ def read(path: Path) -> JobOptions:
 def options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
     """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None.
 
-    ``stream`` are those of ``StreamOptions``.
+    ``stream`` are those of ``StreamOptions``; a ``catalog`` may be a name or a URL.
     """
     found = JobOptions() if file is None else read(file)
     timing = {name: value for name, value in stream.items() if value is not None}
     more = {name: value for name, value in given.items() if value is not None}
+    if isinstance(more.get("catalog"), str):
+        more["catalog"] = named_catalog(more["catalog"])
     return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)
 
 
 def _format(inputs: Sequence[str]) -> str:
     """The input format where none is named."""
     return FORMATS.get(inputs[0].partition("://")[0], "cloudevents-jsonl")
-
-
-def _filled(name: str, value: str | float | bool) -> str:
-    """A connector's option as text, ``${NAME}`` replaced by that variable: secrets stand in no file."""
-
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise PipelineError(f"the option {name} wants the environment variable {found[1]}, which is not set")
-        return os.environ[found[1]]
-
-    if isinstance(value, str):
-        return _VARIABLE.sub(variable, value)
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.evolution import as_text, merge
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Journal, TableFormat
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of, home
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
 from signalbook.pipeline.sql import ddl, quoted, readable, selection
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.registry import open_tables
@@ -84,16 +84,11 @@ class Lake:
         parts = self.parts(table)
         wanted = together(parts.values())
         queries = [
-            f"SELECT {', '.join(selection(columns, wanted))}\nFROM {self._source(version, catalog)}"
+            f"SELECT {', '.join(selection(columns, wanted))}\nFROM {self.tables.source(version, catalog)}"
             for version, columns in parts.items()
         ]
         query = "\nUNION ALL\n".join(queries)
         return f"CREATE OR REPLACE VIEW {quoted(view_name(table))} AS\n{query}"
-
-    def _source(self, table: TableName, catalog: str) -> str:
-        if self.table_format == "iceberg":
-            return ".".join(map(quoted, (catalog, table.group, table.message)))
-        return f"parquet.{quoted(str(self.output / home(table, 'parquet')))}"
 
 
 def together(parts: Iterable[pa.Schema]) -> pa.Schema:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from signalbook.messages import Policy
 from signalbook.pipeline import spark
 from signalbook.pipeline.attempt import Attempt, Intake, Show
-from signalbook.pipeline.committing import disk, land, one_format, same, settle
+from signalbook.pipeline.committing import disk, fits, land, reach, same, settle
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Job, Progress
 from signalbook.pipeline.journal import Journal
@@ -39,11 +39,12 @@ def run(job: Job, show: Show) -> Report:
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     with journal.alone(), disk(job.output):
         completed = settle(journal, show)
-        one_format(journal, job.table_format)
+        fits(journal, job)
         done = completed.get(batch_id) or journal.find(batch_id)
         if done is not None:
             same(done, origin)
             return done.report(_COMPLETED if batch_id in completed else _REPEATED)
+        reach(journal, job.table_format)
         show(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups)
         snapshot.check(job.policy)

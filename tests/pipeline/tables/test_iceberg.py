@@ -13,7 +13,8 @@ from pyiceberg.table import Table
 
 from signalbook.pipeline.committing import settle
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.tables.iceberg import CATALOG, IcebergTables
+from signalbook.pipeline.tables.connecting import CATALOG
+from signalbook.pipeline.tables.iceberg import IcebergTables
 
 from ..shelf import ORDER, Shelf
 

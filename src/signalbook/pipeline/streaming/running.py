@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import spark
 from signalbook.pipeline.attempt import Attempt, Intake, Show, explain
-from signalbook.pipeline.committing import disk, land, one_format, settle
+from signalbook.pipeline.committing import disk, fits, land, reach, settle
 from signalbook.pipeline.failures import PipelineError, Stopped
 from signalbook.pipeline.job import StreamJob
 from signalbook.pipeline.journal import Journal
@@ -63,7 +63,8 @@ def run(
     with suppress(Stopped), disk(journal.output), _alone(home, job.name):
         with journal.alone(_PATIENCE, stop):
             settle(journal, show)
-            one_format(journal, job.job.table_format)
+            fits(journal, job.job)
+            reach(journal, job.job.table_format)
         kept = home / kept_name(job.job.registry, job.job.groups)
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
         with (

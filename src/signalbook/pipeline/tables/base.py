@@ -41,6 +41,10 @@ class Tables(Protocol):
         """The paths of the files that readers of a table see now. Raises as ``paths`` does."""
         ...
 
+    def source(self, table: TableName, catalog: str) -> str:
+        """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables."""
+        ...
+
     def commit(self, batch: Batch, table: TableName) -> None:
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
 

@@ -1,49 +1,64 @@
-"""Iceberg tables in a SQL catalog at ``catalog.db``: a namespace per message group, a table per message definition.
+"""Iceberg tables: a namespace per message group, a table per message definition, their files in the output folder.
 
-Each batch is one snapshot of a table, with the batch id in its summary: a commit that finds it there has been made.
+Each batch is one snapshot of a table, with the batch id in its summary: a commit that finds it there has been made. It
+is looked for before each try, and a try goes by the table as it was looked at, so that neither a lost answer nor a
+request that is still under way when its sender has died makes a batch twice.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    ValidationError,
+    ServerError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    ValidationException,
 )
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.transforms import DayTransform
+from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.evolution import merge, promote
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import BATCHES, Batch
+from signalbook.pipeline.journal import Batch
 from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
+from signalbook.pipeline.sql import quoted
 from signalbook.pipeline.tables.arrow import plain
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
+from signalbook.pipeline.tables.connecting import Connection, connect
+from signalbook.pipeline.tables.plainly import plainly
 from signalbook.values import digest
 
-CATALOG: Final = "catalog.db"
-# The name that pyiceberg takes where none is given.
-NAME: Final = "default"
 BATCH_KEY: Final = "signalbook.batch"
 FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
 COLUMNS_KEY: Final = "signalbook.columns"
+OUTPUT_KEY: Final = "signalbook.output"
+# After these a commit may have been made or not, or someone was faster: looking at the table again tells.
+_UNSURE: Final = (
+    CommitFailedException,
+    CommitStateUnknownException,
+    RequestException,
+    ServerError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
 
 
 class IcebergTables:
@@ -55,16 +70,17 @@ class IcebergTables:
         self._loaded: dict[TableName, Table] = {}
 
     @cached_property
-    def catalog(self) -> SqlCatalog:
-        """The catalog, made when first used. Raises ``PipelineError`` if it has been taken away."""
-        path = self.output / CATALOG
-        if not path.exists() and any((self.output / BATCHES).glob("*.json")):
-            raise PipelineError(
-                f"the catalog {path} is gone, and with it what the tables in {self.output} hold: put it back, "
-                "or choose another output; a batch that was under way is kept"
-            )
-        with _plainly(f"the catalog {path}"):
-            return SqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{self.output}/{TABLES}")
+    def _connection(self) -> Connection:
+        return connect(self.output)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog, connected to when first used. Raises ``PipelineError`` if that cannot be."""
+        return self._connection.catalog
+
+    def identifier(self, table: TableName) -> tuple[str, ...]:
+        """What the catalog calls a table."""
+        return (*self._connection.namespace, table.group, table.message)
 
     def versions(self, table: TableName) -> list[TableName]:
         """The tables in the catalog."""
@@ -104,26 +120,39 @@ class IcebergTables:
         """The same: others lie beside them, for older snapshots or of a table that was dropped."""
         return set(self.paths(table))
 
+    def source(self, table: TableName, catalog: str) -> str:
+        """The table in ``catalog``, as Spark calls ours."""
+        return ".".join(map(quoted, (catalog, *self.identifier(table))))
+
     def commit(self, batch: Batch, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
+        with self._plainly(f"table {table}"):
+            try:
+                self._commit(batch, table)
+            except _UNSURE:
+                self._loaded.pop(table, None)
+                self._commit(batch, table)
+        self._loaded.pop(table, None)
+
+    def _commit(self, batch: Batch, table: TableName) -> None:
         folder = self.output / home(table, "iceberg")
         found = self._find(table)
-        if found is not None and _has(found, BATCH_KEY, batch.id):
+        if found is not None and _has(found, batch.id):
             return
         removed = self._live(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
         places = [str(place) for place in move_in(self.output, folder, of_table(batch.files, table))]
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
-        with _plainly(f"table {table}"):
+        with suppress(_Landed):
             if found is not None and removed:
-                _replace(found, removed, places, summary)
+                _replace(_Watched(found, batch.id), removed, places, summary)
             elif places:
                 self._append(table, batch, places, summary)
-        self._loaded.pop(table, None)
 
     def _append(self, table: TableName, batch: Batch, places: list[str], summary: dict[str, str]) -> None:
         schema = pq.read_schema(places[0])
         found = self._find(table)
-        with self._create(table, schema, batch) if found is None else found.transaction() as transaction:
+        fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
+        with fresh as transaction:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
                 self._widen(transaction, schema)
             transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
@@ -142,7 +171,7 @@ class IcebergTables:
     def _tasks(self, table: TableName) -> list[FileScanTask]:
         """The files of a table as a reader finds them."""
         found = self._find(table)
-        with _plainly(f"table {table}"):
+        with self._plainly(f"table {table}"):
             tasks = [] if found is None else list(found.scan().plan_files())
         if any(task.delete_files for task in tasks):
             raise Outdated(
@@ -154,37 +183,59 @@ class IcebergTables:
     def _in(self, group: str) -> set[str]:
         """Names of the tables in a namespace, asked for once."""
         if group not in self._names:
-            with suppress(NoSuchNamespaceError), _plainly(f"the catalog of {self.output}"):
-                self._names[group] = {identifier[-1] for identifier in self.catalog.list_tables((group,))}
+            with suppress(NoSuchNamespaceError), self._plainly(f"the catalog of {self.output}"):
+                self._names[group] = {identifier[-1] for identifier in self.catalog.list_tables(self._namespace(group))}
         return self._names.get(group, set())
 
     def _find(self, table: TableName) -> Table | None:
         """A table as it was when first asked for: from the decision to the commit is no long time."""
         if table not in self._loaded:
-            with _plainly(f"table {table}"):
+            with self._plainly(f"table {table}"):
                 try:
-                    self._loaded[table] = self.catalog.load_table((table.group, table.message))
+                    found = self.catalog.load_table(self.identifier(table))
                 except NoSuchTableError:
                     return None
+            self._check_owner(table, found)
+            self._loaded[table] = found
         return self._loaded[table]
+
+    def _check_owner(self, table: TableName, found: Table) -> None:
+        """Raise unless a table in a catalog of several outputs is ours: batches of others may have the same ids."""
+        owner = self._connection.owner
+        if owner and found.properties.get(OUTPUT_KEY) != owner:
+            raise PipelineError(
+                f"table {'.'.join(self.identifier(table))} in the catalog is not of {self.output}: give this output a "
+                f"namespace of its own there; or if the table is to be continued, set its {OUTPUT_KEY} to {owner}"
+            )
+
+    def _namespace(self, group: str) -> tuple[str, ...]:
+        return (*self._connection.namespace, group)
 
     def _create(self, table: TableName, schema: pa.Schema, batch: Batch) -> Transaction:
         """A table that comes to be with its first files: one commit instead of three."""
         if table.group not in self._names:
-            with suppress(NamespaceAlreadyExistsError):
-                self.catalog.create_namespace((table.group,))
+            self._make(self._namespace(table.group))
         self._names.setdefault(table.group, set()).add(table.message)
+        owner = {OUTPUT_KEY: self._connection.owner} if self._connection.owner else {}
         definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
         transaction = self.catalog.create_table_transaction(
-            (table.group, table.message),
+            self.identifier(table),
             schema=schema,
             location=f"file://{self.output}/{TABLES}/{table.path}",
-            properties={COLUMNS_KEY: _digest(schema), **definition},
+            properties={COLUMNS_KEY: _digest(schema), **definition, **owner},
         )
         if divides(batch, table):
             with transaction.update_spec() as spec:
                 spec.add_field(LANDED_AT, DayTransform(), DAY)
         return transaction
+
+    def _make(self, namespace: tuple[str, ...]) -> None:
+        for depth in range(1, len(namespace) + 1):
+            with suppress(NamespaceAlreadyExistsError):
+                self.catalog.create_namespace(namespace[:depth])
+
+    def _plainly(self, what: str) -> AbstractContextManager[None]:
+        return plainly(what, self._connection.secrets)
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
@@ -192,31 +243,23 @@ class IcebergTables:
         transaction.set_properties({COLUMNS_KEY: _digest(schema)})
 
 
-@contextmanager
-def _plainly(what: str) -> Iterator[None]:
-    """Say in a user's words what stops a catalog or a table; the batch is prepared or not begun then."""
-    try:
-        yield
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        raise PipelineError(f"{what} was changed by someone else at the same moment ({error}): run again") from error
-    except (ValueError, TypeError, ValidationError) as error:
-        raise Outdated(
-            f"{what} was changed by someone else and does not take the batch: {error}. Undo that, or rename the table: "
-            "the next run of this output makes a new one and goes on"
-        ) from error
-    except FileNotFoundError as error:
-        raise PipelineError(
-            f"{what} has lost a file that its catalog names ({error}). Put it back, or drop the table from the "
-            "catalog: the next run of this output makes a new one and goes on"
-        ) from error
+class _Landed(Exception):
+    """The batch is in the table by now."""
 
-    except Exception as error:
-        # the catalog's own errors stand for those of SQLite
-        if not isinstance(error.__cause__, sqlite3.Error):
-            raise
-        raise PipelineError(
-            f"{what} cannot be used: {error.__cause__}. Another program may hold it: run again when it is done"
-        ) from error
+
+class _Watched(Table):
+    """A table that is not given a batch twice: pyiceberg looks at it anew and goes on after a conflict."""
+
+    def __init__(self, table: Table, batch: str) -> None:
+        super().__init__(table.name(), table.metadata, table.metadata_location, table.io, table.catalog, table.config)
+        self._batch = batch
+
+    def refresh(self) -> Table:
+        """Look at the table anew. Raises ``_Landed``."""
+        super().refresh()
+        if _has(self, self._batch):
+            raise _Landed
+        return self
 
 
 def _replace(table: Table, removed: list[IcebergFile], places: list[str], summary: dict[str, str]) -> None:
@@ -235,9 +278,9 @@ def _path(file: IcebergFile) -> str:
     return file.file_path.removeprefix("file://")
 
 
-def _has(table: Table, key: str, value: str) -> bool:
+def _has(table: Table, batch: str) -> bool:
     summaries = (snapshot.summary for snapshot in table.snapshots())
-    return any(summary is not None and summary.get(key) == value for summary in summaries)
+    return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)
 
 
 def _digest(schema: pa.Schema) -> str:

@@ -20,6 +20,7 @@ from signalbook.pipeline.evolution import merge, refuse
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch
 from signalbook.pipeline.naming import TableName, home
+from signalbook.pipeline.sql import quoted
 from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table
 
 COLUMNS: Final = "_common_metadata"
@@ -70,6 +71,10 @@ class ParquetTables:
     def live(self, table: TableName) -> set[str]:
         """The files in the folder."""
         return {str(path) for path in self._home(table).rglob(_FILES)}
+
+    def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
+        """The folder."""
+        return f"parquet.{quoted(str(self._home(table)))}"
 
     def commit(self, batch: Batch, table: TableName) -> None:
         """Rename each file into its folder, then remove what others stand for; readers see whole files only.

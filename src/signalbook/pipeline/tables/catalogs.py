@@ -1,0 +1,121 @@
+"""Which Iceberg catalog the tables of an output are in, where it is not the one in the folder itself.
+
+The choice is kept in the output folder, for the commands that are given nothing but the folder. It holds no secret:
+those come from environment variables, or from pyiceberg's own configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Journal, sync_folder
+from signalbook.pipeline.variables import VARIABLE, as_text
+
+FILE: Final = "catalog.json"
+# The name that pyiceberg takes where none is given.
+NAME: Final = "default"
+_SECRET: Final = re.compile("token|credential|secret|password|authorization|api-key|account-key|sas|connection-string")
+_LOGIN: Final = re.compile(r"://[^/@:]*:(?P<password>[^/@]+)@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogChoice:
+    """A catalog by its ``name`` in pyiceberg's configuration, and ``properties`` beside what that says of it.
+
+    Namespaces of groups are below ``namespace``. Tables say by ``owner`` which output they belong to: a catalog may
+    have tables of several. Values may have ``${NAME}`` in them for environment variables.
+    """
+
+    name: str = NAME
+    namespace: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
+
+    def __str__(self) -> str:
+        """Its name, and where it is as far as a job says."""
+        place = self.properties.get("uri")
+        below = f", below {'.'.join(self.namespace)}" if self.namespace else ""
+        return f"{self.name}{f' at {place}' if place else ''}{below}"
+
+
+def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | None:
+    """What the section ``catalog`` of a job file says. Raises ``PipelineError`` for a secret that is written there."""
+    if not section:
+        return None
+    texts = {name: as_text(value) for name, value in section.items()}
+    namespace = texts.pop("namespace", "")
+    levels = tuple(namespace.split(".")) if namespace else ()
+    if not all(levels):
+        raise PipelineError(f"the namespace of a catalog is names with dots between them, not {namespace!r}")
+    for name, value in texts.items():
+        _check_open(name, value)
+    return CatalogChoice(name=texts.pop("name", NAME), namespace=levels, properties=texts)
+
+
+def named_catalog(text: str) -> dict[str, str]:
+    """The section that ``--catalog`` stands for: a name in pyiceberg's configuration, or the URL of a REST catalog."""
+    return {"type": "rest", "uri": text} if text.startswith(("http://", "https://")) else {"name": text}
+
+
+def is_secret(name: str) -> bool:
+    """Whether a property of a catalog is one that nobody else may see."""
+    return _SECRET.search(name.lower()) is not None
+
+
+def recorded(output: Path) -> CatalogChoice | None:
+    """The choice that was made for an output folder. Raises ``PipelineError`` if it cannot be read."""
+    path = output / FILE
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=CatalogChoice)
+    except (OSError, msgspec.DecodeError) as error:
+        raise PipelineError(f"cannot read {path}, which says what catalog the tables here are in: {error}") from error
+
+
+def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
+    """Make ``wanted`` the catalog of an output, or raise ``PipelineError`` if its tables are in another.
+
+    None stands for the one they are in.
+    """
+    there = recorded(journal.output)
+    if wanted is None or (there is not None and replace(wanted, owner=there.owner) == there):
+        return
+    if journal.table_format() is not None or journal.unfinished():
+        where = f"the catalog {there}" if there else "a catalog in that folder"
+        raise PipelineError(
+            f"the tables in {journal.output} are in {where}, not in {wanted}: leave the catalog out, or choose another "
+            f"output; if the catalog moved, say so in {journal.output / FILE}"
+        )
+    owner = there.owner if there else secrets.token_hex(8)
+    _write(journal.output / FILE, replace(wanted, owner=owner))
+
+
+def _check_open(name: str, value: str) -> None:
+    """Raise for a property that would be written down with a secret in it."""
+    login = _LOGIN.search(value)
+    written = (is_secret(name) and value) or (login and login["password"]) or ""
+    if written and VARIABLE.fullmatch(written) is None:
+        raise PipelineError(
+            f"the catalog's {name} would be written to the output folder: say ${{NAME}} there and set that environment "
+            "variable, or leave it to pyiceberg's own configuration"
+        )
+
+
+def _write(path: Path, choice: CatalogChoice) -> None:
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(choice)))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)

@@ -1,0 +1,115 @@
+"""The Iceberg catalog of an output, connected to: the one in its folder, or any that pyiceberg knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pydantic
+import requests
+from pyiceberg.catalog import TYPE, Catalog, CatalogType, infer_catalog_type, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.utils.config import Config, merge_config
+from requests.adapters import HTTPAdapter
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import BATCHES
+from signalbook.pipeline.naming import TABLES
+from signalbook.pipeline.tables.catalogs import NAME, CatalogChoice, is_secret, recorded
+from signalbook.pipeline.tables.plainly import hidden, plainly
+from signalbook.pipeline.variables import VARIABLE, filled
+
+CATALOG: Final = "catalog.db"
+# Seconds that a REST catalog may take to accept a connection, and to answer.
+_PATIENCE: Final = (30.0, 120.0)
+# Earlier snapshots tell which batches were committed, so that all are wanted.
+_ALL: Final = {"snapshot-loading-mode": "all"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A catalog, the namespace that those of groups are below, and who tables in it belong to: empty, if it is ours.
+
+    ``secrets`` are what no message may say.
+    """
+
+    catalog: Catalog
+    namespace: tuple[str, ...] = ()
+    owner: str = ""
+    secrets: tuple[str, ...] = ()
+
+
+def connect(output: Path) -> Connection:
+    """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
+    choice = recorded(output)
+    return _own(output) if choice is None else _chosen(choice)
+
+
+def _own(output: Path) -> Connection:
+    """The catalog in the folder, made when first used."""
+    path = output / CATALOG
+    if not path.exists() and any((output / BATCHES).glob("*.json")):
+        raise PipelineError(
+            f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
+            "or choose another output; a batch that was under way is kept"
+        )
+    with plainly(f"the catalog {path}"):
+        return Connection(catalog=SqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}"))
+
+
+def _chosen(choice: CatalogChoice) -> Connection:
+    given = {name: filled(f"catalog.{name}", value) for name, value in choice.properties.items()}
+    properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **given})
+    secrets = tuple({*_secrets(properties), *_variables(choice)})
+    with plainly(f"the catalog {choice}", secrets):
+        try:
+            catalog = _load(choice.name, properties)
+        except pydantic.ValidationError:  # of what a server answered
+            raise
+        except (ValueError, TypeError, KeyError) as error:
+            raise PipelineError(
+                f"the catalog {choice} is not described in a way that pyiceberg knows: {hidden(str(error), secrets)}"
+            ) from error
+    return Connection(catalog=catalog, namespace=choice.namespace, owner=choice.owner, secrets=secrets)
+
+
+def _load(name: str, properties: dict[str, Any]) -> Catalog:
+    kind = CatalogType(str(properties[TYPE]).lower()) if TYPE in properties else infer_catalog_type(name, properties)
+    return PatientRestCatalog(name, **properties) if kind == CatalogType.REST else load_catalog(name, **properties)
+
+
+class PatientRestCatalog(RestCatalog):
+    """A REST catalog that is waited for, but not for ever."""
+
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _Timed())
+        return session
+
+
+class _Timed(HTTPAdapter):
+    """Connections on which an answer that never comes is an error."""
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        """Send a request, as the base does."""
+        return super().send(request, *args, **{**options, "timeout": options.get("timeout") or _PATIENCE})
+
+
+def _secrets(properties: Mapping[str, Any]) -> Iterable[str]:
+    """The values of all that is secret, at any depth."""
+    for name, value in properties.items():
+        if isinstance(value, Mapping):
+            yield from _secrets(value)
+        elif value and is_secret(name):
+            yield str(value)
+
+
+def _variables(choice: CatalogChoice) -> Iterable[str]:
+    """What stands in environment variables, as if all of it were secret."""
+    for name, value in choice.properties.items():
+        for found in VARIABLE.finditer(value):
+            yield filled(name, found[0])

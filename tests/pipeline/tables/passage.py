@@ -1,0 +1,98 @@
+"""A way to a catalog on which requests or answers get lost, or the catalog dies, exactly when a table is committed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+
+Answer = tuple[int, bytes]
+# Gives the request to the catalog, and tells what that answered.
+Deliver = Callable[[], Answer]
+# What becomes of a request: an answer, or none but the end of the connection.
+Fate = Callable[[Deliver], Answer | None]
+
+
+@dataclass(slots=True)
+class Passage:
+    """What becomes of the next commits of tables, one after the other; all else is passed on."""
+
+    catalog: str
+    url: str = ""
+    fates: list[Fate] = field(default_factory=list)
+    commits: int = 0
+
+    def take(self, method: str, path: str, deliver: Deliver) -> Answer | None:
+        """What is answered to a request."""
+        if method != "POST" or "/tables/" not in path:
+            return deliver()
+        self.commits += 1
+        return self.fates.pop(0)(deliver) if self.fates else deliver()
+
+
+def lost(deliver: Deliver) -> None:
+    """The table is committed, and nobody told."""
+    deliver()
+
+
+def never_came(_: Deliver) -> None:
+    """The request is lost."""
+
+
+def timed_out(deliver: Deliver) -> Answer:
+    """The table is committed, and what stands before the catalog says that it does not know."""
+    deliver()
+    return 504, b'{"error": {"message": "slow", "type": "GatewayTimeout", "code": 504}}'
+
+
+def sent_twice(deliver: Deliver) -> Answer:
+    """What stands before the catalog sends the request again, and tells of the second one."""
+    deliver()
+    return deliver()
+
+
+@contextmanager
+def passage(catalog: str) -> Iterator[Passage]:
+    """A way to the catalog at the URL ``catalog``."""
+    found = Passage(catalog)
+
+    class Handler(BaseHTTPRequestHandler):
+        def _pass(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            body = self.rfile.read(length)
+            headers = {"content-type": self.headers.get("content-type") or "application/json"}
+
+            def deliver() -> Answer:
+                answer = httpx.request(
+                    self.command, found.catalog + self.path, content=body, headers=headers, timeout=600
+                )
+                return answer.status_code, answer.content
+
+            answer = found.take(self.command, self.path, deliver)
+            self.close_connection = True
+            if answer is not None:
+                self.send_response(answer[0])
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(answer[1])))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(answer[1])
+
+        do_GET = do_POST = do_DELETE = do_HEAD = _pass  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()

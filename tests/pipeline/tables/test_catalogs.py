@@ -1,0 +1,87 @@
+"""Which catalog an output has: said once, kept without secrets, and never changed under its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.tables.catalogs import FILE, CatalogChoice, agree, named_catalog, parse_catalog, recorded
+
+from ..shelf import Shelf
+
+REST = {"type": "rest", "uri": "http://127.0.0.1:1"}
+
+
+def test_a_section() -> None:
+    found = parse_catalog({**REST, "name": "prod", "namespace": "a.b", "token": "${TOKEN}", "rest.sigv4-enabled": True})
+    assert found == CatalogChoice(
+        name="prod", namespace=("a", "b"), properties={**REST, "token": "${TOKEN}", "rest.sigv4-enabled": "true"}
+    )
+    assert str(found) == "prod at http://127.0.0.1:1, below a.b"
+    assert parse_catalog({}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "section"), [("prod", {"name": "prod"}), ("https://x/c", {"type": "rest", "uri": "https://x/c"})]
+)
+def test_a_flag(text: str, section: dict[str, str]) -> None:
+    assert named_catalog(text) == section
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("token", "abc"),
+        ("credential", "me:abc"),
+        ("s3.secret-access-key", "abc"),
+        ("header.Authorization", "Bearer abc"),
+        ("uri", "postgresql://me:abc@db/catalog"),
+        ("token", "abc${TOKEN}"),
+    ],
+)
+def test_secrets_are_not_written_down(name: str, value: str) -> None:
+    with pytest.raises(PipelineError, match=f"catalog's {name} would be written") as caught:
+        parse_catalog({name: value})
+    assert "abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["postgresql://me:${PASSWORD}@db/catalog", "http://me@host:80/x", "http://h:80/a@b"])
+def test_addresses_without_secrets(value: str) -> None:
+    assert parse_catalog({"uri": value}) == CatalogChoice(properties={"uri": value})
+
+
+def test_a_namespace_that_is_none() -> None:
+    with pytest.raises(PipelineError, match=r"names with dots between them, not 'a\.\.b'"):
+        parse_catalog({"namespace": "a..b"})
+
+
+def test_the_choice_is_kept(tmp_path: Path) -> None:
+    """Until something lands it may change; the output stays the same one."""
+    journal = Journal.open(tmp_path)
+    agree(journal, None)
+    assert recorded(tmp_path) is None
+    agree(journal, CatalogChoice(properties=REST))
+    first = recorded(tmp_path)
+    agree(journal, CatalogChoice(name="prod"))
+    then = recorded(tmp_path)
+    assert first is not None
+    assert then is not None
+    assert (first.properties, then.name, first.owner) == (REST, "prod", then.owner)
+    agree(journal, None)
+    assert recorded(tmp_path) == then
+
+
+def test_tables_stay_in_their_catalog(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, "parquet")
+    shelf.put([{}], {})
+    with pytest.raises(PipelineError, match="are in a catalog in that folder, not in default at http"):
+        agree(shelf.journal, CatalogChoice(properties=REST))
+
+
+def test_a_choice_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(PipelineError, match=r"cannot read .*catalog\.json, which says"):
+        recorded(tmp_path)

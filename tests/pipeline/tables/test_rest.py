@@ -1,0 +1,158 @@
+"""Iceberg tables in a real REST catalog: what is committed once, whatever becomes of requests, answers and catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.brokers.program import Broker
+
+from signalbook.pipeline.committing import settle
+from signalbook.pipeline.compacting import TARGET, compact
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Batch
+from signalbook.pipeline.tables.iceberg import OUTPUT_KEY, IcebergTables
+
+from ..shelf import ORDER, Shelf, rest_choice
+from .passage import Answer, Deliver, Fate, Passage, lost, never_came, passage, sent_twice, timed_out
+
+INT = pa.int32()
+COLUMNS = {"a": INT}
+
+
+@pytest.fixture
+def way(rest_catalog: Broker) -> Iterator[Passage]:
+    """A way to the catalog, which runs again when the test is over."""
+    with passage(f"http://127.0.0.1:{rest_catalog.ports['plain']}") as found:
+        yield found
+    if not rest_catalog.runs:
+        rest_catalog.start()
+
+
+@pytest.fixture
+def shelf(way: Passage, tmp_path: Path, request: pytest.FixtureRequest) -> Shelf:
+    choice = replace(rest_choice(request), properties={"type": "rest", "uri": way.url})
+    return Shelf(tmp_path / "lake", "iceberg", catalog=choice)
+
+
+def created(shelf: Shelf) -> Batch:
+    return shelf.prepared([{"a": 1}], COLUMNS)
+
+
+def appended(shelf: Shelf) -> Batch:
+    shelf.put([{"a": 0}], COLUMNS)
+    return shelf.prepared([{"a": 1}], COLUMNS)
+
+
+def widened(shelf: Shelf) -> Batch:
+    shelf.put([{"a": 0}], COLUMNS)
+    return shelf.prepared([{"a": 1, "b": 2}], {"a": INT, "b": INT})
+
+
+def replaced(shelf: Shelf) -> Batch:
+    shelf.put([{"a": 0}], COLUMNS)
+    batch = replace(shelf.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(shelf.journal.files()[ORDER]))
+    shelf.journal.prepare(batch)
+    return batch
+
+
+Make = Callable[[Shelf], Batch]
+MADE = pytest.mark.parametrize("make", [created, appended, widened, replaced])
+
+
+def numbers(shelf: Shelf) -> list[int]:
+    return [row["a"] for row in shelf.rows()]
+
+
+@MADE
+@pytest.mark.parametrize("fates", [[lost], [timed_out], [never_came], [sent_twice], [never_came, lost]])
+def test_an_answer_that_is_lost(way: Passage, shelf: Shelf, make: Make, fates: list[Fate]) -> None:
+    """Whether the commit was made is looked up, and it is made if it was not."""
+    batch = make(shelf)
+    way.fates = list(fates)
+    if fates[0] is never_came and len(fates) > 1:
+        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+            shelf.commit(batch)
+        assert shelf.journal.unfinished() == [batch]
+        settle(shelf.journal, lambda _: None)
+    else:
+        shelf.commit(batch)
+    assert numbers(shelf) == ([1] if make is created else [0, 1])
+    assert shelf.journal.unfinished() == []
+
+
+@pytest.mark.parametrize(("make", "made"), [(created, True), (widened, False), (appended, True), (replaced, False)])
+def test_a_catalog_that_is_killed_while_a_table_is_committed(
+    way: Passage, shelf: Shelf, rest_catalog: Broker, make: Make, made: bool
+) -> None:
+    def killed(deliver: Deliver) -> Answer | None:
+        if made:
+            deliver()
+        rest_catalog.kill()
+        raise ConnectionError
+
+    batch = make(shelf)
+    way.fates = [killed]
+    with pytest.raises(PipelineError, match=r"table shop.order: there is no answer of an Iceberg catalog"):
+        shelf.commit(batch)
+    assert shelf.journal.unfinished() == [batch]
+    rest_catalog.start()
+    settle(shelf.journal, lambda _: None)
+    assert numbers(shelf) == ([1] if make is created else [0, 1])
+
+
+@MADE
+def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, shelf: Shelf, make: Make) -> None:
+    """And the next run has looked at the table before, and found nothing."""
+    kept: list[Deliver] = []
+
+    def hold(deliver: Deliver) -> None:
+        kept.append(deliver)
+
+    def overtaken(deliver: Deliver) -> Answer:
+        assert kept[0]()[0] == 200
+        return deliver()
+
+    batch = make(shelf)
+    way.fates = [hold, never_came, overtaken]
+    with pytest.raises(PipelineError):
+        shelf.commit(batch)
+    settle(shelf.journal, lambda _: None)
+    assert numbers(shelf) == ([1] if make is created else [0, 1])
+    assert way.fates == []
+
+
+def test_a_killed_catalog_and_a_compaction(way: Passage, shelf: Shelf, rest_catalog: Broker) -> None:
+    def killed(deliver: Deliver) -> Answer | None:
+        deliver()
+        rest_catalog.kill()
+        raise ConnectionError
+
+    for number in range(3):
+        shelf.put([{"a": number}], COLUMNS)
+    way.fates = [killed]
+    with pytest.raises(PipelineError):
+        compact(shelf.output, (), TARGET, lambda _: None)
+    rest_catalog.start()
+    assert compact(shelf.output, (), TARGET, lambda _: None) == []
+    assert numbers(shelf) == [0, 1, 2]
+    assert len(shelf.journal.files()[ORDER]) == 1
+
+
+def test_tables_of_another_output(shelf: Shelf, tmp_path: Path) -> None:
+    """Its batches may have the same ids."""
+    shelf.put([{"a": 1}], COLUMNS)
+    other = Shelf(tmp_path / "other", "iceberg", catalog=shelf.catalog)
+    with pytest.raises(
+        PipelineError, match=r"\.shop\.order in the catalog is not of .*/other: give this output a name"
+    ):
+        other.put([{"a": 2}], COLUMNS)
+    found = IcebergTables(other.output)
+    table = found.catalog.load_table(found.identifier(ORDER))
+    with table.transaction() as transaction:
+        transaction.set_properties({OUTPUT_KEY: found._connection.owner})
+    other.put([{"a": 2}], COLUMNS)
+    assert numbers(other) == [1, 2]
