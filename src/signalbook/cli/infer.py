@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli.console import console, say, working
+from signalbook.cli.console import console, plain, say, working
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ HELP: Final = (
     "Draft message definitions and schemas from messages nobody has defined yet.\n\n"
     "The draft is a registry document, to review and then import. It goes to standard output, or with --out to a file, "
     "as YAML if its name ends in .yaml or .yml. Half of the messages are held back from a first draft, which is tried "
-    "on them; if it accepts less than --accept of them, less is demanded: fewer required members, no enums."
+    "on them; if it accepts less than --accept of them, less is demanded: fewer required members, no enums. "
+    "Messages of types that the other half has none of cannot be tried, and are counted apart."
 )
 _SHOWN: Final = 20
 
@@ -65,7 +67,9 @@ def run(
     if out is None:
         _write(None, draft)
     _show(draft)
-    if draft.acceptance < accept:
+    if not draft.tried:
+        say("warning: too few messages to try the draft on", style="yellow")
+    elif draft.acceptance < accept:
         say(f"warning: the draft accepts less than {accept:.2%}: look at the reasons", style="yellow")
 
 
@@ -91,9 +95,21 @@ def _show(draft: Draft) -> None:
     if len(draft.messages) > _SHOWN:
         table.add_row(f"… and {len(draft.messages) - _SHOWN} more", "")
     screen.print(table)
+    held = draft.tried + sum(draft.unseen.values())
     screen.print(
         f"{draft.read:,} messages read, {draft.unreadable:,} unreadable, {draft.unknown:,} of no kind known\n"
-        f"{draft.accepted:,} of {draft.tried:,} held back were accepted ({draft.acceptance:.2%}); {draft.rules}"
+        f"{held:,} held back: {draft.accepted:,} of {draft.tried:,} tried were accepted ({draft.acceptance:.2%}); "
+        f"{draft.rules}"
     )
-    for reason, count in sorted(draft.reasons.items(), key=lambda item: -item[1]):
-        screen.print(f"  {count:,} {reason}")
+    _list(draft.reasons)
+    if draft.unseen:
+        screen.print(f"{sum(draft.unseen.values()):,} held back are of types that the other half has none of:")
+        _list(draft.unseen)
+
+
+def _list(counts: Mapping[str, int]) -> None:
+    """The commonest first, and how many are left out."""
+    for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_SHOWN]:
+        say(f"  {count:,} {plain(name)}")
+    if len(counts) > _SHOWN:
+        say(f"  … and {len(counts) - _SHOWN} more")

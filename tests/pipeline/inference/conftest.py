@@ -6,13 +6,15 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.seen import Room, Seen
+from signalbook.pipeline.inference.seen import Seen
+from signalbook.pipeline.inference.texts import Room
 
 SCALARS: Final = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4) | st.just("2026-01-01")
 )
+NAMES: Final = st.sampled_from(("a", "b", "c", "d", "type", "kind"))
 VALUES: Final = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner), max_leaves=8
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from signalbook.messages import Message
 from signalbook.pipeline.inference.observing import Observations, shape, telling_header
-from signalbook.pipeline.inference.seen import Room
+from signalbook.pipeline.inference.texts import Room
 
 
 def event(**more: Any) -> Message:

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.pipeline.inference.kin import ENOUGH, Kin
 from signalbook.pipeline.inference.schemas import LADDER, Rules, schema
 
 from .conftest import VALUES, summary
 
 INTEGER = {"type": "integer"}
 BOTH = {"a": INTEGER, "b": INTEGER}
-STRICT = Rules(required=2, enum=2)
+STRICT = Rules(required=2, enum=2, enough=2)
+BOLD = Rules(required=1, enum=1, enough=1)
 
 
-@pytest.mark.parametrize("rules", LADDER, ids=lambda rules: rules.words)
+@pytest.mark.parametrize("rules", [*LADDER, BOLD], ids=lambda rules: rules.words)
 @given(values=st.lists(VALUES, min_size=1, max_size=8))
 def test_a_draft_accepts_what_it_was_made_of(rules: Rules, values: list[Any]) -> None:
     drafted = schema(summary(*values), rules)
@@ -34,8 +36,12 @@ def test_a_draft_accepts_what_it_was_made_of(rules: Rules, values: list[Any]) ->
         ([True, None], {"type": ["boolean", "null"]}),
         ([None, None], {}),
         (["a", "a", "b", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (["a", None], {"type": ["string", "null"]}),
         (["a", "a", None], {"type": ["string", "null"], "enum": ["a", None]}),
         (["a", "a", "b"], {"type": "string"}),
+        (["https://a.example"] * 2, {"type": "string", "format": "uri"}),
+        (["/a/17171"] * 2, {"type": "string"}),
+        (["x" * 41] * 2, {"type": "string"}),
         (["a", "a", 1], {"type": ["string", "integer"]}),
         (["2026-01-01"] * 2, {"type": "string", "format": "date"}),
         ([[1], []], {"type": "array", "items": {"type": "integer"}}),
@@ -52,6 +58,12 @@ def test_drafts(values: list[Any], expected: dict[str, Any]) -> None:
     assert drafted == expected
 
 
+def test_enums_take_enough_values() -> None:
+    rules = Rules(required=2, enum=2, enough=5)
+    assert "enum" not in schema(summary(*"aabb"), rules)
+    assert "enum" in schema(summary(*"aabbb"), rules)
+
+
 def test_names_that_are_values_make_a_map() -> None:
     drafted = schema(summary(*({f"user-{n}": 1, f"user-{n + 1}": 2} for n in range(40))), STRICT)
     assert drafted["additionalProperties"] == {"type": "integer"}
@@ -59,6 +71,35 @@ def test_names_that_are_values_make_a_map() -> None:
 
 
 def test_few_values_leave_room_for_null() -> None:
-    lenient = Rules(required=0, enum=0, null=3)
+    lenient = Rules(null=3)
     assert schema(summary("a", "b"), lenient)["type"] == ["string", "null"]
     assert schema(summary("a", "b", "c"), lenient)["type"] == "string"
+
+
+USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
+
+
+def test_what_is_known_of_objects_elsewhere_widens_places() -> None:
+    """Nulls and absences in one place tell of all others whose objects have the same members."""
+    lean = {name: value for name, value in USER.items() if name != "url"}
+    values = [{"sender": USER, "owner": {**USER, "name": None}} for _ in range(3)] + [
+        {"sender": USER, "owner": lean}
+    ] * 3
+    seen = summary(*values)
+    place = schema(seen, Rules(required=2), Kin([seen]))["properties"]["sender"]
+    assert place["properties"]["name"] == {"type": ["string", "null"]}
+    assert place["required"] == ["id", "login", "name"]
+
+
+def test_what_was_seen_often_enough_is_known_by_itself() -> None:
+    seen = summary(*({"sender": USER, "owner": {**USER, "name": None}} for _ in range(ENOUGH)))
+    place = schema(seen, STRICT, Kin([seen]))["properties"]["sender"]
+    assert place["properties"]["name"]["type"] == "string"
+
+
+@given(values=st.lists(VALUES, min_size=1, max_size=8))
+def test_kin_takes_nothing_away(values: list[Any]) -> None:
+    seen = summary(*values)
+    drafted = schema(seen, BOLD, Kin([seen, seen]))
+    for value in values:
+        jsonschema.Draft202012Validator(drafted).validate(value)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.seen import DEEPEST, MOST_MEMBERS, MOST_TEXTS, Room, Seen, Texts
+from signalbook.pipeline.inference.seen import DEEPEST, MOST_CASES, MOST_MEMBERS, Seen
+from signalbook.pipeline.inference.texts import Room
 
 from .conftest import VALUES, summary
 
@@ -25,34 +26,6 @@ def test_merging_is_seeing_both(first: list[Any], second: list[Any]) -> None:
 def test_a_summary_travels(values: list[Any]) -> None:
     seen = summary(*values)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=Seen) == seen
-
-
-@pytest.mark.parametrize(
-    ("texts", "formats"),
-    [
-        (["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.5+01:00"], ["date-time"]),
-        (["2026-01-02"], ["date"]),
-        (["2026-13-02"], []),
-        (["0a0a0a0a-1111-2222-3333-444444444444"], ["uuid"]),
-        (["a.b@example.com"], ["email"]),
-        (["127.0.0.1", "8.8.8.8"], ["ipv4"]),
-        (["256.0.0.1"], []),
-        (["https://example.com/a", "urn:a://b"], ["uri"]),
-        (["https://example.com/a", ""], []),
-    ],
-)
-def test_formats_are_those_of_all_texts(texts: list[str], formats: list[str]) -> None:
-    assert summary(*texts).texts.formats == formats
-
-
-def test_texts_are_kept_while_they_are_few_and_short() -> None:
-    assert summary("a", "b", "a").texts.values == {"a": 2, "b": 1}
-    assert summary("x" * 1000).texts.values is None
-    many = summary(*(str(number) for number in range(MOST_TEXTS + 1)))
-    assert (many.texts.values, many.texts.count) == (None, MOST_TEXTS + 1)
-    halves = [Texts(count=40, values={f"{half}{n}": 1 for n in range(40)}, formats=[]) for half in "ab"]
-    halves[0].merge(halves[1], Room())
-    assert halves[0].values is None
 
 
 def test_objects_with_very_many_names_are_bounded() -> None:
@@ -78,3 +51,44 @@ def test_what_lies_very_deep_is_not_looked_at() -> None:
     while seen.items is not None:
         seen, depth = seen.items, depth + 1
     assert depth == DEEPEST
+
+
+def test_objects_are_kept_apart_by_what_tells_them() -> None:
+    seen = summary({"type": "a", "n": 1}, {"type": "b"}, {"type": "a", "n": None})
+    assert seen.cases is not None
+    assert {text: (case.objects, sorted(case.members)) for text, case in seen.cases.items()} == {
+        "a": (2, ["n", "type"]),
+        "b": (1, ["type"]),
+    }
+    assert seen.members == {}
+    assert (seen.whole().members["type"].texts.count, seen.whole().members["n"].nulls) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"type": "a"}, {"n": 1}],
+        [{"type": "a"}, {"kind": "a"}],
+        [{"type": "a"}, {"type": 1}],
+        [{"type": "a"}, {"type": "x" * 65}],
+        [{"type": str(number)} for number in range(MOST_CASES + 1)],
+    ],
+    ids=["not in all", "another member", "no text", "long text", "too many"],
+)
+def test_what_does_not_tell_all_apart_tells_none(values: list[Any]) -> None:
+    for order in (values, values[::-1]):
+        seen = summary(*order)
+        assert (seen.cases, seen.by) == (None, "")
+        assert sum(member.count for member in seen.members.values()) == len(values)
+
+
+def test_strange_values_do_not_fill_the_memory() -> None:
+    """Members that tell apart, within each other, make no more places than there is room for."""
+    room, seen = Room(left=50_000), Seen()
+    for number in range(2000):
+        value: Any = {}
+        for depth in range(12):
+            value = {"type": f"t{number * (depth + 1) % 31}", "x": value}
+        seen.take(value, room)
+    assert len(msgspec.msgpack.encode(seen)) < 50_000
+    assert seen.objects == 2000

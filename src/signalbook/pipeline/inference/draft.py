@@ -29,9 +29,10 @@ class Draft:
     """A registry document drafted from messages, and how far to trust it.
 
     ``messages`` says of each definition, by id, how many messages it was drafted from. Of the messages read,
-    ``unreadable`` were no messages and ``unknown`` of no kind that can be told. ``tried`` messages were held back from
-    a first draft, which accepted ``accepted`` of them and refused the others for ``reasons``; the document is drafted
-    from all messages by the same ``rules``.
+    ``unreadable`` were no messages and ``unknown`` of no kind that can be told. Half of the others were held back from
+    a first draft: ``unseen`` counts, by name, those of kinds that it could not define, since none was left to it; the
+    others were ``tried``. It accepted ``accepted`` of them and refused the rest for ``reasons``, which tell definition,
+    rule and place. The document is drafted from all messages by the same ``rules``.
     """
 
     document: JSONObject
@@ -42,11 +43,12 @@ class Draft:
     tried: int
     accepted: int
     reasons: dict[str, int]
+    unseen: dict[str, int]
     rules: str
 
     @property
     def acceptance(self) -> float:
-        """The share of held-back messages accepted, 0 to 1; 0 if none was held back."""
+        """The share of tried messages accepted, 0 to 1; 0 if none was tried."""
         return self.accepted / self.tried if self.tried else 0.0
 
     def to_json(self) -> JSONObject:
@@ -56,7 +58,9 @@ class Draft:
             "unreadable": self.unreadable,
             "unknown": self.unknown,
             "messages": dict(self.messages),
-            "held_back": self.tried,
+            "held_back": self.tried + sum(self.unseen.values()),
+            "unseen": dict(self.unseen),
+            "tried": self.tried,
             "accepted": self.accepted,
             "acceptance": round(self.acceptance, 6),
             "reasons": dict(self.reasons),

@@ -10,6 +10,7 @@ from typing import Final
 from signalbook.formats.base import is_json
 from signalbook.pipeline.inference import schemas
 from signalbook.pipeline.inference.addresses import Addresses
+from signalbook.pipeline.inference.kin import Kin
 from signalbook.pipeline.inference.observing import EVENT, Observations, Observed, is_transport
 from signalbook.pipeline.inference.schemas import Rules
 from signalbook.values import JSONObject
@@ -30,12 +31,13 @@ def document(observations: Observations, group: str, rules: Rules, header: str =
     """
     messages: JSONObject = {}
     found: JSONObject = {}
+    kin = Kin(observed.data for _, observed in _named(observations))
     for name, observed in _named(observations):
         messages[name] = _message(observed, rules, header)
         if observed.payloads >= _PAYLOADS * observed.count:
             uri = f"/schemagroups/{group}/schemas/{name}"
             messages[name] |= {"dataschemaformat": schemas.FORMAT, "dataschemauri": uri}
-            schema = schemas.schema(observed.data, rules)
+            schema = schemas.schema(observed.data, rules, kin)
             found[name] = {"versions": {"1": {"format": schemas.FORMAT, "schema": schema}}}
     return {
         "messagegroups": {group: {"messages": messages}},

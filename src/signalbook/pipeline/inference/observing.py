@@ -18,7 +18,8 @@ from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.payloads import Payload
 from signalbook.pipeline.inference.addresses import Addresses
-from signalbook.pipeline.inference.seen import Room, Seen
+from signalbook.pipeline.inference.seen import Seen
+from signalbook.pipeline.inference.texts import Room
 from signalbook.values import JSON
 
 EVENT: Final = "event"
@@ -110,20 +111,13 @@ class Observations(msgspec.Struct):
 
     def _observed(self, part: _Part, header: str) -> tuple[Observed, dict[str, str]] | None:
         """The kind of a message, and its texts by name; None if there is no way to tell."""
-        if part.event is not None:
-            texts = {name: attribute_text(value) for name, value in part.event.attributes.items()}
-            found = self._kind(EVENT, [texts["type"]])
-        elif part.message.protocol == "HTTP":
-            texts = {name: value for name, value in part.values.items() if isinstance(value, str)}
-            texts |= dict(_headers(part.values))
-            about = texts.get(_HEADER + header, "") if header else shape(texts.get("path", ""))
-            found = self._kind(REQUEST, [texts.get("method", ""), about])
-        else:
-            return None
+        texts = _texts(part)
+        kind, names = _named(part, texts, header)
+        found = self._kind(kind, names) if kind else None
         return None if found is None else (found, texts)
 
     def _kind(self, kind: str, names: list[str]) -> Observed | None:
-        key = " ".join((kind, *names))
+        key = _key(kind, names)
         found = self.kinds.get(key)
         if found is None and len(self.kinds) < MOST_KINDS and len(key) <= LONGEST_NAME:
             found = self.kinds[key] = Observed(kind=kind, names=names)
@@ -138,6 +132,20 @@ class Observations(msgspec.Struct):
                 self.unknown += observed.count
             else:
                 mine.merge(observed, self.room)
+
+
+def kinds(message: Message, header: str = "") -> dict[str, str]:
+    """The keys that ``Observations`` knows the kinds of a message by, with their names; empty if it is of none."""
+    found = {}
+    for part in _parts(message):
+        kind, names = _named(part, _texts(part), header)
+        if kind and len(_key(kind, names)) <= LONGEST_NAME:
+            found[_key(kind, names)] = " ".join(filter(None, names))
+    return found
+
+
+def _key(kind: str, names: list[str]) -> str:
+    return " ".join((kind, *names))
 
 
 def telling_header(messages: Iterable[Message]) -> str:
@@ -188,6 +196,27 @@ def _parts(message: Message) -> Iterator[_Part]:
             yield _Part(clear, values, None if mode is Mode.NONE else carried_event(clear, binding, values, mode))
     except (Unreadable, EventError):
         return
+
+
+def _texts(part: _Part) -> dict[str, str]:
+    """The texts of a message that tell of it, by name."""
+    if part.event is not None:
+        return {name: attribute_text(value) for name, value in part.event.attributes.items()}
+    if part.message.protocol == "HTTP":
+        return {name: value for name, value in part.values.items() if isinstance(value, str)} | dict(
+            _headers(part.values)
+        )
+    return {}
+
+
+def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, list[str]]:
+    """What kind of message it is, and its names; "" if there is no way to tell."""
+    if part.event is not None:
+        return EVENT, [texts["type"]]
+    if part.message.protocol == "HTTP":
+        about = texts.get(_HEADER + header, "") if header else shape(texts.get("path", ""))
+        return REQUEST, [texts.get("method", ""), about]
+    return "", []
 
 
 def is_transport(name: str) -> bool:

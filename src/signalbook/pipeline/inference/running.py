@@ -102,12 +102,13 @@ class _Stream:
 def _tried(stream: _Stream, first: Observations, job: DraftJob, show: Callable[[str], None]) -> tuple[Trial, Rules]:
     """The first rules of the ladder whose draft accepts enough of what was held back, or the last ones."""
     trial, rules = Trial(), LADDER[0]
+    trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(LADDER):
         show(f"trying the draft on what was held back ({number + 1} of at most {len(LADDER)})")
         draft = drafting.document(first, job.group, rules, stream.plan.header)
         path = stream.folder / _SNAPSHOT.format(number)
         path.write_bytes(Snapshot.of_documents([("the draft", draft)]).to_json())
-        trial = stream.each(partial(tasks.attempt, str(path)), Trial())
+        trial = trying.each(partial(tasks.attempt, str(path)), Trial())
         if trial.accepted >= job.accept * trial.tried:
             break
     return trial, rules
@@ -127,5 +128,6 @@ def _draft(job: DraftJob, halves: Halves, trial: Trial, rules: Rules, header: st
         tried=trial.tried,
         accepted=trial.accepted,
         reasons=trial.reasons,
+        unseen=trial.unseen,
         rules=rules.words,
     )

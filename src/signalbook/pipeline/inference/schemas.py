@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Final
 
-from signalbook.pipeline.inference.seen import Room, Seen, Texts
+from signalbook.pipeline.inference.kin import Family, Kin
+from signalbook.pipeline.inference.seen import Seen
+from signalbook.pipeline.inference.texts import Room, Texts
+from signalbook.pipeline.inference.unions import Union
 from signalbook.values import JSON, JSONObject
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 FORMAT: Final = "JsonSchema/draft/2020-12"
+# Words are short, and not numbers, addresses or keys in disguise.
+_LONGEST_WORD: Final = 40
+_MOST_WORDS: Final = 32
+_NO_WORD: Final = re.compile(r"://|\d{5}|(?:\d\D*){8}")
 # An object is a map if it has many names of which each of them has few.
 _MAP_NAMES: Final = 20
 _MAP_SHARE: Final = 0.3
@@ -19,48 +27,115 @@ _MAP_SHARE: Final = 0.3
 class Rules:
     """How much has to be seen before something is demanded of the next value.
 
-    A member is required if all of at least ``required`` objects had it. An enum lists texts of which no one was seen
-    fewer than ``enum`` times: the share of values never seen yet is about that of values seen once (Good and Turing,
-    1953), so that a place whose texts all recur has hardly any left. 0 demands nothing of the kind. Where fewer than
-    ``null`` values stood, null may stand as well.
+    A member is required if all of at least ``required`` objects had it. An enum lists the words of a place with at
+    least ``enough`` texts if no word was seen fewer than ``enum`` times: the share of values never seen yet is about
+    that of values seen once (Good and Turing, 1953), so that a place whose texts all recur has hardly any left. Shapes
+    that a word tells apart are drafted by the same measure. 0 demands nothing of the kind. Where fewer than ``null``
+    values stood, null may stand as well.
     """
 
-    required: int
-    enum: int
+    required: int = 0
+    enum: int = 0
+    enough: int = 0
     null: int = 0
 
     @property
     def words(self) -> str:
         """For people."""
         required = f"members that all of {self.required} objects had" if self.required else "no members"
-        enums = f"texts seen {self.enum} times each" if self.enum else "no texts"
+        enums = f"words seen {self.enum} times each, of {self.enough} and more" if self.enum else "no words"
         nulls = f", and null is taken where fewer than {self.null} values stood" if self.null else ""
         return f"required are {required}, enums list {enums}{nulls}"
 
 
 LADDER: Final = (
-    Rules(required=5, enum=10),
-    Rules(required=50, enum=100, null=50),
-    Rules(required=0, enum=0, null=1000),
+    Rules(required=10, enum=10, enough=100),
+    Rules(required=20, enum=20, enough=300, null=30),
+    Rules(required=50, enum=100, enough=1000, null=100),
+    Rules(null=1000),
 )
 """From strict to lenient: the first is taken whose schemas accept what was held back."""
 
 
-def schema(seen: Seen, rules: Rules) -> JSONObject:
-    """A schema that every value accepts that ``seen`` was made of."""
-    return {"$schema": DIALECT, **_place(seen, rules)}
+def schema(seen: Seen, rules: Rules, kin: Kin | None = None) -> JSONObject:
+    """A schema that every value accepts that ``seen`` was made of. ``kin`` is what all of the stream knows."""
+    return {"$schema": DIALECT, **_Drafter(rules, kin or Kin(())).place(seen, seen)}
 
 
-def _place(seen: Seen, rules: Rules) -> JSONObject:
-    kinds = _kinds(seen, rules)
-    found: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
-    if seen.texts.count:
-        found |= _texts(seen.texts, rules, alone=set(kinds) <= {"string", "null"}, nullable="null" in kinds)
-    if seen.arrays and seen.items is not None:
-        found["items"] = _place(seen.items, rules)
-    if seen.objects:
-        found |= _object(seen, rules)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Drafter:
+    """Schemas of places, by the same rules and from the same stream."""
+
+    rules: Rules
+    kin: Kin
+    unions: bool = True
+
+    def place(self, seen: Seen, known: Seen) -> JSONObject:
+        """What stands in a place: ``known`` is what is known of it, ``seen`` what was within."""
+        kinds = _kinds(known, self.rules)
+        found: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
+        if known.texts.count:
+            found |= self._texts(seen.texts, known.texts, kinds)
+        if seen.arrays and seen.items is not None:
+            found["items"] = self.place(seen.items, seen.items)
+        if seen.objects:
+            found |= self._object(seen, kinds)
+        return found
+
+    def _texts(self, seen: Texts, known: Texts, kinds: list[JSON]) -> JSONObject:
+        if known.formats:
+            return {"format": known.formats[0]}
+        rules, values = self.rules, known.values
+        if not (values and 0 < rules.enough <= seen.count and 0 < rules.enum <= min(values.values())):
+            return {}
+        if not set(kinds) <= {"string", "null"} or not _are_words(values):
+            return {}
+        return {"enum": [*sorted(values), *([None] if "null" in kinds else [])]}
+
+    def _object(self, seen: Seen, kinds: list[JSON]) -> JSONObject:
+        whole = seen.whole()
+        if is_map(whole):
+            every = _every(whole)
+            return {"additionalProperties": self.place(every, every)}
+        family = self.kin.known(whole)
+        members = {name: self.place(member, _known(family, name, member)) for name, member in whole.members.items()}
+        found: JSONObject = {"properties": members} if members else {}
+        required = self._required(whole, family)
+        if required:
+            found["required"] = required
+        return found | self._union(seen, kinds)
+
+    def _union(self, seen: Seen, kinds: list[JSON]) -> JSONObject:
+        if not (self.unions and seen.cases and 0 < self.rules.enough <= seen.objects):
+            return {}
+        # What a case says of a member adds to what is said of all: unions within need not be said again.
+        plain = replace(self, unions=False)
+        return Union(
+            by=seen.by,
+            cases=seen.cases,
+            kinds=kinds,
+            least=max(self.rules.enum, self.rules.required),
+            draft=lambda member: plain.place(member, member),
+        ).schema()
+
+    def _required(self, whole: Seen, family: Family | None) -> list[JSON]:
+        least = self.rules.required
+        objects = whole.objects if family is None else family.objects
+        if not 0 < least <= whole.objects:
+            return []
+        return [name for name, member in whole.members.items() if _known(family, name, member).count == objects]
+
+
+def _known(family: Family | None, name: str, member: Seen) -> Seen:
+    return member if family is None else family.members.get(name, member)
+
+
+def _every(whole: Seen) -> Seen:
+    """All members of a map as one."""
+    every, room = Seen(), Room()
+    for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
+        every.merge(member, room)
+    return every
 
 
 def _kinds(seen: Seen, rules: Rules) -> list[JSON]:
@@ -77,26 +152,10 @@ def _kinds(seen: Seen, rules: Rules) -> list[JSON]:
     return [kind for kind, count in counts.items() if count] if seen.nulls < seen.count else []
 
 
-def _texts(texts: Texts, rules: Rules, *, alone: bool, nullable: bool) -> JSONObject:
-    if texts.formats:
-        return {"format": texts.formats[0]}
-    if alone and rules.enum and texts.values and min(texts.values.values()) >= rules.enum:
-        values: list[JSON] = [*sorted(texts.values)]
-        return {"enum": [*values, None] if nullable else values}
-    return {}
-
-
-def _object(seen: Seen, rules: Rules) -> JSONObject:
-    if is_map(seen):
-        every, room = Seen(), Room()
-        for member in (*seen.members.values(), *([seen.others] if seen.others else [])):
-            every.merge(member, room)
-        return {"additionalProperties": _place(every, rules)}
-    found: JSONObject = {}
-    if seen.members:
-        found["properties"] = {name: _place(member, rules) for name, member in seen.members.items()}
-    required = [name for name, member in seen.members.items() if member.count == seen.objects >= rules.required > 0]
-    return {**found, "required": required} if required else found
+def _are_words(values: dict[str, int]) -> bool:
+    return len(values) <= _MOST_WORDS and all(
+        len(text) <= _LONGEST_WORD and not _NO_WORD.search(text) for text in values
+    )
 
 
 def is_map(seen: Seen) -> bool:

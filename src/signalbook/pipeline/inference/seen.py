@@ -5,98 +5,22 @@ Tasks summarise their part of a stream, the driver merges the summaries: the ord
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from signalbook.messages.timestamps import is_timestamp
-from signalbook.uris import is_uri
+from signalbook.pipeline.inference.texts import Room, Texts
 from signalbook.values import JSON
 
-MOST: Final = 128 * 1024 * 1024
-_PLACE: Final = 500
 MOST_MEMBERS: Final = 1000
-MOST_TEXTS: Final = 64
-LONGEST_TEXT: Final = 128
 DEEPEST: Final = 32
-
-_DATE: Final = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", re.ASCII)
-_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-_EMAIL: Final = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII)
-_IPV4: Final = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}", re.ASCII)
-
-FORMATS: Final[dict[str, Callable[[str], object]]] = {
-    "date-time": is_timestamp,
-    "date": _DATE.fullmatch,
-    "uuid": _UUID.fullmatch,
-    "email": _EMAIL.fullmatch,
-    "ipv4": _IPV4.fullmatch,
-    "uri": lambda text: "://" in text and is_uri(text),
-}
-"""Formats of JSON Schema that are told from other texts by looking at them."""
-
-
-class Room(msgspec.Struct):
-    """How much more a summary may remember, in bytes, roughly.
-
-    Each of its places is bounded by itself, but a stream of strange messages may make any number of places.
-    """
-
-    left: int = MOST
-
-    def take(self, name: str) -> bool:
-        """Whether there is room for a place of this name, or for a text, which is taken then."""
-        cost = _PLACE + len(name)
-        if cost > self.left:
-            return False
-        self.left -= cost
-        return True
-
-
-class Texts(msgspec.Struct, omit_defaults=True):
-    """The texts in one place: how many, which ones while they are few and short, and the formats all of them have.
-
-    ``values`` is None once there were more than ``MOST_TEXTS`` different ones, or one beyond ``LONGEST_TEXT``
-    characters; ``formats`` is None as long as there was no text at all.
-    """
-
-    count: int = 0
-    values: dict[str, int] | None = {}
-    formats: list[str] | None = None
-
-    def take(self, text: str, room: Room) -> None:
-        """Count one more."""
-        self.count += 1
-        if self.formats is None:
-            self.formats = [name for name, fits in FORMATS.items() if fits(text)]
-        elif self.formats:
-            self.formats = [name for name in self.formats if FORMATS[name](text)]
-        self._remember(text, 1, room)
-
-    def merge(self, other: Texts, room: Room) -> None:
-        """Add what ``other`` saw."""
-        self.count += other.count
-        if other.formats is not None:
-            mine = other.formats if self.formats is None else self.formats
-            self.formats = [name for name in mine if name in other.formats]
-        if other.values is None:
-            self.values = None
-            return
-        for text, count in other.values.items():
-            self._remember(text, count, room)
-
-    def _remember(self, text: str, count: int, room: Room) -> None:
-        values = self.values
-        if values is None:
-            return
-        if text in values:
-            values[text] += count
-        elif len(values) < MOST_TEXTS and len(text) <= LONGEST_TEXT and room.take(text):
-            values[text] = count
-        else:
-            self.values = None
+MOST_CASES: Final = 32
+LONGEST_CASE: Final = 64
+TELLING: Final = (
+    "type", "kind", "action", "event", "eventType", "event_type", "@type", "__typename", "object", "operation", "op",
+    "method", "status", "state",
+)  # fmt: skip
+"""Members that tell by their text what else an object has, in the order they are looked for."""
 
 
 class Seen(msgspec.Struct, omit_defaults=True):
@@ -104,6 +28,9 @@ class Seen(msgspec.Struct, omit_defaults=True):
 
     ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
     ``Room``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
+
+    As long as all objects have the same telling member ``by``, with at most ``MOST_CASES`` texts, members are in
+    ``cases``, by its text; from then on ``cases`` is None. ``whole`` has them together.
     """
 
     nulls: int = 0
@@ -116,6 +43,8 @@ class Seen(msgspec.Struct, omit_defaults=True):
     items: Seen | None = None
     members: dict[str, Seen] = {}
     others: Seen | None = None
+    by: str = ""
+    cases: dict[str, Seen] | None = {}
 
     @property
     def count(self) -> int:
@@ -144,11 +73,38 @@ class Seen(msgspec.Struct, omit_defaults=True):
         self.objects += 1
         if depth > DEEPEST:
             return
+        holder = self._case(*_told(value), room)
+        if holder is not self:
+            holder.objects += 1
         for name, member in value.items():
-            place = self.members.get(name)
+            place = holder.members.get(name)
             if place is None:
-                place = self._place(name, room)
+                place = holder._place(name, room)
             place.take(member, room, depth)
+
+    def _case(self, by: str, text: str, room: Room) -> Seen:
+        """What holds the members of objects that have ``text`` in ``by``: a case of its own, or this place itself."""
+        if self.cases is None:
+            return self
+        found = self.cases.get(text) if by == self.by else None
+        if found is not None:
+            return found
+        fits = by and (by == self.by or not self.cases) and len(self.cases) < MOST_CASES and room.take(text)
+        if not fits:
+            self._join(room)
+            return self
+        self.by = by
+        found = self.cases[text] = Seen(cases=None)
+        return found
+
+    def _join(self, room: Room) -> None:
+        """Forget which case a member was seen in; what has its place already needs no more room."""
+        cases, self.cases, self.by = self.cases or {}, None, ""
+        for case in cases.values():
+            if self.members or self.others:
+                self._add_members(case, room)
+            else:
+                self.members, self.others = case.members, case.others
 
     def _place(self, name: str, room: Room) -> Seen:
         if len(self.members) < MOST_MEMBERS and room.take(name):
@@ -169,15 +125,42 @@ class Seen(msgspec.Struct, omit_defaults=True):
 
     def merge(self, other: Seen, room: Room) -> None:
         """Add what ``other`` saw."""
-        for name in ("nulls", "booleans", "integers", "numbers", "arrays", "objects"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.texts.merge(other.texts, room)
+        self.tally(other, room)
         if other.items is not None:
             self.items = merged(self.items, other.items, room)
+        if other.cases is None:
+            self._join(room)
+        for text, case in (other.cases or {}).items():
+            holder = self._case(other.by, text, room)
+            if holder is not self:
+                holder.objects += case.objects
+            holder._add_members(case, room)
+        self._add_members(other, room)
+
+    def tally(self, other: Seen, room: Room) -> None:
+        """Add what ``other`` saw in this place itself, and nothing of what was within."""
+        self.nulls += other.nulls
+        self.booleans += other.booleans
+        self.integers += other.integers
+        self.numbers += other.numbers
+        self.arrays += other.arrays
+        self.objects += other.objects
+        self.texts.merge(other.texts, room)
+
+    def _add_members(self, other: Seen, room: Room) -> None:
         if other.others is not None:
             self.others = merged(self.others, other.others, room)
         for name, member in other.members.items():
             (self.members.get(name) or self._place(name, room)).merge(member, room)
+
+    def whole(self) -> Seen:
+        """The same, with the members of all cases together."""
+        if not self.cases:
+            return self
+        found = Seen()
+        found.merge(self, Room())
+        found._join(Room())
+        return found
 
 
 def merged(one: Seen | None, other: Seen, room: Room) -> Seen:
@@ -186,3 +169,12 @@ def merged(one: Seen | None, other: Seen, room: Room) -> Seen:
         one = Seen()
     one.merge(other, room)
     return one
+
+
+def _told(value: dict[str, JSON]) -> tuple[str, str]:
+    """The telling member of an object and its text, two empty ones if it has none."""
+    for name in TELLING:
+        text = value.get(name)
+        if isinstance(text, str):
+            return (name, text) if len(text) <= LONGEST_CASE else ("", "")
+    return "", ""

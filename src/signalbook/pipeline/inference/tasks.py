@@ -5,8 +5,7 @@ Which half a message is in depends on where it lies and on nothing else, so that
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,24 +15,31 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
-from signalbook.messages import Contract, Message, Policy, Rejected
-from signalbook.pipeline.inference.observing import Observations
+from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
+from signalbook.pipeline.inference.observing import Observations, kinds
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import Split, Unreadable
+from signalbook.pipeline.violations import kind
 
 PLAN: Final = "plan.msgpack"
 RESULT: Final = "result binary"
+MOST_NAMES: Final = 200
+OTHERS: Final = "others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What every task needs to know. ``limit`` is the most messages a task looks at, 0 for all."""
+    """What every task needs to know.
+
+    ``limit`` is the most messages a task looks at, 0 for all; ``kinds`` are the keys of kinds that a draft defines.
+    """
 
     source: str
     tasks: tuple[tuple[Split, ...], ...]
     header: str = ""
     limit: int = 0
+    kinds: tuple[str, ...] = ()
 
 
 class Halves(msgspec.Struct):
@@ -51,17 +57,50 @@ class Halves(msgspec.Struct):
 
 
 class Trial(msgspec.Struct):
-    """What became of held-back messages: how many, and how many of them were accepted; reasons of the others."""
+    """What became of held-back messages: how many were tried and how many accepted, reasons of the others.
+
+    ``unseen`` are those of kinds that the draft cannot define, since none was in the first half, by name: they are not
+    tried. Beyond ``MOST_NAMES`` of either they are counted under ``OTHERS``.
+    """
 
     tried: int = 0
     accepted: int = 0
     reasons: dict[str, int] = {}
+    unseen: dict[str, int] = {}
 
     def merge(self, other: Trial) -> None:
         """Add the counts of ``other``."""
         self.tried += other.tried
         self.accepted += other.accepted
-        self.reasons = dict(Counter(self.reasons) + Counter(other.reasons))
+        for mine, theirs in ((self.reasons, other.reasons), (self.unseen, other.unseen)):
+            for name, number in theirs.items():
+                _count(mine, name, number)
+
+    def judge(self, outcomes: Iterable[Outcome]) -> None:
+        """Count a message by what became of it."""
+        refused = next((each for each in outcomes if isinstance(each, Rejected)), None)
+        self.tried += 1
+        if refused is None:
+            self.accepted += 1
+        else:
+            _count(self.reasons, _reason(refused))
+
+    def pass_over(self, name: str) -> None:
+        """Count a message of a kind never seen."""
+        _count(self.unseen, name)
+
+
+def _count(counts: dict[str, int], name: str, number: int = 1) -> None:
+    known = name if name in counts or len(counts) < MOST_NAMES else OTHERS
+    counts[known] = counts.get(known, 0) + number
+
+
+def _reason(refused: Rejected) -> str:
+    """Why a message was refused: the reason, and for a schema the rule, the place and the definition."""
+    if not refused.violations:
+        return str(refused.reason)
+    path, rule = kind(refused.violations[0].path, refused.violations[0].rule)
+    return f"{refused.reason}: {rule} at {path or '/'}"
 
 
 Work = Callable[[Plan, int], msgspec.Struct]
@@ -89,14 +128,15 @@ def look(plan: Plan, number: int) -> Halves:
 def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
     """The second half of a task's messages, held to the definitions in the file ``snapshot``."""
     contract = _contract(snapshot)
-    found, reasons = Trial(), Counter[str]()
+    known = frozenset(plan.kinds)
+    found = Trial()
     for message, second in messages(plan, number):
-        if message is not None and second:
-            refused = [outcome for outcome in contract.process(message) if isinstance(outcome, Rejected)]
-            found.tried += 1
-            found.accepted += not refused
-            reasons.update(str(outcome.reason) for outcome in refused[:1])
-    found.reasons = dict(reasons)
+        held = kinds(message, plan.header) if message is not None and second else {}
+        unseen = [name for key, name in held.items() if key not in known]
+        if unseen:
+            found.pass_over(unseen[0])
+        elif held and message is not None:
+            found.judge(contract.process(message))
     return found
 
 

@@ -1,0 +1,75 @@
+"""What a task finds out about its messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.pipeline.inference import drafting, tasks
+from signalbook.pipeline.inference.observing import Observations
+from signalbook.pipeline.inference.schemas import LADDER
+from signalbook.pipeline.inference.tasks import MOST_NAMES, OTHERS, Plan, Trial
+from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources.planning import find_files, plan
+
+
+def event(number: int, kind: str = "a", **data: Any) -> dict[str, Any]:
+    return {"specversion": "1.0", "id": str(number), "type": kind, "source": "/s", "data": data}
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Plan:
+    """Forty events of a type that is known, of them some with an unknown sort of value, two of none, one broken."""
+    events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in events) + "broken\n")
+    return Plan(source="cloudevents-jsonl", tasks=plan(registry.files("cloudevents-jsonl"), find_files([str(path)]), 1))
+
+
+def tried(folder: Path, planned: Plan, first: Observations) -> Trial:
+    document = drafting.document(first, "g", LADDER[0])
+    path = folder / "snapshot.json"
+    path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
+    known = Plan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
+    return tasks.attempt(str(path), known, 0)
+
+
+def test_both_halves_together_are_all(planned: Plan) -> None:
+    found = tasks.look(planned, 0)
+    counts = [half.kinds["event a"].count for half in (found.first, found.second)]
+    assert sum(counts) == 40
+    assert min(counts) > 10
+    assert found.first.unknown + found.second.unknown + found.unreadable == 1
+
+
+def test_what_is_refused_is_told_with_rule_and_place(planned: Plan, tmp_path: Path) -> None:
+    first = Observations()
+    for message, _ in list(tasks.messages(planned, 0))[:20]:
+        assert message is not None
+        first.take(message)
+    found = tried(tmp_path, planned, first)
+    held = tasks.look(planned, 0).second
+    assert found.tried == held.kinds["event a"].count
+    assert found.reasons == {"schema_violation: type at /n": found.tried - found.accepted}
+    assert 0 < found.accepted < found.tried
+
+
+def test_kinds_never_seen_are_not_tried(planned: Plan, tmp_path: Path) -> None:
+    found = tried(tmp_path, planned, Observations())
+    held = tasks.look(planned, 0).second
+    assert found == Trial(unseen={kind.names[0]: kind.count for kind in held.kinds.values()})
+
+
+def test_names_are_bounded() -> None:
+    found, other = Trial(), Trial()
+    for number in range(MOST_NAMES + 10):
+        found.pass_over(f"a{number}")
+        other.pass_over(f"b{number}")
+    found.merge(other)
+    assert len(found.unseen) == MOST_NAMES + 1
+    assert sum(found.unseen.values()) == 2 * (MOST_NAMES + 10)
+    assert found.unseen[OTHERS] == MOST_NAMES + 20
