@@ -92,3 +92,14 @@ def test_messages_that_yield_no_event(contract_of: ContractOf, metadata: dict[st
     assert isinstance(found, Rejected)
     assert found.reason == "mapping_error"
     assert [finding.path for finding in found.violations] == [path]
+
+
+def test_sources_are_templates_of_uris_unless_they_say_otherwise(contract_of: ContractOf) -> None:
+    """F-30, K-18, K-35: what stands in them is percent-encoded."""
+    entry = definition(type={"value": "t"}, source={"value": "/stores/{store}"})
+    contract = contract_of({"m": entry}, native_mapping=True)
+    headers = [("eventtype", "t"), ("Content-Type", "application/json")]
+    (found,) = contract.process(request("POST", "/store/a%20b/cashierdesk/4", headers, b"{}"))
+    assert isinstance(found, Accepted)
+    assert found.event is not None
+    assert found.event.attributes["source"] == "/stores/a%20b"

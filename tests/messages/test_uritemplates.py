@@ -121,3 +121,20 @@ def test_unify_names_the_placeholder_in_conflict() -> None:
     assert unify(context, {"b": "2"}) is None
     assert unify(context, {"a": "3"}) == "a"
     assert context == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "value", "expanded"),
+    [("a.{x}", ".", "b.c", "a.b%2Ec"), ("{x}", ".", "b.c", "b.c"), ("a/{x}", "/", "b.c", "a/b.c")],
+)
+def test_a_value_does_not_end_its_placeholder(text: str, separator: str, value: str, expanded: str) -> None:
+    """K-16, K-18: a dot is none of the characters that are encoded, but ends a word of a subject."""
+    template = parse_template(text, separator=separator)
+    assert template.expand({"x": value}) == expanded
+    assert template.match(expanded) == {"x": value}
+
+
+def test_half_a_character_has_no_form_in_a_uri() -> None:
+    """K-18"""
+    with pytest.raises(TemplateError, match="half a character"):
+        parse_template("/{x}").expand({"x": "\ud800"})

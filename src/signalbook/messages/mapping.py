@@ -9,11 +9,12 @@ from uuid import uuid4
 from signalbook.errors import SignalbookError
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, invalid_attributes
+from signalbook.messages.declared import declared_attributes
 from signalbook.messages.definition import CompiledDefinition
 from signalbook.messages.matching import Subject
-from signalbook.messages.properties import ENCODED
+from signalbook.messages.properties import Property
 from signalbook.messages.timestamps import LEGACY_NOW, NOW
-from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
+from signalbook.messages.uritemplates import TemplateError
 from signalbook.uris import is_uri
 from signalbook.values import Finding, format_timestamp, now
 
@@ -38,9 +39,10 @@ def to_cloudevent(
     metadata: dict[str, Any] = definition.definition.get("envelopemetadata") or {}
     attributes: dict[str, Attribute] = {"specversion": SPECVERSION}
     findings: list[Finding] = []
+    declared = {entry.name: entry for entry in declared_attributes(definition.definition)}
     for name in dict.fromkeys((*_REQUIRED, *metadata)):
-        entry = metadata.get(name) or {}
-        required = name in _REQUIRED or entry.get("required") is True
+        entry = declared.get(name)
+        required = name in _REQUIRED or (entry is not None and entry.required)
         try:
             value = _declared(entry, context) or _given(name, required, subject, definition, binding)
         except TemplateError as error:
@@ -60,15 +62,12 @@ def to_cloudevent(
     return CloudEvent(attributes=attributes, body=subject.message.body)
 
 
-def _declared(entry: Mapping[str, Any], context: Mapping[str, str]) -> str:
+def _declared(entry: Property | None, context: Mapping[str, str]) -> str:
     """A constant, or a template expanded; ``""`` for none. Raises ``TemplateError`` where a value is missing."""
-    value = entry.get("value")
-    if value is None or value in (NOW, LEGACY_NOW):
+    if entry is None or entry.value is None or entry.value in (NOW, LEGACY_NOW):
         return ""
-    text = str(value)
-    if not is_template(text):
-        return text
-    return parse_template(text, encoded=entry.get("type") in ENCODED).expand(context)
+    template = entry.template()
+    return str(entry.value) if template is None else template.expand(context)
 
 
 def _given(name: str, required: bool, subject: Subject, definition: CompiledDefinition, binding: Binding) -> str:

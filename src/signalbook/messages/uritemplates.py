@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
 MAX_TEMPLATE: Final = 4096
+_CACHED: Final = 1024
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 
 
@@ -63,8 +65,16 @@ class Template:
             value = context.get(name)
             if not value:
                 raise TemplateError(f"{self.text!r} needs a value for {{{name}}}")
-            parts += [quote(value, safe="") if self.encoded else value, literal]
+            parts += [self._quoted(value) if self.encoded else value, literal]
         return "".join(parts)
+
+    def _quoted(self, value: str) -> str:
+        """Percent-encoded, also the separator where it would end the placeholder, such as the dot in subjects."""
+        try:
+            text = quote(value, safe="")
+        except UnicodeEncodeError:
+            raise TemplateError(f"{value!r} has half a character in it, and no form in {self.text!r}") from None
+        return text if self.whole else text.replace(self.separator, f"%{ord(self.separator):02X}")
 
 
 def is_template(text: str) -> bool:
@@ -72,6 +82,7 @@ def is_template(text: str) -> bool:
     return "{" in text and _PLACEHOLDER.search(text) is not None
 
 
+@lru_cache(maxsize=_CACHED)
 def parse_template(text: str, *, encoded: bool = True, separator: str = "/") -> Template:
     """Read a template; a text without braces is one without placeholders (K-15).
 

@@ -1,0 +1,160 @@
+"""Messages of definitions: constants set, templates expanded, the rest as given (domain.md K-50)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+from signalbook.formats import PayloadError
+from signalbook.formats.base import media_type
+from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, invalid_attributes
+from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.producing.inputs import ENVELOPE, OPTIONS, declared_properties
+from signalbook.messages.producing.outbound import Outbound, OutboundError
+from signalbook.messages.producing.overrides import by_path, option_values, undeclared
+from signalbook.messages.producing.payloads import UNSET, encode_payload
+from signalbook.messages.producing.valuation import Valuation, simple
+from signalbook.messages.properties import Property
+from signalbook.messages.timestamps import LEGACY_NOW, NOW
+from signalbook.uris import is_uri
+from signalbook.values import JSON, Finding, format_timestamp, now
+
+_HEAD: Final = ("specversion", "id", "source", "type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What messages get from where they are made: the time, and ids that no other event has."""
+
+    clock: Callable[[], datetime] = now
+    new_id: Callable[[], str] = lambda: str(uuid4())
+
+
+HERE: Final = Surroundings()
+
+
+def build(
+    definition: CompiledDefinition,
+    context: Mapping[str, str] | None = None,
+    data: JSON = UNSET,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    surroundings: Surroundings = HERE,
+) -> Outbound:
+    """A message of ``definition`` with ``context`` for its placeholders and ``data`` as its payload.
+
+    ``overrides`` give values that the definition leaves open, by the name of the attribute (``subject``) or the path of
+    the property (``protocoloptions.headers.X-Kind``), and such as it does not declare; ``None`` leaves out what may be.
+    A constant may not be given another value. Where nothing else is said, the id of an event is a new one, its type the
+    message's id, its time now, if the definition has a time. ``data`` is what ``encode_payload`` takes.
+
+    Raises ``OutboundError`` with everything that is wrong.
+    """
+    properties = declared_properties(definition)
+    given, findings = by_path(properties, overrides or {}, definition)
+    properties += undeclared(properties, given)
+    valuation = Valuation(context or {}, partial(_default, definition, surroundings))
+    found = valuation.of_all(properties, given)
+    findings += [*valuation.findings, *_unused(valuation, properties)]
+    attributes = _attributes(properties, found, definition, surroundings) if definition.is_event else {}
+    content_type = str(attributes.get("datacontenttype") or _content_type(properties, found, definition, data))
+    body, faults = _payload(definition, data, content_type)
+    findings += faults
+    content_type = "" if body is None else content_type
+    if definition.is_event:
+        attributes |= {"datacontenttype": content_type} if content_type else {}
+        findings = findings or invalid_attributes(attributes)
+    if findings:
+        raise OutboundError(definition.xid, findings)
+    return Outbound(
+        definition=definition,
+        context=valuation.context,
+        event=CloudEvent(attributes=attributes, body=body) if definition.is_event else None,
+        options=option_values(properties, found, definition.protocol),
+        body=body,
+        content_type=content_type,
+    )
+
+
+def _default(definition: CompiledDefinition, surroundings: Surroundings, entry: Property) -> Any:
+    """The value of a property that neither its definition nor anybody gives one."""
+    match entry.path.removeprefix(ENVELOPE):
+        case "id":
+            return surroundings.new_id()
+        case "type":
+            return definition.message_id
+        case "time":
+            return format_timestamp(surroundings.clock())
+        case "datacontenttype":
+            return definition.payload_type if entry.required and definition.payload_type else None
+        case "dataschema":
+            return _schema_uri(definition)
+    return format_timestamp(surroundings.clock()) if entry.value in (NOW, LEGACY_NOW) else None
+
+
+def _schema_uri(definition: CompiledDefinition) -> str | None:
+    """The URI of the schema, if it is one that events may name (F-32)."""
+    uri = definition.definition.get("dataschemauri")
+    return uri if isinstance(uri, str) and is_uri(uri) else None
+
+
+def _attributes(
+    properties: Iterable[Property], found: Mapping[str, Any], definition: CompiledDefinition, surroundings: Surroundings
+) -> dict[str, Attribute]:
+    """The context attributes of the event, as far as they could be found; those that every event has first."""
+    values: dict[str, Attribute] = {
+        entry.path.removeprefix(ENVELOPE): _attribute(entry.type, found[entry.path])
+        for entry in properties
+        if entry.path.startswith(ENVELOPE) and entry.path in found
+    }
+    values = {"specversion": SPECVERSION, "type": definition.message_id, **values}
+    if "id" not in values:
+        values["id"] = surroundings.new_id()
+    schema = _schema_uri(definition)
+    if schema is not None:
+        values.setdefault("dataschema", schema)
+    return {**{name: values[name] for name in _HEAD if name in values}, **values}
+
+
+def _attribute(type: str, value: Any) -> Attribute:
+    if isinstance(value, datetime):
+        return format_timestamp(value)
+    made: Attribute = value if type == "ulong" else simple(type, value)
+    return made
+
+
+def _content_type(
+    properties: Iterable[Property], found: Mapping[str, Any], definition: CompiledDefinition, data: JSON
+) -> str:
+    """What an option of the protocol says of the payload's type, or the definition; JSON for values without schema."""
+    for entry in properties:
+        if entry.comparison == "content_type" and entry.path.startswith(OPTIONS) and entry.path in found:
+            stated = str(found[entry.path])
+            if not media_type(stated).startswith(MEDIA_TYPE):
+                return stated
+    opaque = data is UNSET or isinstance(data, bytes)
+    return definition.payload_type or ("" if opaque else "application/json")
+
+
+def _payload(definition: CompiledDefinition, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
+    """The payload, and what is wrong with it; paths begin with ``data``."""
+    try:
+        return encode_payload(definition.schema_use, data, content_type), []
+    except PayloadError as error:
+        faults = error.findings
+    return None, [Finding(path=f"data{fault.path}", rule=fault.rule, message=fault.message) for fault in faults]
+
+
+def _unused(valuation: Valuation, properties: Iterable[Property]) -> Iterator[Finding]:
+    """Names in the context that no value has in it, so that nobody would read them."""
+    names = {name for entry in properties if (template := entry.template()) for name in template.names}
+    for name in valuation.unused():
+        if name in names:
+            text = f"{name} is given, but not what stands beside it: nothing would carry it"
+        else:
+            text = f"there is no placeholder {name}; there are: {', '.join(sorted(names)) or 'none'}"
+        yield Finding(path=f"{{{name}}}", rule="context", message=text)

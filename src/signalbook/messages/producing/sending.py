@@ -1,0 +1,163 @@
+"""From a message to what an endpoint's protocol carries: content mode, event format, place (domain.md K-53)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from signalbook.messages.bindings.base import Binding
+from signalbook.messages.bindings.registry import find_binding, protocols
+from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE, Mode
+from signalbook.messages.declared import declared_options
+from signalbook.messages.eventformats import EventError
+from signalbook.messages.lint import lint_inline
+from signalbook.messages.message import Message
+from signalbook.messages.producing.outbound import Outbound, OutboundError
+from signalbook.messages.producing.overrides import carry, option_values
+from signalbook.messages.producing.valuation import Valuation, clash
+from signalbook.messages.properties import Property, PropertyError
+from signalbook.messages.protocols import canonical_protocol
+from signalbook.values import JSON, Finding, JSONObject
+
+_NONE: Final[Mapping[str, JSON]] = {}
+# An endpoint's options that say something of each message, by the names that definitions have for them (H-16 to H-20).
+_SAME: Final[Mapping[str, Mapping[str, str]]] = {
+    "HTTP": {"method": "method", "headers": "headers", "query": "query"},
+    "KAFKA": {"topic": "topic", "key": "key", "partition": "partition", "headers": "headers"},
+    "MQTT/3.1.1": {"topic": "topic_name", "qos": "qos", "retain": "retain"},
+    "MQTT/5.0": {"topic": "topic_name", "qos": "qos", "retain": "retain"},
+    "NATS": {"subject": "subject"},
+}
+_PLACES: Final = {"KAFKA": "topic", "MQTT/3.1.1": "topic_name", "MQTT/5.0": "topic_name", "NATS": "subject"}
+
+
+def bind(
+    outbound: Outbound, endpoint: Mapping[str, JSON] | None = None, context: Mapping[str, str] | None = None
+) -> Message:
+    """The message as the protocol of its definition, or of ``endpoint``, carries it; without either a line of a file.
+
+    What the endpoint says of content mode, event format, topic, subject, path, key and headers counts where the
+    definition says nothing. ``context`` is for placeholders of the endpoint that the message does not have (H-14). An
+    event goes in binary mode where nobody says otherwise and the protocol has it.
+
+    Raises ``OutboundError`` with what is wrong, also where the endpoint does not take such messages (H-6, H-8).
+    """
+    endpoint = _NONE if endpoint is None else endpoint
+    definition, xid = outbound.definition, outbound.definition.xid
+    findings = lint_inline(endpoint, definition.definition)
+    if findings:
+        raise OutboundError(xid, findings)
+    protocol = definition.protocol or canonical_protocol(str(endpoint.get("protocol") or ""))
+    binding = find_binding(protocol)
+    if binding is None:
+        there = ", ".join(name for name in protocols() if name)
+        raise _error(xid, "protocol", "protocol", f"there is no binding for {protocol}; there are: {there}")
+    values = {**_of_endpoint(outbound, protocol, endpoint, context or {}), **outbound.options}
+    place = _PLACES.get(protocol)
+    if place is not None and endpoint.get("protocoloptions") and place not in values:
+        text = f"neither the definition nor the endpoint says the {place}: give protocoloptions.{place}"
+        raise _error(xid, f"protocoloptions.{place}", "required", text)
+    return _encoded(outbound, binding, endpoint, values)
+
+
+def _of_endpoint(
+    outbound: Outbound, protocol: str, endpoint: Mapping[str, JSON], more: Mapping[str, str]
+) -> dict[str, Any]:
+    """What the endpoint says of properties that the message does not have."""
+    xid = outbound.definition.xid
+    context = dict(outbound.context)
+    findings = list(clash(context, more))
+    try:
+        declared = declared_options(protocol, _as_message(protocol, endpoint.get("protocoloptions")))
+    except PropertyError as error:
+        raise _error(xid, "protocoloptions", "structure", f"of the endpoint: {error}") from None
+    taken = {name.lower() for name in outbound.options}
+    wanted = [replace(entry, required=True) for entry in declared if _key(entry) not in taken]
+    valuation = Valuation(context, lambda _: None)
+    found = valuation.of_all(wanted, {})
+    for name in valuation.unused():
+        if name not in outbound.context:
+            valuation.fault(f"{{{name}}}", "context", f"neither message nor endpoint has a placeholder {name}")
+    findings += valuation.findings
+    if findings:
+        raise OutboundError(xid, findings)
+    return option_values(wanted, found, protocol)
+
+
+def _key(entry: Property) -> str:
+    return entry.path.removeprefix("protocoloptions.").lower()
+
+
+def _as_message(protocol: str, options: JSON) -> JSONObject:
+    """The options of an endpoint as those of a message for it."""
+    if not isinstance(options, dict):
+        return {}
+    found = {own: options[name] for name, own in _SAME.get(protocol, {}).items() if options.get(name) is not None}
+    if protocol == "HTTP" and (path := _path(options.get("endpoints"))):
+        found["path"] = path
+    if protocol == "AMQP/1.0":
+        if isinstance(options.get("node"), str):
+            found["properties"] = {"to": {"type": "uritemplate", "value": options["node"]}}
+        if isinstance(options.get("durable"), bool):
+            found["header"] = {"durable": options["durable"]}
+    return found
+
+
+def _path(addresses: JSON) -> str:
+    """The path of the first address, which is the preferred one (H-9)."""
+    first = addresses[0] if isinstance(addresses, list) and addresses else None
+    uri = first.get("uri") if isinstance(first, dict) else None
+    try:
+        return urlsplit(uri).path if isinstance(uri, str) else ""
+    except ValueError:
+        return ""
+
+
+def _encoded(outbound: Outbound, binding: Binding, endpoint: Mapping[str, JSON], values: Mapping[str, Any]) -> Message:
+    xid = outbound.definition.xid
+    if outbound.event is None:
+        return carry(binding, binding.native(outbound.body, outbound.content_type), values, xid)
+    mode, form = _mode(outbound, endpoint, values)
+    try:
+        message = binding.encode(outbound.event, mode, form)
+    except EventError as error:
+        raise OutboundError(xid, error.findings) from None
+    message = carry(binding, message, values, xid)
+    found = binding.mode(message, binding.values(message))
+    if found is not mode and (_said(outbound, endpoint, "mode") or found is Mode.NONE):
+        text = f"an event cannot be sent in {mode} mode like this; it would be read as {found}"
+        raise _error(xid, "envelopeoptions.mode", "mode", text)
+    return message
+
+
+def _mode(
+    outbound: Outbound, endpoint: Mapping[str, JSON], values: Mapping[str, Any]
+) -> tuple[Literal[Mode.STRUCTURED, Mode.BINARY], str]:
+    """Content mode and event format: what the definition says, else the endpoint (F-14, F-34)."""
+    definition = outbound.definition.definition
+    stated = [definition.get("datacontenttype"), *(value for name, value in values.items() if _is_type(name))]
+    form = next((str(each) for each in stated if str(each).lower().startswith(MEDIA_TYPE)), "")
+    form = form or _said(outbound, endpoint, "format")
+    mode = _said(outbound, endpoint, "mode")
+    if mode == Mode.STRUCTURED or (form and mode != Mode.BINARY):
+        return Mode.STRUCTURED, form or JSON_FORMAT
+    return Mode.BINARY, JSON_FORMAT
+
+
+def _is_type(name: str) -> bool:
+    return name.lower().rpartition(".")[2] in ("content-type", "content_type")
+
+
+def _said(outbound: Outbound, endpoint: Mapping[str, JSON], name: str) -> str:
+    """An envelope option: the definition's, else the endpoint's, ``""`` for none."""
+    for source in (outbound.definition.definition, endpoint):
+        options = source.get("envelopeoptions")
+        if isinstance(options, dict) and options.get(name):
+            return str(options[name])
+    return ""
+
+
+def _error(xid: str, path: str, rule: str, message: str) -> OutboundError:
+    return OutboundError(xid, [Finding(path=path, rule=rule, message=message)])

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from signalbook.messages import CompiledDefinition
+from signalbook.messages.producing.building import Surroundings, build
+from signalbook.messages.producing.outbound import Outbound, OutboundError
+
+Define = Callable[..., CompiledDefinition]
+HERE = Surroundings(clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), new_id=lambda: "new")
+NOW = "2026-01-02T03:04:05Z"
+SCHEMA = {"dataschema": {"type": "object", "required": ["n"]}, "dataschemaformat": "JsonSchema/draft-07"}
+
+
+def event(**metadata: Any) -> dict[str, Any]:
+    return {"envelope": "CloudEvents/1.0", "envelopemetadata": {"source": {"value": "/s"}, **metadata}}
+
+
+def attributes(found: Outbound) -> dict[str, Any]:
+    assert found.event is not None
+    return dict(found.event.attributes)
+
+
+def rules(error: pytest.ExceptionInfo[OutboundError]) -> dict[str, str]:
+    return {finding.path: finding.rule for finding in error.value.findings}
+
+
+def test_an_event(define: Define) -> None:
+    """K-50: constants, templates, the sentinel, what is implied, what is given."""
+    metadata = event(
+        type={"value": "com.shop.order"},
+        source={"value": "/shops/{shop}", "type": "uritemplate"},
+        subject={"value": "order {shop}"},
+        time={"value": "0000-01-01T00:00:00Z"},
+        level={"type": "integer", "value": "5"},
+        urgent={"type": "boolean", "required": True},
+    )
+    found = build(define(**metadata, **SCHEMA), {"shop": "7 b"}, {"n": 1}, {"urgent": True}, surroundings=HERE)
+    assert attributes(found) == {
+        "specversion": "1.0", "id": "new", "source": "/shops/7%20b", "type": "com.shop.order", "subject": "order 7 b",
+        "time": NOW, "level": 5, "urgent": True, "datacontenttype": "application/json",
+    }  # fmt: skip
+    assert (found.context, found.body, found.options) == ({"shop": "7 b"}, b'{"n":1}', {})
+
+
+@pytest.mark.parametrize(
+    ("entry", "override", "expected"),
+    [
+        ({}, {}, NOW),  # F-31
+        ({"value": "01-01-0000T00:00:00Z"}, {}, NOW),  # I-6
+        ({"required": True}, {}, NOW),
+        ({}, {"time": "2020-01-01T00:00:00Z"}, "2020-01-01T00:00:00Z"),
+        ({}, {"time": None}, None),
+        ({}, {"time": datetime(2020, 1, 1, tzinfo=UTC)}, "2020-01-01T00:00:00Z"),
+    ],
+)
+def test_the_time_of_an_event(define: Define, entry: Any, override: dict[str, Any], expected: str | None) -> None:
+    """K-50, F-25"""
+    found = build(define(**event(time=entry)), overrides=override, surroundings=HERE)
+    assert attributes(found).get("time") == expected
+
+
+def test_an_event_that_declares_nothing(define: Define) -> None:
+    """K-50, F-4: its type is the message's id; there is no time that nobody asked for."""
+    found = build(define(envelope="CloudEvents/1.0"), overrides={"source": "/s", "ext": "x"}, surroundings=HERE)
+    assert attributes(found) == {"specversion": "1.0", "id": "new", "source": "/s", "type": "order", "ext": "x"}
+
+
+@pytest.mark.parametrize(
+    ("context", "overrides", "data", "expected"),
+    [
+        ({"shop": "7"}, {"type": "other", "n": 1}, {"n": 1}, {"envelopemetadata.type": "constant"}),
+        ({"shop": "7"}, {"n": "x"}, {"n": 1}, {"envelopemetadata.n": "type"}),
+        ({"shop": "7"}, {}, {"n": 1}, {"envelopemetadata.n": "required"}),
+        ({}, {"n": 1}, {"n": 1}, {"envelopemetadata.source": "context"}),
+        ({"shop": ""}, {"n": 1}, {"n": 1}, {"{shop}": "context", "envelopemetadata.source": "context"}),
+        ({"shop": "\ud800"}, {"n": 1}, {"n": 1}, {"envelopemetadata.source": "context"}),
+        ({"shop": "7", "stop": "8"}, {"n": 1}, {"n": 1}, {"{stop}": "context"}),
+        ({"shop": "7", "desk": "8"}, {"n": 1}, {"n": 1}, {"{desk}": "context"}),
+        ({"shop": "7"}, {"n": 1, "source": "/x/7"}, {"n": 1}, {"envelopemetadata.source": "uritemplate"}),
+        ({"shop": "7"}, {"n": 1, "source": "/shops/8"}, {"n": 1}, {"envelopemetadata.source": "placeholder_conflict"}),
+        ({"shop": "7"}, {"n": 1}, {}, {"data": "required"}),
+        ({"shop": "7"}, {"n": 1, "Bad-Name": 1}, {"n": 1}, {"Bad-Name": "unknown"}),
+        ({"shop": "7"}, {"n": 1, "protocoloptions.topic": "t"}, {"n": 1}, {"protocoloptions.topic": "unknown"}),
+        ({"shop": "7"}, {"n": 1, "time": "now"}, {"n": 1}, {"time": "cloudevents"}),
+        ({"shop": "7"}, {"n": 1, "specversion": "0.3"}, {"n": 1}, {"specversion": "cloudevents"}),
+        ({}, {"type": "other"}, {}, {"envelopemetadata.type": "constant", "envelopemetadata.source": "context",
+                                     "envelopemetadata.n": "required", "data": "required"}),
+    ],
+)  # fmt: skip
+def test_everything_that_is_wrong_is_told(
+    define: Define, context: dict[str, str], overrides: dict[str, Any], data: Any, expected: dict[str, str]
+) -> None:
+    """K-18, K-19, K-50: at once, each with its path."""
+    metadata = event(
+        type={"value": "t"},
+        source={"value": "/shops/{shop}", "type": "uritemplate"},
+        subject={"value": "{shop}/{desk}/{till}"},
+        n={"type": "integer", "required": True},
+    )
+    with pytest.raises(OutboundError) as caught:
+        build(define(**metadata, **SCHEMA), context, data, overrides)
+    assert rules(caught) == expected
+
+
+@pytest.mark.parametrize("text", ["{a}-{b}", "{a}{b}", "/{a}/{b}"])
+def test_what_would_be_read_as_something_else_is_refused(define: Define, text: str) -> None:
+    """K-18, K-55"""
+    with pytest.raises(OutboundError, match="would be read"):
+        build(define(**event(subject={"value": text, "required": True})), {"a": "1-2/3", "b": "4"})
+
+
+def test_values_that_are_given_fill_placeholders_elsewhere(define: Define) -> None:
+    """K-50, F-27"""
+    metadata = event(source={"value": "/s/{x}", "type": "uritemplate"}, subject={"value": "{x}", "required": True})
+    found = build(define(**metadata), overrides={"source": "/s/a%20b"})
+    assert (attributes(found)["subject"], found.context) == ("a b", {"x": "a b"})
+
+
+def test_a_message_of_a_protocol(define: Define) -> None:
+    """K-50: constants of all sections, about delivery too; values have AMQP's types."""
+    options = {
+        "properties": {"to": {"value": "/shops/{shop}", "type": "uritemplate"}, "message-id": {"required": True},
+                       "absolute-expiry-time": {"value": "0000-01-01T00:00:00Z"}},
+        "application-properties": {"n": {"type": "integer", "value": "5"}, "x": {"type": "boolean"}},
+        "header": {"durable": True},
+    }  # fmt: skip
+    definition = define(protocol="AMQP/1.0", protocoloptions=options, **SCHEMA)
+    given = {"protocoloptions.properties.message-id": "m1", "protocoloptions.application-properties.y": b"\xff"}
+    found = build(definition, {"shop": "7"}, {"n": 1}, given, surroundings=HERE)
+    assert found.event is None
+    assert found.options == {
+        "properties.to": "/shops/7", "properties.message-id": "m1", "application-properties.n": 5,
+        "properties.absolute-expiry-time": HERE.clock(), "header.durable": True, "application-properties.y": b"\xff",
+    }  # fmt: skip
+    assert (found.body, found.content_type) == (b'{"n":1}', "application/json")
+
+
+def test_headers_that_are_there_twice(define: Define) -> None:
+    """K-50: as a definition demands both, a message has both."""
+    headers = [{"name": "Link", "value": value} for value in ("a", "b")]
+    found = build(define(protocol="HTTP", protocoloptions={"headers": headers}))
+    assert found.options == {"headers.Link": ("a", "b")}
+    given = build(define(protocol="HTTP", protocoloptions={"headers": headers}), overrides={
+        "protocoloptions.headers.link": ("b", "a", "c")
+    })  # fmt: skip
+    assert given.options == {"headers.Link": ("b", "a", "c")}
+
+
+@pytest.mark.parametrize(
+    ("members", "data", "expected"),
+    [
+        ({"protocol": "KAFKA"}, {"a": 1}, ("application/json", b'{"a":1}')),
+        ({"protocol": "KAFKA"}, b"raw", ("", b"raw")),
+        ({"protocol": "KAFKA", "datacontenttype": "text/plain"}, "text", ("text/plain", b"text")),
+        ({"protocol": "KAFKA", "protocoloptions": {"headers": {"content-type": "text/csv"}}}, "a;b",
+         ("text/csv", b"a;b")),
+        ({"protocol": "KAFKA", **SCHEMA}, {"n": 1}, ("application/json", b'{"n":1}')),
+        ({"envelope": "CloudEvents/1.0", "datacontenttype": "application/cloudevents+json"}, [1],
+         ("application/json", b"[1]")),
+    ],
+)  # fmt: skip
+def test_content_types(define: Define, members: dict[str, Any], data: Any, expected: tuple[str, bytes]) -> None:
+    """K-52, F-14, F-32"""
+    overrides = {"source": "/s"} if "envelope" in members else {}
+    found = build(define(**members), data=data, overrides=overrides)
+    assert (found.content_type, found.body) == expected
+
+
+def test_a_schema_with_a_uri_is_named(define: Define) -> None:
+    """F-32: as far as it is one that an event may name."""
+    more = {"dataschemauri": "https://r.example/s", "dataschemaformat": "JsonSchema/draft-07"}
+    with pytest.raises(OutboundError, match="the schema cannot be used"):
+        build(define(**event(), **more), data={})
+    definition = define(**event(dataschema={"value": "/schemagroups/g/schemas/s", "required": True}))
+    with pytest.raises(OutboundError) as caught:
+        build(definition)
+    assert rules(caught) == {"envelopemetadata.dataschema": "required"}
+    with pytest.raises(OutboundError, match="dataschema must name"):
+        build(definition, overrides={"dataschema": "https://r.example/schemagroups/g/schemas/t"})
+    uri = "https://r.example/schemagroups/g/schemas/s"
+    assert attributes(build(definition, overrides={"dataschema": uri}))["dataschema"] == uri

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, CloudEvent, CompiledDefinition, Contract
+from signalbook.messages.producing.forwarding import from_cloudevent
+from signalbook.messages.producing.outbound import OutboundError
+
+ContractOf = Callable[..., Contract]
+Define = Callable[..., CompiledDefinition]
+# K-36 the other way round.
+SALE: dict[str, Any] = {
+    "envelope": "CloudEvents/1.0",
+    "envelopemetadata": {
+        "type": {"value": "{eventtype}"},
+        "source": {"type": "uritemplate", "value": "{store}"},
+        "subject": {"type": "uritemplate", "value": "{desk}"},
+    },
+    "protocol": "MQTT/5.0",
+    "protocoloptions": {
+        "topic_name": "/store/{store}/cashierdesk/{desk}",
+        "user_properties": [{"name": "eventType", "value": "{eventtype}", "required": True}],
+    },
+}
+EVENT = CloudEvent(
+    attributes={
+        "specversion": "1.0", "id": "1", "type": "com.ex.sale", "source": "17", "subject": "4",
+        "datacontenttype": "application/json",
+    },
+    body=b'{"n":1}',
+)  # fmt: skip
+
+
+def test_an_event_becomes_a_native_message_and_an_event_again(contract_of: ContractOf) -> None:
+    """K-35, K-36, K-37"""
+    contract = contract_of({"sale": SALE}, native_mapping=True)
+    (definition,) = contract.definitions.values()
+    found = from_cloudevent(EVENT, definition)
+    assert found.sections == {
+        "topic_name": "/store/17/cashierdesk/4", "user_properties": (("eventType", "com.ex.sale"),),
+        "content_type": "application/json",
+    }  # fmt: skip
+    (outcome,) = contract.process(found)
+    assert isinstance(outcome, Accepted)
+    assert outcome.event is not None
+    assert {**outcome.event.attributes, "id": "1"} == EVENT.attributes
+    assert outcome.payload() == EVENT.payload()
+
+
+@pytest.mark.parametrize(
+    ("change", "attributes", "context", "complaint"),
+    [
+        ({}, {"subject": None}, {}, "needs desk"),
+        ({}, {}, {"desk": "5"}, "stands for '4' already"),
+        ({"envelopemetadata": {"type": {"value": "other"}}}, {}, {}, "type must be 'other'"),
+        ({"protocol": "", "protocoloptions": None}, {}, {}, "for no protocol"),
+    ],
+)
+def test_events_that_do_not_become_one(
+    define: Define, change: dict[str, Any], attributes: dict[str, Any], context: dict[str, str], complaint: str
+) -> None:
+    """K-18, K-37"""
+    members = {name: value for name, value in {**SALE, **change}.items() if value}
+    kept = {name: value for name, value in {**EVENT.attributes, **attributes}.items() if value is not None}
+    with pytest.raises(OutboundError, match=complaint):
+        from_cloudevent(CloudEvent(attributes=kept), define(**members), context)
+
+
+def test_what_no_attribute_says_can_be_given(define: Define) -> None:
+    """K-37"""
+    kept = {name: value for name, value in EVENT.attributes.items() if name != "subject"}
+    given = {"protocoloptions.user_properties.n": 5}
+    found = from_cloudevent(CloudEvent(attributes=kept), define(**SALE), {"desk": "4"}, given)
+    assert found.sections["topic_name"] == "/store/17/cashierdesk/4"
+    assert ("n", "5") in found.sections["user_properties"]

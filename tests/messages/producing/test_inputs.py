@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from signalbook.messages import CompiledDefinition
+from signalbook.messages.producing.inputs import Param, required_inputs
+
+Define = Callable[..., CompiledDefinition]
+
+
+def test_inputs(define: Define) -> None:
+    """K-51: placeholders and open properties, with types; constants and what is found by itself are none."""
+    metadata: dict[str, Any] = {
+        "type": {"value": "t"},
+        "source": {"value": "/shops/{shop}", "type": "uritemplate"},
+        "subject": {"value": "{shop}/{desk}"},
+        "id": {"type": "string"},
+        "n": {"type": "integer", "required": True},
+        "dataschema": {"value": "/schemagroups/g/schemas/s", "required": True},
+    }
+    options = {"topic": "t.{shop}", "key": "{order}", "headers": {"X-Kind": {"required": True}, "c": {"value": "1"}}}
+    definition = define(
+        envelope="CloudEvents/1.0", envelopemetadata=metadata, protocol="KAFKA", protocoloptions=options
+    )
+    subject, source, topic = "envelopemetadata.subject", "envelopemetadata.source", "protocoloptions.topic"
+    kind = "protocoloptions.headers.X-Kind"
+    assert required_inputs(definition) == [
+        Param(name="shop", type="string", source="template", required=True, paths=(source, subject, topic)),
+        Param(name="desk", type="string", source="template", required=False, paths=(subject,)),
+        Param(name="order", type="string", source="template", required=False, paths=("protocoloptions.key",)),
+        Param(name="id", type="string", source="property", required=False, paths=("envelopemetadata.id",)),
+        Param(name="n", type="integer", source="property", required=True, paths=("envelopemetadata.n",)),
+        Param(
+            name="dataschema", type="uritemplate", source="property", required=True,
+            paths=("envelopemetadata.dataschema",),
+        ),
+        Param(name=kind, type="string", source="property", required=True, paths=(kind,)),
+    ]  # fmt: skip
+
+
+def test_every_event_needs_a_source(define: Define) -> None:
+    """K-51, F-31"""
+    (source,) = required_inputs(define(envelope="CloudEvents/1.0"))
+    assert (source.name, source.type, source.source, source.required) == ("source", "urireference", "property", True)
+    assert required_inputs(define(protocol="KAFKA")) == []
