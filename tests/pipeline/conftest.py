@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Parcels:
             "parcel.delivered": self.message("parcel.delivered", **typed),
             "parcel.noted": self.message("parcel.noted"),
         }
-        schemas = {"parcel": {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": SCHEMA}}}}
+        schemas = {"parcel": {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": deepcopy(SCHEMA)}}}}
         return {
             "messagegroups": {"parcels": {"messages": messages}},
             "schemagroups": {"parcels": {"schemas": schemas}},

@@ -76,7 +76,8 @@ def contracts(parcels: Any) -> list[Contract]:
         "scan": {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO, "labels": {"confluent.id": "8"}}}},
     }
     snapshot = Snapshot.of_documents([("parcels", document)])
-    return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
+    policies = [parse_flags(flags) for flags in POLICIES]
+    return [Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy) for policy in policies]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -11,8 +12,9 @@ import msgspec
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.registry import find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
-from signalbook.messages.compilation import Compilation, compile_all
-from signalbook.messages.definition import CompiledDefinition
+from signalbook.messages.compilation import Book, Compilation, compile_all, compile_later
+from signalbook.messages.deferred import Deferred
+from signalbook.messages.definition import CompiledDefinition, Key
 from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.index import Bucket, Index
@@ -20,6 +22,7 @@ from signalbook.messages.matching import Explanation, Fit, Subject, explain, fit
 from signalbook.messages.materialise import Bases
 from signalbook.messages.message import Message
 from signalbook.messages.outcome import Dropped, Outcome, Passed, Rejected
+from signalbook.messages.outline import Outline
 from signalbook.messages.payloads import Payload
 from signalbook.messages.policy import Policy
 from signalbook.messages.reasons import Reason
@@ -34,22 +37,22 @@ MAX_BATCH: Final = 100_000
 class Contract:
     """Compiled definitions under a policy; ``process`` says of any message what becomes of it.
 
-    ``definitions`` are the usable ones by xid, ``broken`` those that do not compile with the findings that say why,
-    ``findings`` what is doubtful about the rest. A contract is immutable and safe to share between threads.
+    ``definitions`` are the usable ones by xid, ``outlines`` what they are filed by, ``broken`` those that do not
+    compile, with the findings that say why. A contract is immutable and safe to share between threads.
     """
 
     def __init__(self, compilation: Compilation, policy: Policy) -> None:
         self.definitions = compilation.definitions
+        self.outlines = compilation.outlines
         self.broken = compilation.broken
-        self.findings = compilation.findings
         self.policy = policy
-        values = self.definitions.values()
-        events = [definition for definition in values if definition.is_event]
-        self.events = Index((definition, definition.event_keys) for definition in events) if events else None
-        self._natives = _by_protocol(d for d in values if d.protocol and not d.is_event)
-        self._mapped = _by_protocol(d for d in events if d.protocol and d.policy.native_mapping)
-        payload_only = [(d, ()) for d in values if not d.is_event and not d.protocol]
-        self._payload_only = Bucket(payload_only) if payload_only else None
+        self._compilation = compilation
+        events = [each for each in self.outlines if each.is_event]
+        natives = [each for each in self.outlines if not each.is_event]
+        self.events = self._over_events(events) if events else None
+        self._natives = self._by_protocol(natives)
+        self._mapped = self._by_protocol(each for each in events if policy.of(each.xid).native_mapping)
+        self._payload_xids = [each.xid for each in natives if not each.protocol]
         self._bindings = {name: find_binding(name) for name in protocols()}
 
     @classmethod
@@ -67,15 +70,61 @@ class Contract:
         ``definitions``). A definition that cannot be used ends up in ``broken`` and does not stop the others.
         """
         policy = policy or Policy()
-        return cls(compile_all(definitions, schemas, bases or definitions.get, policy), policy)
+        book = Book(definitions=definitions, schemas=schemas, bases=bases or definitions.get)
+        return cls(compile_all(book, policy), policy)
+
+    @classmethod
+    def outlined(cls, outlines: Iterable[Outline], book: Book, policy: Policy) -> Contract:
+        """The contract of definitions that another one like it has found sound, which gave these outlines of them.
+
+        Each is compiled when a message may fit it: of five thousand, those that occur.
+        """
+        return cls(compile_later(book, outlines, policy), policy)
+
+    @property
+    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
+        """What is doubtful about usable definitions, by xid."""
+        return self._compilation.findings
+
+    def _over_events(self, outlines: Iterable[Outline]) -> Index:
+        """Definitions that demand a type wait until an event of it comes."""
+        typed: dict[str, list[Outline]] = defaultdict(list)
+        untyped: list[tuple[CompiledDefinition, tuple[Key, ...]]] = []
+        for each in outlines:
+            if each.type is None:
+                definition = self.definitions[each.xid]
+                untyped.append((definition, definition.event_keys))
+            else:
+                typed[each.type].append(each)
+        constants = (pair for alike in typed.values() for each in alike for pair in each.constants)
+        return Index(untyped, typed=Deferred(typed, self._of_type), constants=constants if untyped else ())
+
+    def _of_type(self, outlines: Iterable[Outline]) -> Bucket:
+        found = [self.definitions[each.xid] for each in outlines]
+        return Bucket([(each, tuple(key for key in each.event_keys if key.name != "type")) for each in found])
+
+    def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, Index]:
+        found: dict[str, list[Outline]] = defaultdict(list)
+        for each in outlines:
+            if each.protocol:
+                found[each.protocol].append(each)
+        return Deferred(found, self._over_options)
+
+    def _over_options(self, outlines: Iterable[Outline]) -> Index:
+        found = [self.definitions[each.xid] for each in outlines]
+        return Index((each, each.protocol_keys) for each in found)
+
+    @cached_property
+    def _payload_only(self) -> Bucket | None:
+        found = [(self.definitions[xid], ()) for xid in self._payload_xids]
+        return Bucket(found) if found else None
 
     def verify(self) -> Mapping[str, tuple[Finding, ...]]:
         """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
 
         Parses every schema, which ``process`` leaves until a message needs it.
         """
-        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
-        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
+        return self._compilation.verify()
 
     def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
         """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""
@@ -181,15 +230,8 @@ class Contract:
 
     def _reason(self, subject: Subject) -> Reason:
         """``not_cloudevent`` where only an event could have fitted."""
-        others = self._payload_only is not None or subject.message.protocol in self._natives
+        others = self._payload_xids or subject.message.protocol in self._natives
         return Reason.NO_MATCH if subject.event is not None or others or self.events is None else Reason.NOT_CLOUDEVENT
-
-
-def _by_protocol(definitions: Iterable[CompiledDefinition]) -> dict[str, Index]:
-    found: dict[str, list[CompiledDefinition]] = defaultdict(list)
-    for definition in definitions:
-        found[definition.protocol].append(definition)
-    return {protocol: Index((d, d.protocol_keys) for d in group) for protocol, group in found.items()}
 
 
 def carried_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:

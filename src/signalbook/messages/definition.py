@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from signalbook.errors import SignalbookError
@@ -34,6 +34,7 @@ from signalbook.messages.schemas import SchemaShelf, SchemaUse
 from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
 
+_CACHED: Final = 1024
 # Types of core attributes that say no more than CloudEvents itself demands.
 _GIVEN: Final = {"time": ("timestamp",), "source": ("string", "urireference"), "dataschema": ("string", "uri")}
 
@@ -130,7 +131,7 @@ def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, pol
     compiler = _Compiler(definition, policy.strict_delivery)
     if compiler.findings:
         raise DefinitionError(xid, compiler.findings)
-    properties = (*compiler.attributes, *compiler.options)
+    options = [part.declared for part in compiler.options]
     return CompiledDefinition(
         xid=xid,
         version=str(definition.get("versionid") or ""),
@@ -142,10 +143,10 @@ def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, pol
         message_checks=tuple(compiler.message_checks),
         event_keys=_keys(compiler.attributes),
         protocol_keys=_keys(compiler.options),
-        options=frozenset(declared.name for declared in compiler.options),
-        discriminators=frozenset(declared.name for declared in compiler.options if declared.role == "discriminator"),
+        options=frozenset(option.name for option in options),
+        discriminators=frozenset(option.name for option in options if option.role == "discriminator"),
         payload_type=compiler.payload_type,
-        score=_score(properties),
+        score=_score((*compiler.attributes, *compiler.options)),
         warnings=_deprecation(definition),
         removal=_removal(definition),
         shelf=shelf,
@@ -162,16 +163,14 @@ class _Compiler:
         self.findings: list[Finding] = []
         self.is_event = definition.get("envelope") == CLOUDEVENTS
         self.protocol = str(definition.get("protocol") or "")
-        self.attributes = self._attributes() if self.is_event else []
-        self.options = self._options()
+        options = self._options()
+        self.attributes = self._parts(_attribute, declared_attributes(definition) if self.is_event else [])
+        self.options = self._parts(_option, options)
         self.payload_type = self._payload_type()
-        self.event_checks = self._checks(self.attributes)
-        self.protocol_checks = self._checks(self.options)
+        self.event_checks = [part.check for part in self.attributes if part.check is not None]
+        self.protocol_checks = [part.check for part in self.options if part.check is not None]
         self.message_checks = list(_message_checks(definition)) if self.is_event else []
         self._content_type_check()
-
-    def _attributes(self) -> list[Property]:
-        return [_left(declared) for declared in declared_attributes(self.definition)]
 
     def _options(self) -> list[Property]:
         try:
@@ -181,18 +180,14 @@ class _Compiler:
             return []
         return [option for option in declared if option.role != "delivery" or self.strict_delivery]
 
-    def _checks(self, properties: Iterable[Property]) -> list[Check]:
-        checks = [self._check(declared) for declared in properties]
-        return [check for check in checks if check is not None]
-
-    def _check(self, declared: Property) -> Check | None:
-        if self.is_event and declared.name == "dataschema" and str(declared.value or "").startswith("/"):
-            return names_schema(str(declared.value), declared.required)
-        try:
-            return compile_property(declared)
-        except PropertyError as error:
-            self._fault(declared.path, str(error).removeprefix(f"{declared.path}: "))
-            return None
+    def _parts(self, compile: Callable[[Property], _Part], properties: Iterable[Property]) -> list[_Part]:
+        parts = []
+        for declared in properties:
+            try:
+                parts.append(compile(declared))
+            except PropertyError as error:
+                self._fault(declared.path, str(error).removeprefix(f"{declared.path}: "))
+        return parts
 
     def _payload_type(self) -> str:
         metadata = self.definition.get("envelopemetadata") or {}
@@ -206,8 +201,8 @@ class _Compiler:
 
     def _content_type_check(self) -> None:
         """What is declared or implied of the payload's type, unless a protocol option speaks of it (K-26.5, K-26.6)."""
-        by_protocol = any(option.comparison == "content_type" and option.value for option in self.options)
-        by_envelope = any(entry.name == "datacontenttype" and entry.value for entry in self.attributes)
+        by_protocol = any(part.declared.comparison == "content_type" and part.declared.value for part in self.options)
+        by_envelope = any(part.declared.name == "datacontenttype" and part.declared.value for part in self.attributes)
         if by_protocol or by_envelope or not self.payload_type:
             return
         outer = str(self.definition.get("datacontenttype") or "")
@@ -219,6 +214,35 @@ class _Compiler:
 
     def _fault(self, path: str, message: str) -> None:
         self.findings.append(Finding(path=path, rule="definition", message=message))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A declared property with what is made of it; ``score`` is its share of the definition's."""
+
+    declared: Property
+    check: Check | None
+    key: Key | None
+    score: tuple[int, int, int]
+
+
+def _option(declared: Property) -> _Part:
+    """Raises ``PropertyError``."""
+    return _part(declared, compile_property(declared))
+
+
+@lru_cache(maxsize=_CACHED)
+def _attribute(declared: Property) -> _Part:
+    """Raises ``PropertyError``."""
+    left = _left(declared)
+    if left.name == "dataschema" and str(left.value or "").startswith("/"):
+        return _part(left, names_schema(str(left.value), left.required))
+    return _part(left, compile_property(left))
+
+
+def _part(declared: Property, check: Check | None) -> _Part:
+    score = (declared.constant is not None, declared.template() is not None, declared.required)
+    return _Part(declared=declared, check=check, key=_key(declared), score=score)
 
 
 def _left(declared: Property) -> Property:
@@ -241,9 +265,8 @@ def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
         yield has_format(outer, "datacontenttype")
 
 
-def _keys(properties: Iterable[Property]) -> tuple[Key, ...]:
-    keys = (_key(declared) for declared in properties)
-    return tuple(sorted((key for key in keys if key is not None), key=lambda key: key.tier))
+def _keys(parts: Iterable[_Part]) -> tuple[Key, ...]:
+    return tuple(sorted((part.key for part in parts if part.key is not None), key=lambda key: key.tier))
 
 
 def _key(declared: Property) -> Key | None:
@@ -260,11 +283,11 @@ def _key(declared: Property) -> Key | None:
     return Key(name=declared.name, value=template, tier=2, required=required)
 
 
-def _score(properties: Iterable[Property]) -> tuple[int, int, int]:
-    declared = list(properties)
-    constants = sum(entry.constant is not None for entry in declared)
-    templates = sum(entry.template() is not None for entry in declared)
-    return constants, templates, sum(entry.required for entry in declared)
+def _score(parts: Iterable[_Part]) -> tuple[int, int, int]:
+    constants = templates = required = 0
+    for constant, template, demanded in (part.score for part in parts):
+        constants, templates, required = constants + constant, templates + template, required + demanded
+    return constants, templates, required
 
 
 def _deprecation(definition: JSONObject) -> tuple[Finding, ...]:

@@ -49,13 +49,18 @@ class Bucket:
 
 
 class Index:
-    """Definitions by what tells them apart; ``entries`` pair each with the keys it may be filed under."""
+    """Definitions by what tells them apart; ``entries`` pair each with the keys it may be filed under.
 
-    def __init__(self, entries: Iterable[_Entry]) -> None:
+    ``typed`` are more definitions, by the type that they demand of events, and ``constants`` all that those demand.
+    """
+
+    def __init__(
+        self, entries: Iterable[_Entry], *, typed: Table | None = None, constants: Iterable[tuple[str, str]] = ()
+    ) -> None:
         entries = list(entries)
-        shared = _shared(entries)
+        shared = _shared(entries) + Counter(constants)
         filed = [(definition, keys, _best(keys, shared)) for definition, keys in entries]
-        self.tables = _tables(filed)
+        self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_tables(filed)}
         self._absent = _absent(filed)
         self._trees = _trees(filed)
         self._rest = tuple((definition, keys) for definition, keys, best in filed if best is None)
@@ -96,7 +101,7 @@ class Index:
         return found
 
 
-Table = dict[str, Bucket]
+Table = Mapping[str, Bucket]
 
 
 def _lookup(table: Table, value: Any) -> list[Bucket]:

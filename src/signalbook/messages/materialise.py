@@ -94,7 +94,9 @@ def merge(base: JSON, over: JSON, depth: int = 0) -> JSON:
         return over
     merged = dict(base) if isinstance(base, dict) else {}
     for name, value in over.items():
-        if value is None:
+        if value.__class__ is str:  # most are
+            merged[name] = value
+        elif value is None:
             merged.pop(name, None)
         elif depth < MAX_DEPTH:
             merged[name] = merge(merged.get(name), value, depth + 1)

@@ -59,11 +59,13 @@ class Policy:
 
     def of(self, xid: str) -> Policy:
         """The settings for the definition ``xid``, without overrides."""
+        if not self.overrides:
+            return self
         places = _group(xid), xid.partition("/versions/")[0]
         chosen: dict[str, Any] = {}
         for place in places:
             chosen.update(pair for override in self.overrides if override.xid == place for pair in override.settings)
-        return replace(self, overrides=(), **chosen) if self.overrides else self
+        return replace(self, overrides=(), **chosen)
 
     def strangers(self, definitions: Iterable[str]) -> tuple[str, ...]:
         """The xids of overrides that name none of these definitions, and no group of one."""

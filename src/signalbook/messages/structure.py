@@ -17,7 +17,13 @@ _TEXTS: Final = (
 _OBJECTS: Final = ("envelopemetadata", "envelopeoptions", "protocoloptions")
 # Names of the 2022 and 2023 documents (I-6).
 _LEGACY_TYPES: Final = {"var": "any", "datetime": "timestamp"}
-_TYPES: Final = {"type": (str, "a string"), "value": (str, "a string"), "required": (bool, "true or false")}
+_TEXT: Final = (str, type(None))
+_OBJECT: Final = (dict, type(None))
+_TYPES: Final = (
+    ("type", _TEXT, "a string"),
+    ("value", _TEXT, "a string"),
+    ("required", (bool, type(None)), "true or false"),
+)
 
 
 def malformed(definition: JSONObject) -> list[Finding]:
@@ -27,15 +33,15 @@ def malformed(definition: JSONObject) -> list[Finding]:
 
 def _members(definition: JSONObject) -> Iterator[Finding]:
     for name in _TEXTS:
-        if not isinstance(definition.get(name, ""), str | None):
+        if not isinstance(definition.get(name), _TEXT):
             yield _finding(name, "a string")
     for name in _OBJECTS:
-        if not isinstance(definition.get(name, {}), dict | None):
+        if not isinstance(definition.get(name), _OBJECT):
             yield _finding(name, "an object")
     options = definition.get("envelopeoptions")
     options = options if isinstance(options, dict) else {}
     for name in ("mode", "format"):
-        if not isinstance(options.get(name), str | None):
+        if not isinstance(options.get(name), _TEXT):
             yield _finding(f"envelopeoptions.{name}", "a string")
 
 
@@ -50,8 +56,8 @@ def malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
     if not isinstance(entry, dict):
         yield _finding(path, "an object with type, value and required")
         return
-    for name, (kind, said) in _TYPES.items():
-        if not isinstance(entry.get(name), kind | None):
+    for name, kind, said in _TYPES:
+        if not isinstance(entry.get(name), kind):
             yield _finding(f"{path}.{name}", said)
 
 
@@ -61,7 +67,8 @@ def normal_property(entry: JSON) -> JSON:
         return entry
     found = dict(entry)
     if isinstance(found.get("type"), str):
-        found["type"] = _LEGACY_TYPES.get(found["type"].lower(), found["type"].lower())
+        name = found["type"].lower()
+        found["type"] = _LEGACY_TYPES.get(name, name)
     if "value" in found:
         found["value"] = _text(found["value"])
     return found

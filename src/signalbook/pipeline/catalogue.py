@@ -35,22 +35,22 @@ def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
 
 
 def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
-    """Each schema Version's xid and attributes; the default Version once more under the Resource's xid.
+    """Each schema Version's xid and attributes, and under the Resource's xid which Version is the default one.
 
-    One that wire prefixes may mean is there under that number, too.
+    Which one wire prefixes mean by a number is there under that number, too.
     """
     for xid, resource in _resources(document, _SCHEMAS):
         resource = _followed(document, resource)
         versionid, default = _default(xid, resource)
         versions = resource.get("versions") or {versionid: default}
-        yield xid, {**default, "versionid": versionid}
+        yield xid, {"versionid": versionid}
         for name, version in versions.items():
             if isinstance(version, dict):
                 yield f"{xid}/versions/{name}", {**version, "versionid": name}
                 labels = version.get("labels")
                 number = labels.get(wireprefix.LABEL) if isinstance(labels, dict) else None
                 if number is not None:
-                    yield wireprefix.reference(xid, number), {**version, "versionid": name}
+                    yield wireprefix.reference(xid, number), {"versionid": name}
 
 
 def version_of(document: JSONObject, xid: str) -> JSONObject | None:

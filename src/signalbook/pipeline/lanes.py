@@ -60,7 +60,8 @@ class Lanes:
         self.way = way
         self._protocol = protocol
         self._vetting = Vetting(json=way.json)
-        self._definitions = _by_type(contract, protocol, way)
+        self._definitions = contract.definitions
+        self._types = _types(contract, protocol)
         self._contexts: dict[bytes, Contexts] = {}
         self._lanes: dict[tuple[Any, ...], _Lane | None] = {}
         self._target = target
@@ -71,7 +72,7 @@ class Lanes:
 
     def take(self, frame: Frame) -> None:
         """Take a frame's messages; most wait a while for others of their type."""
-        if not self._definitions:
+        if not self._types:
             self._aside(frame, range(len(frame)))
             return
         block, refused = self.way.block(frame)
@@ -136,18 +137,18 @@ class Lanes:
                 yield lane.land(window.payloads(part), part, arrays, self._land)
 
     def _lane(self, kind: tuple[Any, ...]) -> _Lane | None:
-        definition = self._definitions.get(kind[0])
-        if definition is None:
+        xid = self._types.get(kind[0])
+        if xid is None:
             return None
         if kind not in self._lanes:
-            if len(self._lanes) >= _LEAST_KINDS + _MOST_KINDS * len(self._definitions):
+            if len(self._lanes) >= _LEAST_KINDS + _MOST_KINDS * len(self._types):
                 return None
-            self._lanes[kind] = self._open(definition, kind)
+            self._lanes[kind] = self._open(self._definitions[xid], kind)
         return self._lanes[kind]
 
     def _open(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _Lane | None:
-        """The definition's lane for events of a kind, unless nothing reads their payloads."""
-        if definition.schema_use.schema is None:
+        """The definition's lane for events of a kind, unless it asks for more or nothing reads their payloads."""
+        if not _settled(definition, self._protocol, self.way) or definition.schema_use.schema is None:
             return None
         target = self._target(definition)
         reader = self.way.reader(definition, kind, target)
@@ -158,24 +159,18 @@ class Lanes:
         return _Lane(definition, target, reader, contexts)
 
 
-def _by_type(contract: Contract, protocol: str, way: Way) -> dict[str, CompiledDefinition]:
-    """Event types that lead to one definition, whatever else an event that came by ``protocol`` says."""
-    typed: dict[str, list[CompiledDefinition]] = {}
-    for definition in contract.definitions.values():
-        if not definition.is_event:
-            if protocol and definition.protocol == protocol:
+def _types(contract: Contract, protocol: str) -> dict[str, str]:
+    """Event types that lead to one definition, whatever else an event that came by ``protocol`` says, and its xid."""
+    typed: dict[str, list[str]] = {}
+    for outline in contract.outlines:
+        if not outline.is_event:
+            if protocol and outline.protocol == protocol:
                 return {}  # it may fit an event by what the protocol says of it
-            continue
-        name = _type(definition)
-        if name is None:
+        elif outline.type is None:
             return {}  # it may fit an event of any type
-        typed.setdefault(name, []).append(definition)
-    return {name: found[0] for name, found in typed.items() if len(found) == 1 and _settled(found[0], protocol, way)}
-
-
-def _type(definition: CompiledDefinition) -> str | None:
-    key = next((key for key in definition.event_keys if key.name == "type" and key.tier == 0), None)
-    return key.value if key is not None and isinstance(key.value, str) else None
+        else:
+            typed.setdefault(outline.type, []).append(outline.xid)
+    return {name: found[0] for name, found in typed.items() if len(found) == 1}
 
 
 def _settled(definition: CompiledDefinition, protocol: str, way: Way) -> bool:

@@ -43,8 +43,7 @@ def replay(job: ReplayJob, show: Show) -> Replay:
     with journal.alone(PATIENCE), disk(job.output):
         settle(journal, show)
         show(Progress(stage="definitions"))
-        snapshot = Snapshot.load(job.registry, job.groups, job.versions)
-        snapshot.check(job.policy)
+        snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
         files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
         if not files:
             return _nothing(job, snapshot)

@@ -46,8 +46,7 @@ def run(job: Job, show: Show) -> Report:
             return done.report(_COMPLETED if batch_id in completed else _REPEATED)
         reach(journal, job.table_format)
         show(Progress(stage="definitions"))
-        snapshot = Snapshot.load(job.registry, job.groups)
-        snapshot.check(job.policy)
+        snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
         show(Progress(stage="spark"))
         with spark.session(job.master, jars=job.jars, packages=_packages(job)) as session:
             attempt = Attempt(

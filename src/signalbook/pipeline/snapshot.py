@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,11 @@ import msgspec
 from signalbook.client import Client
 from signalbook.documents import aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.messages.compilation import Book, compile_all
+from signalbook.messages.deferred import Deferred
+from signalbook.messages.outline import Outline
 from signalbook.pipeline import catalogue
+from signalbook.pipeline.collecting import uncollected
 from signalbook.pipeline.failures import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest
 
@@ -29,16 +33,19 @@ _MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Message definitions by xid, and schemas by the xid of their Version and of their Resource.
+    """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
 
     ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
+    ``outlines`` are those of all the selected ones, if they have been found sound.
     """
 
     messages: Mapping[str, JSONObject]
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
+    outlines: tuple[Outline, ...] = field(default=(), compare=False)
 
     @classmethod
+    @uncollected()
     def load(cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
         """Read the definitions of ``registry``: the URL of one, a document, or a folder of documents.
 
@@ -83,24 +90,34 @@ class Snapshot:
             if resource in messages:
                 messages[resource] = pinned[xid]
             else:
-                schemas[resource] = _slim(pinned[xid])
+                schemas[resource] = {"versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
         return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything in it: equal snapshots judge alike."""
-        return digest(self.to_json())
+        return digest(canonical_json(self._text))
 
     def to_json(self) -> bytes:
         """Canonical JSON, for shipping."""
-        return canonical_json({"messages": self.messages, "schemas": self.schemas, "selected": list(self.selected)})
+        return canonical_json({**self._text, "outlines": self.outlines})
+
+    @cached_property
+    def _text(self) -> JSONObject:
+        parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
+        return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
 
     @classmethod
     def from_json(cls, text: bytes) -> Snapshot:
-        """What ``to_json`` wrote."""
-        value = msgspec.json.decode(text)
-        return cls(messages=value["messages"], schemas=value["schemas"], selected=tuple(value["selected"]))
+        """What ``to_json`` wrote; a message or schema is read when it is first asked for."""
+        found = msgspec.json.decode(text, type=_Shipped)
+        return cls(
+            messages=Deferred(found.messages, msgspec.json.decode),
+            schemas=Deferred(found.schemas, msgspec.json.decode),
+            selected=found.selected,
+            outlines=found.outlines,
+        )
 
     def message(self, reference: str) -> JSONObject | None:
         """The message an xid names; a URL or fragment by the xid in it, whatever the host."""
@@ -110,19 +127,30 @@ class Snapshot:
         """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
         xid = _xid(reference, _SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
+        if schema is not None and "/versions/" not in xid:
+            xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
+            schema = self.schemas.get(xid)
         content = None if schema is None else catalogue.contents(schema)
         if schema is None or content is None:
             return None
-        version = xid if "/versions/" in xid else f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
-        return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=version)
+        return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
 
     def compile(self, policy: Policy) -> Contract:
-        """The contract of the selected definitions."""
-        selected = {xid: self.messages[xid] for xid in self.selected}
-        return Contract.compile(selected, self.schema, policy, bases=self.message)
+        """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
+        book = self._book()
+        if self.outlines:
+            return Contract.outlined(self.outlines, book, policy)
+        return Contract.compile(book.definitions, book.schemas, policy, bases=book.bases)
 
-    def check(self, policy: Policy) -> None:
+    def _book(self) -> Book:
+        definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
+        return Book(definitions=definitions, schemas=self.schema, bases=self.message)
+
+    @uncollected()
+    def check(self, policy: Policy) -> Snapshot:
         """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why.
+
+        Returns the snapshot with the outlines of its definitions, so that nobody under this policy does it again.
 
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
@@ -130,17 +158,27 @@ class Snapshot:
         strangers = policy.strangers(self.selected)
         if strangers:
             raise PipelineError(f"there is a policy for {', '.join(strangers)}, but no definition it is about")
-        contract = self.compile(policy)
-        uses = {xid: definition.schema_use for xid, definition in contract.definitions.items()}
+        compiled = compile_all(self._book(), policy)
+        uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
         broken = {
             xid: findings
-            for xid, findings in contract.verify().items()
+            for xid, findings in compiled.verify().items()
             if xid not in uses or uses[xid].reason is not Reason.SCHEMA_NOT_FOUND
         }
         if broken:
             shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
             more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
             raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
+        return replace(self, outlines=compiled.outlines)
+
+
+class _Shipped(msgspec.Struct):
+    """A snapshot as JSON."""
+
+    messages: dict[str, msgspec.Raw]
+    schemas: dict[str, msgspec.Raw]
+    selected: tuple[str, ...]
+    outlines: tuple[Outline, ...] = ()
 
 
 def read_documents(registry: str) -> list[tuple[str, JSONObject]]:

@@ -2,12 +2,11 @@
 
 Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
 tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
-compiles the definitions once.
+compiles those definitions once that occur.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +22,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from signalbook.messages import Contract, Policy
+from signalbook.pipeline.collecting import uncollected
 from signalbook.pipeline.failures import PipelineError, disk_failure
 from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.landing import Landing
@@ -104,12 +104,8 @@ def read_manifest(text: str) -> Manifest:
 
 def row(work: Callable[[], Manifest]) -> pa.RecordBatch:
     """The manifest of a task, once it is done, as a row."""
-    # What is made here has no cycles to speak of, and looking for them among millions of values takes its time.
-    gc.disable()
-    try:
+    with uncollected():
         text = msgspec.json.encode(work()).decode()
-    finally:
-        gc.enable()
     return pa.RecordBatch.from_pydict({"manifest": pa.array([text], pa.string())})
 
 

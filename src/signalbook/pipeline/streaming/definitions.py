@@ -75,8 +75,7 @@ class Definitions:
             if not (_is_down(error) and self._kept.exists()):
                 raise
             self._say(f"the definitions kept from before are in force: {error}")
-            snapshot = Snapshot.from_json(self._kept.read_bytes())
-            snapshot.check(self._policy)
+            snapshot = Snapshot.from_json(self._kept.read_bytes()).check(self._policy)
         else:
             self._seen = seen
         return snapshot
@@ -91,8 +90,7 @@ class Definitions:
             return None
 
     def _read(self) -> Snapshot:
-        snapshot = Snapshot.load(self._registry, self._groups)
-        snapshot.check(self._policy)
+        snapshot = Snapshot.load(self._registry, self._groups).check(self._policy)
         fresh = self._kept.with_suffix(".new")
         fresh.write_bytes(snapshot.to_json())
         fresh.replace(self._kept)
