@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from signalbook.cli import stream
+from signalbook.cli.pipeline import run
 from signalbook.pipeline.journal import Batch, Journal
 from signalbook.pipeline.report import Tally
 
@@ -40,6 +42,23 @@ def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:
     Path("job.toml").write_text('registry = "gone.json"\ninputs = ["gone.jsonl"]\noutput = "lake"')
     assert "the input gone.jsonl is not there" in cli("pipeline", "run", "--job", "job.toml").err
     assert "the input a.jsonl is not there" in cli("pipeline", "run", "--job", "job.toml", "--input", "a.jsonl").err
+
+
+def test_a_stream_has_the_options_of_a_batch() -> None:
+    """But for the batch's own name."""
+    options = {name: set(signature(command).parameters) for name, command in (("run", run), ("stream", stream.stream))}
+    assert options["run"] - options["stream"] == {"batch_id"}
+
+
+@pytest.mark.parametrize("command", ["stream", "run"])
+def test_options_count_more_than_those_of_a_job_file(cli: Cli, command: str) -> None:
+    Path("job.toml").write_text("registry = 'x'\noptions = { a = '${NOT_THERE}', b = 'c' }")
+    given = ["pipeline", command, "--job", "job.toml", "--input", "nats://h/s", "--output", "o"]
+    assert "wants the environment variable NOT_THERE" in cli(*given).err
+    assert "an option is NAME=VALUE, not 'a'" in cli(*given, "--option", "a").err
+    more = ["--option", "a=x=y", "--table-format", "parquet", "--partition", "none", "--group", "/messagegroups/g"]
+    assert "the definitions x are not there" in cli(*given, *more).err
+    assert "'nothing'" in cli(*given, *more, "--input-format", "nothing").err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli import infer, lake, letters, reports, stream, tables
+from signalbook.cli import infer, jobs, lake, letters, reports, stream, tables
 from signalbook.cli.console import console
 from signalbook.values import dump_json
 
@@ -26,20 +25,6 @@ _SHOWN: Final = 40
 app: Final = typer.Typer(help="Hold streams of messages to their definitions, on Spark.", no_args_is_help=True)
 
 
-class TableFormat(StrEnum):
-    """How tables are kept."""
-
-    ICEBERG = "iceberg"
-    PARQUET = "parquet"
-
-
-class Partition(StrEnum):
-    """How new tables are divided."""
-
-    DAY = "day"
-    NONE = "none"
-
-
 app.command("infer", help=infer.HELP)(infer.run)
 app.command("stream", help=stream.HELP)(stream.stream)
 app.command("replay", help=letters.REPLAY)(letters.replay)
@@ -53,8 +38,8 @@ app.command("views", help=tables.VIEWS)(tables.views)
 
 @app.command("run", help=HELP)
 def run(
-    job: stream.JobOption = None,
-    registry: stream.RegistryOption = None,
+    job: jobs.JobOption = None,
+    registry: jobs.RegistryOption = None,
     input: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,31 +49,20 @@ def run(
             show_default=False,
         ),
     ] = None,
-    output: stream.OutputOption = None,
-    group: letters.GroupOption = None,
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            "--input-format",
-            metavar="FORMAT",
-            help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
-            show_default="cloudevents-jsonl, or what the URL says",
-        ),
-    ] = None,
-    table_format: Annotated[
-        TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
-    ] = None,
-    catalog: stream.CatalogOption = None,
-    partition: Annotated[
-        Partition | None, typer.Option("--partition", help="How new tables are divided.", show_default="day")
-    ] = None,
+    output: jobs.OutputOption = None,
+    group: jobs.GroupOption = None,
+    input_format: jobs.InputFormatOption = None,
+    table_format: jobs.TableFormatOption = None,
+    catalog: jobs.CatalogOption = None,
+    partition: jobs.PartitionOption = None,
+    option: jobs.OptionOption = None,
     batch_id: Annotated[
         str | None,
         typer.Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time"),
     ] = None,
-    policy: letters.PolicyOption = None,
-    jars: stream.JarsOption = None,
-    master: stream.MasterOption = None,
+    policy: jobs.PolicyOption = None,
+    jars: jobs.JarsOption = None,
+    master: jobs.MasterOption = None,
     report_to: reports.ReportToOption = None,
     name: reports.PipelineOption = None,
     metrics_file: reports.MetricsFileOption = None,
@@ -96,23 +70,23 @@ def run(
 ) -> None:
     """Run one batch; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
-    from signalbook.messages import flag_settings
 
-    given = {
-        "registry": registry,
-        "groups": group,
-        "inputs": input,
-        "input_format": input_format,
-        "output": output,
-        "table_format": table_format and table_format.value,
-        "catalog": catalog,
-        "partition": partition and partition.value,
-        "batch_id": batch_id,
-        "policy": None if policy is None else flag_settings(policy),
-        "jars": jars,
-        "master": master,
-    }
-    stream.require(job, given)
+    given = jobs.settings(
+        job,
+        registry=registry,
+        groups=group,
+        inputs=input,
+        input_format=input_format,
+        output=output,
+        table_format=table_format,
+        catalog=catalog,
+        partition=partition,
+        options=option,
+        batch_id=batch_id,
+        policy=policy,
+        jars=jars,
+        master=master,
+    )
     options = pipeline.job_options(job, given)
     wanted = options.job()
     audience = reports.audience(options.report, to=report_to, name=name, metrics_file=metrics_file)

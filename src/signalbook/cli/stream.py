@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signalbook.cli import letters, reports
+from signalbook.cli import jobs, reports
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -23,42 +22,11 @@ HELP: Final = (
     "Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where "
     "it ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work."
 )
-JobOption = Annotated[
-    Path | None,
-    typer.Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.", show_default=False),
-]
-JarsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--jars",
-        metavar="PATH",
-        envvar="SIGNALBOOK_JARS",
-        help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
-        show_default=False,
-    ),
-]
-
-
-RegistryOption = Annotated[
-    str | None,
-    typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False),
-]
-OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.", show_default=False)]
-CatalogOption = Annotated[
-    str | None,
-    typer.Option(
-        "--catalog",
-        metavar="NAME|URL",
-        help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
-        show_default="one in the output folder",
-    ),
-]
-MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
 
 
 def stream(
-    job: JobOption = None,
-    registry: RegistryOption = None,
+    job: jobs.JobOption = None,
+    registry: jobs.RegistryOption = None,
     input: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,8 +36,13 @@ def stream(
             show_default=False,
         ),
     ] = None,
-    output: OutputOption = None,
-    catalog: CatalogOption = None,
+    output: jobs.OutputOption = None,
+    group: jobs.GroupOption = None,
+    input_format: jobs.InputFormatOption = None,
+    table_format: jobs.TableFormatOption = None,
+    catalog: jobs.CatalogOption = None,
+    partition: jobs.PartitionOption = None,
+    option: jobs.OptionOption = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
     ] = None,
@@ -80,9 +53,9 @@ def stream(
         int | None, typer.Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there now is landed.")] = False,
-    policy: letters.PolicyOption = None,
-    jars: JarsOption = None,
-    master: MasterOption = None,
+    policy: jobs.PolicyOption = None,
+    jars: jobs.JarsOption = None,
+    master: jobs.MasterOption = None,
     report_to: reports.ReportToOption = None,
     pipeline_name: reports.PipelineOption = None,
     metrics_file: reports.MetricsFileOption = None,
@@ -92,13 +65,23 @@ def stream(
 ) -> None:
     """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
     from signalbook import pipeline
-    from signalbook.messages import flag_settings
 
+    given = jobs.settings(
+        job,
+        registry=registry,
+        groups=group,
+        inputs=input,
+        input_format=input_format,
+        output=output,
+        table_format=table_format,
+        catalog=catalog,
+        partition=partition,
+        options=option,
+        policy=policy,
+        jars=jars,
+        master=master,
+    )
     timing = {"name": name, "interval": interval, "max_messages": max_messages}
-    given: dict[str, Any] = {"registry": registry, "inputs": input, "output": output, "jars": jars, "master": master}
-    given["catalog"] = catalog
-    given["policy"] = None if policy is None else flag_settings(policy)
-    require(job, given)
     options = pipeline.job_options(job, given, **timing)
     audience = reports.audience(
         options.report,
@@ -116,13 +99,6 @@ def stream(
             told()
 
         pipeline.stream(wanted, stop=stop, tell=reports.say, done=done)
-
-
-def require(job: Path | None, given: Mapping[str, object]) -> None:
-    """Raise for what neither the command line says nor a job file may say."""
-    for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):
-        if job is None and not given[name]:
-            raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:

@@ -109,7 +109,7 @@ def read(path: Path) -> JobOptions:
 
 
 def options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
-    """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None.
+    """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None; of ``options`` each alone.
 
     ``stream`` are those of ``StreamOptions``; a ``catalog`` may be a name or a URL.
     """
@@ -118,6 +118,7 @@ def options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOp
     more = {name: value for name, value in given.items() if value is not None}
     if isinstance(more.get("catalog"), str):
         more["catalog"] = named_catalog(more["catalog"])
+    more["options"] = {**found.options, **more.get("options", {})}
     return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)
 
 
