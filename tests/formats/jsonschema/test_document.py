@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from signalbook.formats import SchemaError
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.document import load
-from signalbook.values import dump_json
+from signalbook.values import JSON, dump_json
 
 DRAFT_07 = "JsonSchema/draft-07"
 
@@ -111,3 +113,60 @@ def test_no_pattern_hangs_a_worker() -> None:
     before = time.process_time()
     assert schema.validate("a" * 5000 + "!")
     assert time.process_time() - before < 60
+
+
+_patterns = st.sampled_from(["^a+$", "(", "[", "a{1000000}", "(?<=a+)b", "(?!x)", "\\d", "{", "^P[0-9]{9}$", "x" * 5])
+_names = st.sampled_from(["a", "id", "pattern", "$id", "$anchor", "$schema", "$ref", "patternProperties", "type"])
+_schemas = st.recursive(
+    st.one_of(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "pattern": _patterns,
+                "$id": st.sampled_from(["::::", "a b", "https://x.example/s", "#a"]),
+                "id": st.sampled_from(["::::", "a b"]),
+                "$anchor": st.sampled_from(["a", "b"]),
+                "$schema": st.sampled_from(["http://json-schema.org/draft-07/schema#", "urn:x"]),
+                "$comment": _patterns,
+                "const": st.sampled_from(['"pattern": "("', {"pattern": "("}, 1e300, 10**30]),
+                "maxLength": st.sampled_from([1, 2.0, 10**25]),
+                "multipleOf": st.sampled_from([1, 0.1, 1e-9]),
+                "format": st.sampled_from(["date", "nothing"]),
+                "contentMediaType": st.sampled_from(["application/json", "x/y"]),
+                "enum": st.just(["$a", "\\"]),
+            },
+        ),
+        st.booleans(),
+    ),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(_names, inner, max_size=3),
+            "patternProperties": st.dictionaries(_patterns, inner, max_size=2),
+            "items": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "definitions": st.dictionaries(_names, inner, max_size=2),
+            "required": st.just(["pattern", "id"]),
+        },
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(schema=_schemas, version=st.sampled_from(["draft-04", "draft-07", "2020-12"]))
+def test_what_is_parsed_has_a_validator(schema: JSON, version: str) -> None:
+    """A validator that waits until it is needed is one that could have been made at once."""
+    try:
+        parsed = FORMAT.parse(dump_json(schema), f"JsonSchema/{version}")
+    except SchemaError:
+        return
+    assert isinstance(parsed.validate({"a": "x"}), list)
+
+
+def test_a_validator_is_made_when_something_is_to_be_validated() -> None:
+    """Of thousands of schemas few are ever used."""
+    plain = dump_json({"properties": {"id": {"type": "string", "pattern": "^P[0-9]{9}$"}}, "required": ["id"]})
+    assert load(plain, DRAFT_07, None).certain
+    assert [finding.path for finding in FORMAT.parse(plain, DRAFT_07).validate({"id": "Q"})] == ["/id"]
+    assert not load(plain.replace(b"[0-9]", b"[a"), DRAFT_07, None).certain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -23,6 +24,8 @@ _MAX_EXTERNAL: Final = 200
 _CACHED: Final = 64
 # Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=10_000_000)
+_KEYWORDS: Final = b'"$'
+_PATTERN: Final = re.compile(rb'"pattern"\s*:\s*"([^"]*)"')
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 
 UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
@@ -33,13 +36,14 @@ class Document:
     """A schema document with everything it refers to, ready to compile validators for any part of it.
 
     ``documents`` holds it and its references by URI. ``cache`` belongs to whatever derives things from the document.
+    ``certain``: a validator of the whole is sure to compile, so that it can wait until there is something to validate.
     """
 
     dialect: Dialect
     root: JSON
     base: str
-    registry: jsonschema_rs.Registry
     documents: Mapping[str, JSON]
+    certain: bool = False
     cache: dict[object, Any] = field(default_factory=dict)
 
     @cached_property
@@ -47,6 +51,11 @@ class Document:
         """SHA-256 over version and documents."""
         parts = (uri.encode() + b"\n" + canonical_json(document) for uri, document in self.documents.items())
         return digest(b"\n".join((self.dialect.format.encode(), *parts)))
+
+    @cached_property
+    def registry(self) -> jsonschema_rs.Registry:
+        """All documents, for validators. Raises one of ``UNUSABLE``."""
+        return jsonschema_rs.Registry(list(self.documents.items()), draft=self.dialect.draft)
 
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
         """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
@@ -87,7 +96,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 def _load_closed(document: bytes, format: str) -> Document | None:
     root, dialect = _read(document, format)
     if _is_plain(document):
-        return _build(root, dialect, {})
+        return _build(root, dialect, {}, certain=_is_certain(document, root, dialect))
     if any(True for _ in _external(root)):
         return None
     return _weighed(root, dialect, {})
@@ -107,6 +116,25 @@ def _is_plain(document: bytes) -> bool:
     return len(document) <= MAX_WEIGHT and b'ef"' not in document and b"\\" not in document
 
 
+def _is_certain(document: bytes, root: JSON, dialect: Dialect) -> bool:
+    """Whether a plain document that its meta-schema accepts compiles beyond doubt: what is left to fail are patterns,
+    and URIs that parts of it give themselves.
+    """
+    named = isinstance(root, dict) and ("id" in root or document.count(_KEYWORDS) > ("$schema" in root))
+    if named or b"patternProperties" in document or (dialect.draft == jsonschema_rs.Draft4 and b'"id"' in document):
+        return False
+    return all(_is_pattern(dialect, pattern.decode()) for pattern in _PATTERN.findall(document))
+
+
+@lru_cache(maxsize=1024)
+def _is_pattern(dialect: Dialect, pattern: str) -> bool:
+    try:
+        compiled(dialect, {"pattern": pattern}, None)
+    except UNUSABLE:
+        return False
+    return True
+
+
 def _weighed(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
     base = base_uri(root)
     heavy = overweight({base: root, **others}, base)
@@ -115,14 +143,16 @@ def _weighed(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Docume
     return _build(root, dialect, others)
 
 
-def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
+def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON], *, certain: bool = False) -> Document:
     base = base_uri(root)
-    documents = {base: root, **others}
+    made = Document(dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain)
+    if certain:
+        return made
     try:
-        registry = jsonschema_rs.Registry(list(documents.items()), draft=dialect.draft)
+        made.registry  # noqa: B018
     except UNUSABLE as error:
         raise SchemaError([_unusable(error)]) from None
-    return Document(dialect=dialect, root=root, base=base, registry=registry, documents=documents)
+    return made
 
 
 def base_uri(root: JSON) -> str:

@@ -41,13 +41,17 @@ class JsonSchema:
 
     document: Document
     uri: str
-    validator: jsonschema_rs.Validator
     warnings: tuple[Finding, ...] = ()
 
     @property
     def format(self) -> str:
         """``JsonSchema/<version>`` of the document."""
         return self.document.dialect.format
+
+    @cached_property
+    def validator(self) -> jsonschema_rs.Validator:
+        """What tells violations. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
+        return self.document.validator(self.uri)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -133,11 +137,14 @@ class JsonSchemaFormat:
         """The schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
         loaded = documents.load(document, format, resolve)
         uri = documents.link_uri(loaded, link)
+        schema = JsonSchema(document=loaded, uri=uri)
+        if loaded.certain and not link:
+            return schema
         try:
-            validator = loaded.validator(uri)
+            schema.validator  # noqa: B018
         except UNUSABLE as error:
             raise _bad_link(link, error) if link else documents.unusable(error) from None
-        return JsonSchema(document=loaded, uri=uri, validator=validator)
+        return schema
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
