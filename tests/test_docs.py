@@ -197,6 +197,15 @@ def test_the_documents_page_works(place: Path) -> None:
     assert "schemaid: order" in run(["bash", "-ec", block], place)
 
 
+def test_the_producing_page_works(place: Path) -> None:
+    (shown,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/producing.md", "python", "")]
+    assert shown.splitlines() == [
+        'orders b\'7\' b\'{"order":"A-1","total":5,"items":[{"sku":"pen","count":1}]}\'',
+        "data/total minimum",
+        "()",
+    ]
+
+
 def test_the_inputs_page_works(place: Path) -> None:
     (script,), (shell,) = blocks("docs/inputs.md", "python", ""), blocks("docs/inputs.md", "sh", "")
     run([sys.executable, "-c", script], place)

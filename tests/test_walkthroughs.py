@@ -44,6 +44,7 @@ PAGES = {
     "drafting.md": (),
     "events.md": (),
     "message-catalog.md": (),
+    "producing.md": (),
     "replication.md": ("--allow-sinks", "127.0.0.1:9000"),
     "schema-registry.md": (),
     "subscriptions.md": ("--allow-sinks", "127.0.0.1:9000"),

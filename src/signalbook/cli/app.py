@@ -9,7 +9,20 @@ from typing import Annotated, Final
 import typer
 
 from signalbook import __version__
-from signalbook.cli import check, conform, demo, export, get, misuse, pipeline, replicate, serve, subscriptions, upload
+from signalbook.cli import (
+    check,
+    conform,
+    demo,
+    export,
+    get,
+    message,
+    misuse,
+    pipeline,
+    replicate,
+    serve,
+    subscriptions,
+    upload,
+)
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
 
@@ -57,6 +70,7 @@ app.command("replicate", help=replicate.HELP)(replicate.run)
 app.command("subscribe", help=subscriptions.SUBSCRIBE)(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.command("check", help=check.HELP)(check.run)
+app.add_typer(message.app, name="message")
 app.command("conform", help=conform.HELP)(conform.run)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("demo", help=demo.HELP)(demo.run)

@@ -1,0 +1,187 @@
+"""``signalbook message``: what a definition asks of its producers, a message of it, whether messages may be sent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from signalbook.cli.console import plain
+from signalbook.values import JSONObject, dump_json
+
+if TYPE_CHECKING:
+    from signalbook.messages import Rejected
+
+INPUTS: Final = (
+    "Show what has to be given to make a message of a definition, and what may be, a line each: name, type, what it "
+    "is for, whether it is required."
+)
+BUILD: Final = (
+    "Make one message of a definition, and print it.\n\n"
+    "Everything that is wrong is told, and then nothing is printed. The payload is written by the definition's schema."
+)
+CHECK: Final = (
+    "Tell whether messages may be sent: each matches a definition, and its payload conforms.\n\n"
+    "FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The "
+    "exit code is 0 if all may be sent, else 1."
+)
+
+app: Final = typer.Typer(help="Make messages of definitions, and check them before they are sent.")
+RegistryOption = Annotated[str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
+NameArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
+EndpointOption = Annotated[
+    str, typer.Option("--endpoint", metavar="XID", help="The endpoint it is for.", show_default=False)
+]
+
+
+class Form(StrEnum):
+    """What a message is printed as."""
+
+    EVENT = "event"
+    MESSAGE = "message"
+    HTTP = "http"
+
+
+@app.command("inputs", help=INPUTS)
+def inputs(
+    message: NameArgument,
+    registry: RegistryOption,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Read, and print to standard output."""
+    from signalbook.cli.outgoing import Book, table
+    from signalbook.messages import required_inputs
+
+    definition = Book.read(registry).definition(message)
+    params = required_inputs(definition)
+    if as_json:
+        typer.echo(dump_json({"message": definition.xid, "inputs": params}))
+        return
+    rows = [(each.name, each.type, each.source, "required" if each.required else "optional") for each in params]
+    for line in table(rows):
+        typer.echo(plain(line))
+
+
+@app.command("build", help=BUILD)
+def build(
+    message: NameArgument,
+    registry: RegistryOption,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A placeholder, an attribute, or the path of a property; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.", show_default=False
+        ),
+    ] = "",
+    payload: Annotated[
+        str,
+        typer.Option("--payload", metavar="FILE", help="The payload itself, in its own format.", show_default=False),
+    ] = "",
+    endpoint: EndpointOption = "",
+    protocol: Annotated[
+        str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.", show_default=False)
+    ] = "",
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--as",
+            help="A line with the event, with the message of its protocol, or an HTTP request.",
+            show_default="event, if it is one and no protocol is named",
+        ),
+    ] = None,
+) -> None:
+    """Make, bind, print."""
+    from signalbook.cli.outgoing import Book, Settings, as_event, as_record, as_request, data_in, read
+    from signalbook.messages import bind
+    from signalbook.messages import build as build_message
+    from signalbook.messages.producing.payloads import UNSET
+
+    if data and payload:
+        raise typer.BadParameter("give one of --data and --payload")
+    if endpoint and protocol:
+        raise typer.BadParameter("give one of --endpoint and --protocol: an endpoint has its own")
+    given = dict(_assigned(each) for each in assign or ())
+    book = Book.read(registry)
+    definition = book.definition(message)
+    target = book.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
+    settings = Settings.sort(given, definition, target)
+    content = read(payload) if payload else data_in(read(data), definition) if data else UNSET
+    outbound = build_message(definition, settings.context, content, settings.overrides)
+    chosen = form or (Form.EVENT if outbound.event is not None and not target else Form.MESSAGE)
+    if chosen is Form.EVENT:
+        _write(as_event(outbound) + b"\n")
+        return
+    bound = bind(outbound, target, settings.more)
+    _write(as_request(bound, target) if chosen is Form.HTTP else as_record(bound) + b"\n")
+
+
+@app.command("check", help=CHECK)
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with messages, or -.")],
+    registry: RegistryOption,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="XID", help="Only this message group or endpoint; repeatable.", show_default=False
+        ),
+    ] = None,
+    endpoint: EndpointOption = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Hold every message to the definitions, tell what is refused."""
+    from signalbook.cli.outgoing import Book, messages_in, read
+    from signalbook.messages import validate_outbound
+
+    book = Book.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
+    target = book.endpoint(endpoint) if endpoint else None
+    checked = 0
+    refused: list[tuple[str, Rejected]] = []
+    for name in files:
+        for place, found in messages_in(name, read(name)):
+            checked += 1
+            refused += [(place, refusal) for refusal in validate_outbound(found, book.contract, target)]
+    if as_json:
+        rows = [{"source": place, **_told(refusal)} for place, refusal in refused]
+        typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows}))
+    else:
+        _show(checked, refused)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _told(refusal: Rejected) -> JSONObject:
+    violations = [finding.to_json() for finding in refusal.violations]
+    return {"reason": refusal.reason.value, "violations": violations, "candidates": list(refusal.candidates)}
+
+
+def _show(checked: int, refused: Sequence[tuple[str, Rejected]]) -> None:
+    for place, refusal in refused:
+        meant = f" of {refusal.candidates[0]}" if len(refusal.candidates) == 1 else ""
+        typer.echo(plain(f"refused  {place}  {refusal.reason.value}{meant}"))
+        for finding in refusal.violations:
+            typer.echo(plain(f"  {finding}"))
+    places = len({place for place, _ in refused})
+    typer.echo(f"{checked} checked: {checked - places} may be sent, {places} may not")
+
+
+def _assigned(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")
+    return name, value
+
+
+def _write(content: bytes) -> None:
+    sys.stdout.buffer.write(content)
+    sys.stdout.flush()

@@ -1,0 +1,202 @@
+"""Messages of definitions, made and checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.values import dump_json
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+GROUP = "/messagegroups/shop/messages/"
+ORDER = {"n": 1}
+METADATA: dict[str, Any] = {
+    "type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"},
+    "urgent": {"type": "boolean"},
+}  # fmt: skip
+SCHEMA: dict[str, Any] = {
+    "dataschemaformat": "JsonSchema/draft-07",
+    "dataschema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
+}
+AVRO = {"type": "record", "name": "R", "fields": [{"name": "n", "type": ["null", "int"]}]}
+XSD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="n" type="xs:int"/></xs:schema>'
+EVENT = {"envelope": "CloudEvents/1.0", "envelopemetadata": METADATA}
+MESSAGES: dict[str, Any] = {
+    "order": {**EVENT, **SCHEMA},
+    "packed": {"protocol": "KAFKA", "protocoloptions": {"topic": "packed"}, "dataschemaformat": "Avro/1.11",
+               "dataschema": AVRO},
+    "hook": {"protocol": "HTTP", "protocoloptions": {"path": "/hooks/{shop}", "headers": [
+        {"name": "X-Kind", "value": "hook", "required": True}]}, **SCHEMA},
+    "xml": {"protocol": "NATS", "protocoloptions": {"subject": "xml"}, "dataschemaformat": "XSD/1.1",
+            "dataschema": XSD},
+    "image": {"protocol": "NATS", "protocoloptions": {"subject": "image"}, "datacontenttype": "image/png"},
+    "broken": {"protocol": "KAFKA", "protocoloptions": {"topic": 5}},
+}  # fmt: skip
+ENDPOINT: dict[str, Any] = {
+    "usage": ["producer"], "protocol": "HTTP", "messagegroups": ["/messagegroups/shop"],
+    "protocoloptions": {"endpoints": [{"uri": "https://in.example:8443/{tenant}/orders"}]},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _book(tmp_path: Path) -> None:
+    document = {
+        "messagegroups": {"shop": {"messages": MESSAGES}, "other": {"messages": {"image": MESSAGES["image"]}}},
+        "endpoints": {"in": ENDPOINT},
+    }
+    (tmp_path / "book.json").write_bytes(dump_json(document))
+
+
+def build(cli: Cli, name: str, *options: str, data: bytes = b'{"n": 1}') -> Any:
+    return cli("message", "build", name, "--registry", "book.json", *options, stdin=data)
+
+
+def test_inputs(cli: Cli) -> None:
+    """K-51"""
+    ran = cli("message", "inputs", "order", "--registry", "book.json")
+    assert ran.out.splitlines() == [
+        "shop    string   template  required",
+        "urgent  boolean  property  optional",
+    ]
+    found = json.loads(cli("message", "inputs", GROUP + "order", "--registry", "book.json", "--json").out)
+    assert (found["message"], found["inputs"][0]["name"]) == (GROUP + "order", "shop")
+
+
+def test_an_event(cli: Cli) -> None:
+    """K-50"""
+    given = ["--set", "shop=7 b", "--set", "urgent=true", "--set", "id=1", "--set", "envelopemetadata.trace=x"]
+    ran = build(cli, "order", *given, "--data", "-")
+    assert json.loads(ran.out) == {
+        "specversion": "1.0", "id": "1", "source": "/shops/7%20b", "type": "order", "urgent": True, "trace": "x",
+        "datacontenttype": "application/json", "data": {"n": 1},
+    }  # fmt: skip
+    assert ran.out.count("\n") == 1
+
+
+def test_a_request_to_an_endpoint(cli: Cli) -> None:
+    """K-53"""
+    ran = build(cli, "order", "--set", "shop=7", "--set", "tenant=t 1", "--set", "id=1", "--data", "-", "--endpoint",
+                "/endpoints/in", "--as", "http")  # fmt: skip
+    assert ran.out.split("\r\n") == [
+        "POST /t%201/orders HTTP/1.1", "Host: in.example:8443", "ce-specversion: 1.0", "ce-id: 1",
+        "ce-source: /shops/7", "ce-type: order", "Content-Type: application/json", "Content-Length: 7", "", '{"n":1}',
+    ]  # fmt: skip
+
+
+def test_a_request_that_is_no_event(cli: Cli) -> None:
+    """K-50, K-53"""
+    ran = build(cli, "hook", "--set", "shop=7", "--set", "protocoloptions.query.q=a b", "--data", "-", "--as", "http")
+    assert ran.out.split("\r\n")[0] == "POST /hooks/7?q=a%20b HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "payload"),
+    [
+        ("packed", b'{"n": {"int": 1}}', {"body": "\x02\x02"}),
+        ("xml", b"<n> 1 </n>", {"body": "<n> 1 </n>"}),
+        ("/messagegroups/shop/messages/image", b"\x89PNG", {"body_base64": "iVBORw=="}),
+    ],
+)
+def test_payloads_of_all_kinds(cli: Cli, name: str, data: bytes, payload: dict[str, str]) -> None:
+    """K-52: data is JSON where the schema can be written in it, else as it is."""
+    ran = build(cli, name, "--data", "-", data=data)
+    record = json.loads(ran.out)
+    assert {member: record[member] for member in payload} == payload
+    given = cli(
+        "message", "check", "-", "--registry", "book.json", "--group", "/messagegroups/shop", stdin=ran.out.encode()
+    )
+    assert (given.code, given.out) == (0, "1 checked: 1 may be sent, 0 may not\n")
+
+
+def test_a_payload_that_is_written_already(cli: Cli, tmp_path: Path) -> None:
+    """K-52"""
+    (tmp_path / "n.avro").write_bytes(b"\x02\x02")
+    assert json.loads(build(cli, "packed", "--payload", "n.avro").out)["body"] == "\x02\x02"
+    (tmp_path / "n.avro").write_bytes(b"\x02")
+    assert "not this schema in Avro" in build(cli, "packed", "--payload", "n.avro").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["order", "--set", "shap=7"], 1, "has no input shap; there are: shop, urgent"),
+        (["order", "--set", "shop"], 2, "is not NAME=VALUE"),
+        (["order", "--set", "type=x", "--set", "shop=7", "--data", "-"], 1, "type must be 'order', not 'x'"),
+        (["order", "--set", "shop=7"], 1, "there is no payload"),
+        (["order", "--data", "-"], 1, "needs shop"),
+        (["order", "--data", "nowhere.json"], 1, "nowhere.json: cannot be read"),
+        (["order", "--data", "-", "--payload", "-"], 2, "one of --data and --payload"),
+        (["order", "--endpoint", "/endpoints/in", "--protocol", "HTTP"], 2, "one of --endpoint and --protocol"),
+        (["order", "--endpoint", "/endpoints/none"], 1, "there is no endpoint /endpoints/none"),
+        (["order", "--endpoint", "/messagegroups/shop"], 1, "there is no endpoint"),
+        (["hook", "--set", "shop=7", "--data", "-", "--as", "event"], 1, "is of no event"),
+        (["order", "--set", "shop=7", "--data", "-", "--as", "http"], 1, "give --protocol HTTP"),
+        (["order", "--set", "shop=7", "--data", "-", "--protocol", "SMTP"], 1, "no binding for SMTP"),
+        (["image", "--data", "-"], 1, "several messages have the id image"),
+        (["broken"], 1, "cannot be used"),
+        (["none"], 1, "there is no message none; there are: /messagegroups/other"),
+    ],
+)
+def test_what_cannot_be_made(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
+    """K-50: told, and nothing printed."""
+    ran = build(cli, *arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert complaint in ran.err
+
+
+def test_data_that_is_no_json(cli: Cli) -> None:
+    ran = build(cli, "order", "--set", "shop=7", "--data", "-", data=b"{")
+    assert (ran.code, ran.out, "the data is not JSON" in ran.err) == (1, "", True)
+
+
+def event(**members: Any) -> str:
+    return json.dumps(
+        {"specversion": "1.0", "id": "1", "type": "order", "source": "/shops/7", "data": ORDER, **members}
+    )
+
+
+def test_messages_that_may_not_be_sent(cli: Cli, tmp_path: Path) -> None:
+    """K-54"""
+    lines = [event(), "", event(data={}), event(type="unknown"), json.dumps([json.loads(event()), {}])]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    (tmp_path / "one.json").write_text(json.dumps(json.loads(event()), indent=2))
+    ran = cli("message", "check", "events.jsonl", "one.json", "--registry", "book.json")
+    assert ran.code == 1
+    assert [line for line in ran.out.splitlines() if not line.startswith(" ")] == [
+        f"refused  events.jsonl:3  schema_violation of {GROUP}order",
+        "refused  events.jsonl:4  no_match",
+        "refused  events.jsonl:5  invalid_cloudevent",
+        "5 checked: 2 may be sent, 3 may not",
+    ]
+    told = json.loads(cli("message", "check", "events.jsonl", "--registry", "book.json", "--json").out)
+    assert (told["accepted"], told["checked"]) == (False, 4)
+    assert [row["source"] for row in told["refused"]] == ["events.jsonl:3", "events.jsonl:4", "events.jsonl:5"]
+    assert told["refused"][0]["violations"][0]["rule"] == "required"
+
+
+def test_an_endpoint_takes_messages_of_its_protocol(cli: Cli) -> None:
+    """K-54, K-10: and of the groups that it names."""
+    made = build(cli, "order", "--set", "shop=7", "--data", "-", "--protocol", "HTTP").out.encode()
+    assert cli("message", "check", "-", "--registry", "book.json", "--endpoint", "/endpoints/in", stdin=made).code == 0
+    other = build(cli, "packed", "--data", "-", data=b'{"n": null}').out.encode()
+    ran = cli("message", "check", "-", "--registry", "book.json", "--endpoint", "/endpoints/in", stdin=other)
+    assert "the endpoint is for HTTP, the message for KAFKA" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{}\n{", "-:2: not JSON"),
+        ("5", "neither an event nor a message"),
+        ('{"protocol": "KAFKA", "body_base64": "!"}', "not a message as message build writes it"),
+        ('{"protocol": "KAFKA", "sections": 5}', "not a message as message build writes it"),
+    ],
+)
+def test_files_that_hold_something_else(cli: Cli, text: str, complaint: str) -> None:
+    ran = cli("message", "check", "-", "--registry", "book.json", stdin=text.encode())
+    assert (ran.code, complaint in ran.err) == (1, True)
