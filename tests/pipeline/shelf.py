@@ -30,7 +30,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
 
 
-KINDS = ("iceberg", "rest", "parquet")
+KINDS = ("iceberg", "rest", "parquet", "delta")
 
 
 def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
@@ -112,6 +112,11 @@ class Shelf:
             tables = IcebergTables(self.output)
             found = tables.catalog.load_table(tables.identifier(table)).scan().to_arrow()
             tables.catalog.close()
+        elif self.table_format == "delta":
+            from deltalake import DeltaTable
+
+            found = DeltaTable(str(self.output / home(table, "delta"))).to_pyarrow_table()
+            found = found.drop_columns(list({"landed_on"} & set(found.column_names)))
         else:
             files = sorted((self.output / home(table, "parquet")).rglob("*.parquet"))
             found = pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")

@@ -17,7 +17,7 @@ ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 DELIVERED = "/messagegroups/parcels/messages/parcel.delivered"
 
 
-@pytest.fixture(params=["iceberg", "parquet"])
+@pytest.fixture(params=["iceberg", "parquet", "delta"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path, definitions: Path, parcels: Parcels) -> Path:
     """Two batches: 20 parcels accepted, 5 delivered, one event broken in each."""
     table_format: TableFormat = request.param

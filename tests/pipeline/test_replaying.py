@@ -77,7 +77,7 @@ BEFORE = {"landed": ["e-0", "e-4"], "dead": ["", "e-1", "e-2", "e-3", "e-5"]}
 AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
 def test_letters_that_conform_are_moved(made: Make, table_format: TableFormat, definitions: Path) -> None:
     output = made(table_format).output
     before = files(output)

@@ -16,6 +16,7 @@ class TableFormat(StrEnum):
 
     ICEBERG = "iceberg"
     PARQUET = "parquet"
+    DELTA = "delta"
 
 
 class Partition(StrEnum):

@@ -32,7 +32,7 @@ STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 _PAUSE: Final = 0.1
 
-TableFormat = Literal["iceberg", "parquet"]
+TableFormat = Literal["iceberg", "parquet", "delta"]
 # How tables that do not exist yet are to be divided.
 Partition = Literal["day", "none"]
 

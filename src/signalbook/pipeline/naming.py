@@ -77,7 +77,15 @@ def home(table: TableName, table_format: str) -> str:
     """The folder of a table's files, below the output folder."""
     if table_format == "iceberg":
         return f"{TABLES}/{table.path}/data"
-    return "dead_letters" if table == DEAD_LETTERS else f"{TABLES}/{table.path}"
+    if table == DEAD_LETTERS:
+        return "dead_letters"
+    # the library of Delta takes percent signs in the paths of tables for escapes
+    return f"{TABLES}/{table.path.replace('%', '$') if table_format == 'delta' else table.path}"
+
+
+def plain_name(folder: str) -> str:
+    """What ``home`` named the folder of a Delta table for."""
+    return folder.replace("$", "%")
 
 
 def definition_of(name: TableName) -> str:

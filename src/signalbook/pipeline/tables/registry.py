@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
 from signalbook.pipeline.naming import TableName, home
 from signalbook.pipeline.tables.base import Tables
@@ -15,17 +16,27 @@ def open_tables(output: Path, table_format: TableFormat) -> Tables:
     """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
     if table_format == "parquet":
         return ParquetTables(output)
+    if table_format == "delta":
+        return _delta(output)
     # pyiceberg takes a second to import; runs on plain Parquet do without
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
     return IcebergTables(output)
 
 
+def _delta(output: Path) -> Tables:
+    try:
+        from signalbook.pipeline.tables.delta import DeltaTables
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"tables of Delta need {error.name}: pip install 'signalbook[pipeline,delta]'") from error
+    return DeltaTables(output)
+
+
 def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
     """Of ``files``, which the journal has for ``table``, those that its readers see.
 
-    Someone else may have dropped the table or rewritten files, and those of an Iceberg table stay where they are then.
-    Raises ``PipelineError``.
+    Someone else may have dropped the table or rewritten files, and those of an Iceberg or Delta table stay where they
+    are then. Raises ``PipelineError``.
     """
     table_format = journal.table_format()
     if table_format is None:

@@ -1,0 +1,247 @@
+"""Delta tables: ``tables/<group>/<message>`` with a log in each, and ``dead_letters``.
+
+Each batch is one entry of a table's log that names the batch as an application's transaction: a commit that finds it
+there has been made. A column never changes its type, as in folders of Parquet: the feature of Delta that widens types
+is one that few readers know. Times of day have no type there, so that tables do not show them, though files have them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Field, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import (
+    AddAction,
+    CommitProperties,
+    RemoveAction,
+    Transaction,
+    create_table_with_add_actions,
+)
+
+from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.evolution import merge, refuse
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Batch, DataFile
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name
+from signalbook.pipeline.sql import quoted, readable
+from signalbook.pipeline.tables.arrow import plain
+from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
+
+LOG: Final = "_delta_log"
+_COMMENT: Final = b"comment"
+_DOC: Final = b"doc"
+# Batches are looked for soon after they died, and a log has to end somewhere.
+_SETTINGS: Final = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+# Someone else may have turned these on: rows are then not as files have them.
+_UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
+
+
+class DeltaTables:
+    """The tables below ``output``."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output.absolute()
+        self._loaded: dict[TableName, DeltaTable] = {}
+
+    def versions(self, table: TableName) -> list[TableName]:
+        """The folders that have a log."""
+        logs = self._home(table).parent.glob(f"*/{LOG}")
+        found = (TableName(table.group, plain_name(path.parent.name)) for path in logs)
+        return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+
+    def columns(self, table: TableName) -> pa.Schema:
+        """The columns of a table, but for the day that divides it."""
+        found = self._find(table)
+        fields = [] if found is None else pa.schema(found.schema().to_arrow())
+        return plain(pa.schema(_renamed((field for field in fields if field.name != DAY), _COMMENT, _DOC)))
+
+    def follow(self, table: TableName, columns: pa.Schema) -> None:
+        """A table takes new columns only."""
+        merge(self.columns(table), readable(columns), refuse)
+
+    def folder(self, table: TableName, batch: Batch) -> str:
+        """A folder a day for tables divided by it, as the table is already."""
+        found = self._find(table)
+        by_day = divides(batch, table) if found is None else DAY in found.metadata().partition_columns
+        return day_folder(batch) if by_day else ""
+
+    def paths(self, table: TableName) -> list[str]:
+        """The files that the log has."""
+        found = self._find(table)
+        with _plainly(table):
+            return [] if found is None else found.file_uris()
+
+    def live(self, table: TableName) -> set[str]:
+        """The same: others lie beside them, for older versions."""
+        return set(self.paths(table))
+
+    def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
+        """The folder."""
+        return f"delta.{quoted(str(self._home(table)))}"
+
+    def commit(self, batch: Batch, table: TableName) -> None:
+        """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
+        self._loaded.pop(table, None)
+        found = self._find(table)
+        if found is not None and found.transaction_version(_application(batch)) is not None:
+            return
+        removed, files = of_table(batch.removed, table), of_table(batch.files, table)
+        if removed:
+            self._check(table, removed)
+        places = move_in(self.output, self._home(table), files)
+        columns = _commented(readable(pq.read_schema(places[0]))) if places else None
+        with _plainly(table):
+            if found is None and columns is not None:
+                self._create(table, batch, columns, files)
+            elif found is not None and (files or removed):
+                _follow(found, columns)
+                _write(found, batch, files, removed)
+        self._loaded.pop(table, None)
+
+    def _create(self, table: TableName, batch: Batch, columns: pa.Schema, files: Sequence[DataFile]) -> None:
+        """A table that comes to be with its first files."""
+        by_day = divides(batch, table)
+        create_table_with_add_actions(
+            str(self._home(table)),
+            Schema.from_arrow(columns.append(pa.field(DAY, pa.date32())) if by_day else columns),
+            [_addition(file, batch) for file in files],
+            partition_by=[DAY] if by_day else [],
+            name=str(table),
+            description=None if table == DEAD_LETTERS else definition_of(table),
+            configuration=_SETTINGS,
+            commit_properties=_properties(batch),
+        )
+
+    def _check(self, table: TableName, removed: Sequence[DataFile]) -> None:
+        """Raise ``Outdated`` if files that others are to stand for are not in the table."""
+        lost = {str(self._home(table) / file.name) for file in removed} - self.live(table)
+        if lost:
+            raise Outdated(
+                f"table {table} was changed by someone else: {len(lost)} of the files that were to be replaced are no "
+                "longer in it"
+            )
+
+    def _find(self, table: TableName) -> DeltaTable | None:
+        """A table as it was when first asked for."""
+        if table not in self._loaded:
+            home = self._home(table)
+            if not (home / LOG).is_dir():
+                return None
+            with _plainly(table):
+                try:
+                    self._loaded[table] = DeltaTable(str(home))
+                except TableNotFoundError:  # what made it died before it had an entry
+                    return None
+                _check_features(table, self._loaded[table])
+        return self._loaded[table]
+
+    def _home(self, table: TableName) -> Path:
+        return self.output / home(table, "delta")
+
+
+def _application(batch: Batch) -> str:
+    return f"signalbook/{batch.id}"
+
+
+def _properties(batch: Batch) -> CommitProperties:
+    done = Transaction(_application(batch), 0, int(time.time() * 1000))
+    told = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
+    return CommitProperties(custom_metadata=told, app_transactions=[done])
+
+
+def _write(found: DeltaTable, batch: Batch, files: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
+    found.create_write_transaction(
+        [*(_addition(file, batch) for file in files), *(_removal(file, batch) for file in removed)],
+        "append",
+        found.schema(),
+        partition_by=found.metadata().partition_columns,
+        commit_properties=_properties(batch),
+    )
+
+
+def _addition(file: DataFile, batch: Batch) -> AddAction:
+    return AddAction(
+        path=file.name,
+        size=file.bytes,
+        partition_values=_day(file),
+        modification_time=int(time.time() * 1000),
+        data_change=not batch.compaction,
+        stats=json.dumps({"numRecords": file.rows}),
+    )
+
+
+def _removal(file: DataFile, batch: Batch) -> RemoveAction:
+    return RemoveAction(file.name, not batch.compaction, int(time.time() * 1000), file.bytes, _day(file))
+
+
+def _day(file: DataFile) -> dict[str, str | None]:
+    """The partition of a file, which its folder is named for."""
+    name, is_day, value = file.name.rpartition("/")[0].partition("=")
+    return {name: value} if is_day else {}
+
+
+def _follow(found: DeltaTable, columns: pa.Schema | None) -> None:
+    """Give a table the columns of a batch that it lacks, and say of the others what its definition says now."""
+    if columns is None:
+        return
+    there = pa.schema(found.schema().to_arrow())
+    wide = merge(there, columns, refuse)
+    wider = [
+        field for field in wide if there.get_field_index(field.name) < 0 or there.field(field.name).type != field.type
+    ]
+    if wider:
+        found.alter.add_columns([Field.from_arrow(field) for field in wider])
+        there = pa.schema(found.schema().to_arrow())
+    for field in columns:
+        if field.metadata and field.metadata != there.field(field.name).metadata:
+            found.alter.set_column_metadata(field.name, {_COMMENT.decode(): field.metadata[_COMMENT].decode()})
+
+
+def _commented(schema: pa.Schema) -> pa.Schema:
+    """Docs of columns, nested ones too, as Delta keeps them."""
+    return pa.schema(_renamed(plain(schema), _DOC, _COMMENT))
+
+
+def _renamed(fields: Iterable[pa.Field], old: bytes, new: bytes) -> list[pa.Field]:
+    return [_field(field, old, new) for field in fields]
+
+
+def _field(field: pa.Field, old: bytes, new: bytes) -> pa.Field:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct(_renamed(kind, old, new))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_field(kind.value_field, old, new))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_type, _field(kind.item_field, old, new))
+    doc = (field.metadata or {}).get(old)
+    return field.with_type(kind).with_metadata({new: doc} if doc else None)
+
+
+def _check_features(table: TableName, found: DeltaTable) -> None:
+    features = _UNKNOWN & set(found.protocol().reader_features or ())
+    if features:
+        raise PipelineError(
+            f"table {table} was given the features {', '.join(sorted(features))} by someone else, which keep its rows "
+            "in another way than files have them. Drop them, or move the table away: the next run makes a new one"
+        )
+
+
+@contextmanager
+def _plainly(table: TableName) -> Iterator[None]:
+    """Say in a user's words what stops a table; the batch is prepared or not begun then."""
+    try:
+        yield
+    except DeltaError as error:
+        raise PipelineError(
+            f"table {table} does not take the batch, which is kept: {error}. If someone changes it now, run again; "
+            "if its log is damaged, put it back, or move the table away: the next run makes a new one"
+        ) from error

@@ -1,0 +1,198 @@
+"""Delta tables as Delta's own library reads them, and what is left when a run dies or someone else changes them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import date, time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
+
+from signalbook.pipeline.committing import settle
+from signalbook.pipeline.compacting import TARGET, compact
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.journal import Batch
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.base import move_in
+from signalbook.pipeline.tables.delta import LOG
+from signalbook.pipeline.tables.registry import open_tables
+
+from ..shelf import ORDER, XID, Shelf
+
+INT, TEXT = pa.int32(), pa.string()
+COLUMNS = {"a": INT}
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    shelf = Shelf(tmp_path / "lake", "delta")
+    shelf.put([{"a": 1}], COLUMNS)
+    return shelf
+
+
+def table(shelf: Shelf) -> DeltaTable:
+    return DeltaTable(str(shelf.output / "tables/shop/order"))
+
+
+def settled(shelf: Shelf) -> list[int]:
+    settle(shelf.journal, lambda _: None)
+    assert shelf.journal.unfinished() == []
+    return [row["a"] for row in shelf.rows()]
+
+
+def test_what_its_own_library_sees(shelf: Shelf) -> None:
+    member = pa.field("m", INT, metadata={"doc": "a member"})
+    shelf.put([{"a": 2, "s": {"m": 3}}], pa.schema([("a", INT), pa.field("s", pa.struct([member]))]))
+    found = table(shelf)
+    assert (found.metadata().partition_columns, found.metadata().description) == (["landed_on"], XID)
+    assert found.to_pyarrow_table().column("landed_on").to_pylist() == [date(2026, 11, 21)] * 2
+    assert [found.transaction_version(f"signalbook/{batch}") for batch in ("b001", "b002", "b003")] == [0, 0, None]
+    assert pa.schema(found.schema().to_arrow()).field("s").type.field("m").metadata == {b"comment": b"a member"}
+    assert found.history(1)[0]["signalbook.batch"] == "b002"
+
+
+def test_times_of_day_are_in_the_files_alone(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "lake", "delta")
+    for hour in (1, 2):
+        assert shelf.put([{"a": hour, "t": time(hour)}], {"a": INT, "t": pa.time64("us")}) == ORDER
+    assert shelf.rows() == [{"a": 1}, {"a": 2}]
+
+
+def test_names_that_are_escaped(tmp_path: Path) -> None:
+    shelf, name = Shelf(tmp_path / "lake", "delta"), TableName("endpoints%2Fe", "a%3Ab")
+    for value in (1, 2):
+        shelf.put([{"a": value}], COLUMNS, name)
+    assert shelf.put([{"a": "x"}], {"a": TEXT}, name) == name.numbered(2)
+    assert len(shelf.rows(name)) == 2
+    assert shelf.tables.versions(name) == [name, name.numbered(2)]
+
+
+def two_tables(shelf: Shelf) -> Batch:
+    """A prepared replay: a letter goes, a row comes."""
+    shelf.put([{"a": 9}], COLUMNS, DEAD_LETTERS)
+    letters = tuple(shelf.journal.files()[DEAD_LETTERS])
+    from dataclasses import replace
+
+    batch = replace(shelf.prepared([{"a": 2, "b": "x"}], {"a": INT, "b": TEXT}), removed=letters)
+    shelf.journal.prepare(batch)
+    return batch
+
+
+_DIE = """
+import os, signal, sys
+from pathlib import Path
+from signalbook.pipeline.committing import settle
+from signalbook.pipeline.journal import Journal
+
+def die(progress):
+    if [progress.stage, str(progress.done)] == sys.argv[2:]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+settle(Journal(Path(sys.argv[1])), die)
+"""
+
+
+@pytest.mark.parametrize(("stage", "done"), [("committing", 0), ("committing", 1), ("committed", 2)])
+def test_a_commit_that_is_killed(shelf: Shelf, stage: str, done: int) -> None:
+    two_tables(shelf)
+    command = [sys.executable, "-c", _DIE, str(shelf.output), stage, str(done)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert settled(shelf) == [1, 2]
+    assert shelf.rows(DEAD_LETTERS) == []
+
+
+def test_a_death_before_the_log_has_the_files(shelf: Shelf) -> None:
+    """Files are where they belong by then, and the table may have its new columns."""
+    batch = two_tables(shelf)
+    files = [file for file in batch.files if file.table == ORDER]
+    move_in(shelf.output, shelf.output / "tables/shop/order", files)
+    table(shelf).alter.add_columns([Field.from_arrow(pa.field("b", TEXT))])
+    assert settled(shelf) == [1, 2]
+
+
+def test_a_death_before_the_first_entry_of_a_log(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "lake", "delta")
+    shelf.prepared([{"a": 1}], COLUMNS)
+    (shelf.output / "tables/shop/order" / LOG).mkdir(parents=True)
+    assert settled(shelf) == [1]
+
+
+def test_a_commit_that_was_made(shelf: Shelf) -> None:
+    """And the journal was not told."""
+    batch = two_tables(shelf)
+    for name in (DEAD_LETTERS, ORDER):
+        shelf.tables.commit(batch, name)
+    version = table(shelf).version()
+    assert settled(shelf) == [1, 2]
+    assert table(shelf).version() == version
+
+
+def test_another_program_may_land_too(shelf: Shelf) -> None:
+    shelf.prepared([{"a": 2}], COLUMNS)
+    theirs: Any = table(shelf).to_pyarrow_table().set_column(0, "a", pa.array([3], INT))
+    write_deltalake(table(shelf), theirs, mode="append")
+    assert settled(shelf) == [1, 2, 3]
+
+
+def test_files_that_someone_else_compacted(shelf: Shelf) -> None:
+    shelf.put([{"a": 2}], COLUMNS)
+    table(shelf).optimize.compact()
+    assert compact(shelf.output, (), TARGET, lambda _: None) == []
+    shelf.put([{"a": 3}], COLUMNS)
+    assert [row["a"] for row in shelf.rows()] == [1, 2, 3]
+
+
+def test_a_compaction_of_files_that_are_gone_is_forgotten(shelf: Shelf) -> None:
+    shelf.put([{"a": 2}], COLUMNS)
+
+    def interfere(progress: Any) -> None:
+        if progress.stage == "prepared":
+            table(shelf).optimize.compact()
+
+    with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: 2 of the files"):
+        compact(shelf.output, (), TARGET, interfere)
+    assert settled(shelf) == [1, 2]
+
+
+def test_a_compaction_is_no_change_of_data(shelf: Shelf) -> None:
+    shelf.put([{"a": 2}], COLUMNS)
+    compact(shelf.output, (), TARGET, lambda _: None)
+    newest = max((shelf.output / "tables/shop/order" / LOG).glob("*.json"))
+    actions = [json.loads(line) for line in newest.read_text().splitlines()]
+    changes = [each["dataChange"] for action in actions for kind, each in action.items() if kind in ("add", "remove")]
+    assert changes == [False] * 3
+
+
+def test_features_that_keep_rows_in_another_way(shelf: Shelf) -> None:
+    table(shelf).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    with pytest.raises(
+        PipelineError, match=r"table shop\.order was given the features deletionVectors by someone else"
+    ):
+        shelf.put([{"a": 2}], COLUMNS)
+
+
+def test_a_log_that_is_damaged(shelf: Shelf) -> None:
+    batch = shelf.prepared([{"a": 2}], COLUMNS)
+    log = shelf.output / "tables/shop/order" / LOG
+    kept = shutil.copytree(log, shelf.output / "kept")
+    for path in log.glob("*.json"):
+        path.write_text("{")
+    with pytest.raises(PipelineError, match=r"table shop\.order does not take the batch, which is kept"):
+        shelf.commit(batch)
+    shutil.rmtree(log)
+    kept.rename(log)
+    assert settled(shelf) == [1, 2]
+
+
+def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    monkeypatch.delitem(sys.modules, "signalbook.pipeline.tables.delta", raising=False)
+    with pytest.raises(PipelineError, match=r"need deltalake: pip install 'signalbook\[pipeline,delta\]'"):
+        open_tables(tmp_path, "delta")
