@@ -77,17 +77,16 @@ def _brackets(data: bytes | str) -> int:
 
 def deeper_than(value: JSON, depth: int) -> bool:
     """Whether more than ``depth`` arrays and objects lie in each other."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    while level:
-        if depth == 0:
+    # by recursion, which ``depth`` bounds: lists of all values of a level take longer to fill than to walk
+    if value.__class__ is dict:
+        value = value.values()
+    elif value.__class__ is not list:
+        return False
+    if depth == 0:
+        return True
+    for item in value:  # noqa: SIM110
+        if (item.__class__ is dict or item.__class__ is list) and deeper_than(item, depth - 1):
             return True
-        depth -= 1
-        level = [
-            item
-            for parent in level
-            for item in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(item, (dict, list))
-        ]
     return False
 
 

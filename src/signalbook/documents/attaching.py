@@ -36,7 +36,7 @@ def attach(document: JSON, *, beside: Path, root: Path, max_bytes: int) -> tuple
     for xid, body in entities(document):
         if xid.kind is Kind.GROUP:
             continue
-        for name in [name for name, value in body.items() if _names_file(name, value)]:
+        for name in [name for name in body if name.endswith("url") and _names_file(name, body[name])]:
             file = _within(root, beside.parent / unquote(body[name]), f"{xid}#{name}")
             content = _content(file, left, f"{xid}#{name}")
             left -= len(content)
@@ -46,7 +46,7 @@ def attach(document: JSON, *, beside: Path, root: Path, max_bytes: int) -> tuple
 
 
 def _names_file(name: str, value: JSON) -> bool:
-    if not name.endswith("url") or name in _DERIVED or not isinstance(value, str):
+    if name in _DERIVED or not isinstance(value, str):
         return False
     return bool(value) and value[0] not in "/#?" and not urlsplit(value).scheme
 
