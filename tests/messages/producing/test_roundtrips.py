@@ -21,6 +21,7 @@ from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, S
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message, SchemaDocument
 from signalbook.messages.cloudevents import attribute_text
 from signalbook.messages.producing.building import build
+from signalbook.messages.producing.gateway import validate_outbound
 from signalbook.messages.producing.inputs import required_inputs
 from signalbook.messages.producing.outbound import Outbound, OutboundError
 from signalbook.messages.producing.sending import bind
@@ -278,3 +279,43 @@ def test_generated_definitions(raw: JSONObject, values: dict[str, str], data: JS
         sent, got = ({name: attribute_text(value) for name, value in each.attributes.items()}
                      for each in (outbound.event, outcome.event))  # fmt: skip
         assert got == sent
+
+
+_TOLD: Final[Mapping[str, JSONObject]] = {
+    "HTTP": {"endpoints": [{"uri": "https://h.example/{a}/{tenant}"}], "headers": [{"name": "X-A", "value": "{x}"}]},
+    "KAFKA": {"topic": "t.{x}", "key": "{a}/{tenant}", "headers": {"k": "{x}"}},
+    "NATS": {"subject": "s.{a}.{tenant}"},
+    "MQTT/3.1.1": {"topic": "{a}/{tenant}", "qos": 1},
+    "MQTT/5.0": {"topic": "{a}/{tenant}", "retain": True},
+    "AMQP/1.0": {"node": "{a}/{tenant}"},
+}
+
+
+@pytest.mark.parametrize("protocol", _TOLD)
+@given(st.data())
+def test_events_to_endpoints(protocol: str, data: st.DataObject) -> None:
+    """K-53, K-55, H-14: over every protocol, in every mode and format, an event stays the one it is."""
+    modes = [{}, {"mode": "structured"}]
+    if protocol != "MQTT/3.1.1":
+        modes += [{"mode": "binary"}, {"format": "application/cloudevents+avro"}]
+    metadata = {"source": {"type": "uritemplate", "value": "/s/{a}"}, "subject": {"value": "{x}", "required": True}}
+    raw = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **data.draw(_SCHEMAS)}
+    raw["envelopemetadata"] |= (
+        {"datacontenttype": {"value": raw.pop("datacontenttype")}} if "datacontenttype" in raw else {}
+    )
+    compiled = Contract.compile({"/messagegroups/g/messages/com.example.t": raw}, lambda _: None)
+    (definition,) = compiled.definitions.values()
+    context, sent = data.draw(_CONTEXTS), data.draw(_DATA)
+    outbound = build(definition, {name: context[name] for name in "ax"}, sent)
+    endpoint = {
+        "protocol": protocol,
+        "envelopeoptions": data.draw(st.sampled_from(modes)),
+        "protocoloptions": _TOLD[protocol],
+    }
+    message = bind(outbound, endpoint, {"tenant": context["b"]})
+    outcome = received(compiled, message, outbound)
+    assert outcome.data == sent
+    assert outcome.event is not None
+    assert outbound.event is not None
+    assert dict(outcome.event.attributes) == dict(outbound.event.attributes)
+    assert validate_outbound(message, compiled, endpoint) == ()

@@ -71,6 +71,21 @@ def test_an_endpoint_says_how_and_where_to(define: Define, protocol: str, stated
     assert (found.protocol, mode(found)) == (protocol, wanted)
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"endpoints": [{"uri": "amqps://h.example/queues/a"}]}, "queues/a"),
+        ({"endpoints": [{"uri": "amqps://h.example/queues/a"}], "node": "b"}, "b"),
+        ({"endpoints": [{"uri": "amqps://h.example"}]}, None),
+        ({"endpoints": [{"uri": "amqps://[h/a"}]}, None),
+    ],
+)
+def test_the_address_of_a_node(define: Define, options: dict[str, Any], expected: str | None) -> None:
+    """H-17: the path of the URI, unless there is a node."""
+    outbound = build(define(**EVENT), {"shop": "7"})
+    assert values(bind(outbound, {"protocol": "AMQP", "protocoloptions": options})).get("properties.to") == expected
+
+
 def test_the_message_overrides_its_endpoint(define: Define) -> None:
     """K-53: "unless overridden by the message", names of headers in any case."""
     options = {"path": "/own", "headers": [{"name": "x-till", "value": "own"}]}

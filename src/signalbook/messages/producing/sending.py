@@ -98,8 +98,9 @@ def _as_message(protocol: str, options: JSON) -> JSONObject:
     if protocol == "HTTP" and (path := _path(options.get("endpoints"))):
         found["path"] = path
     if protocol == "AMQP/1.0":
-        if isinstance(options.get("node"), str):
-            found["properties"] = {"to": {"type": "uritemplate", "value": options["node"]}}
+        node = options.get("node") or _path(options.get("endpoints")).removeprefix("/")
+        if node:
+            found["properties"] = {"to": {"type": "uritemplate", "value": str(node)}}
         if isinstance(options.get("durable"), bool):
             found["header"] = {"durable": options["durable"]}
     return found

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages.bindings import outgoing
+from signalbook.messages.bindings.base import Uncarriable
+from signalbook.messages.bindings.items import grouped, regrouped
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "true"),
+        (5, "5"),
+        (2.5, "2.5"),
+        (b"\xff", "/w=="),
+        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00Z"),
+    ],
+)
+def test_values_as_text(value: Any, expected: str) -> None:
+    """K-19: canonical."""
+    assert outgoing.texts({"a": value, "b": (value, value)}) == {"a": expected, "b": (expected, expected)}
+
+
+def test_all_that_is_refused_is_told() -> None:
+    rules = {"topic": outgoing.topic, "headers.": outgoing.header}
+    with pytest.raises(Uncarriable) as caught:
+        outgoing.refuse({"topic": "a", "headers.x": ("fine", "a\nb"), "key": "k", "headers": "x"}, rules)
+    told = [(finding.path, finding.rule) for finding in caught.value.findings]
+    assert told == [("protocoloptions.headers.x", "value"), ("protocoloptions.key", "unknown"),
+                    ("protocoloptions.headers", "unknown")]  # fmt: skip
+
+
+NAMES = st.sampled_from(["a", "A", "b"])
+
+
+@given(
+    st.lists(st.tuples(NAMES, st.text())), st.dictionaries(NAMES, st.one_of(st.text(), st.tuples(st.text(), st.text())))
+)
+def test_given_values_take_the_place_of_those_there(pairs: list[tuple[str, str]], named: dict[str, Any]) -> None:
+    """K-23: ``regrouped`` is the reverse of ``grouped``."""
+    found = regrouped(pairs, {f"h.{name}": value for name, value in named.items()}, "h.", fold=False)
+    expected = {name: value if isinstance(value, tuple) else (value,) for name, value in named.items()}
+    assert grouped(found, "", fold=False) == {**grouped(pairs, "", fold=False), **expected}
