@@ -30,3 +30,20 @@ def test_bad_input(cli: Cli) -> None:
     ran = cli("pipeline", "infer", "--input", "gone", "--group", "shop")
     assert (ran.code, ran.out) == (1, "")
     assert "the input gone is not there" in ran.err
+
+
+def test_a_draft_in_a_registry(cli: Cli, server: str) -> None:
+    ran = cli(*GIVEN[:5], "drafted", *GIVEN[6:], "--server", server)
+    assert (ran.code, ran.out) == (0, ""), ran.err
+    assert "imported the draft" in ran.err
+    found = json.loads(cli("get", "/messagegroups/drafted", "--server", server, "--json").out)
+    assert (found["labels"], found["messagescount"]) == ({"stage": "draft"}, 3)
+
+
+def test_a_draft_replaces_nothing(cli: Cli) -> None:
+    """A group that is there is told of before anything is read."""
+    db = ("--db", "sqlite:///registry.db")
+    assert cli(*GIVEN, *db, "--json").code == 0
+    ran = cli(*GIVEN[:3], "gone", *GIVEN[4:], *db)
+    assert (ran.code, ran.out) == (1, "")
+    assert "the registry has /messagegroups/shop already, and a draft replaces nothing" in ran.err

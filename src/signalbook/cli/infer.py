@@ -10,19 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signalbook.cli.console import console, plain, say, working
+from signalbook.cli.opening import open_registry
+from signalbook.cli.registry import Registry
+from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
+from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Draft
 
 HELP: Final = (
     "Draft message definitions and schemas from messages nobody has defined yet.\n\n"
-    "The draft is a registry document, to review and then import. It goes to standard output, or with --out to a file, "
-    "as YAML if its name ends in .yaml or .yml. Half of the messages are held back from a first draft, which is tried "
-    "on them; if it accepts less than --accept of them, less is demanded: fewer required members, no enums. "
-    "Messages of types that the other half has none of cannot be tried, and are counted apart."
+    "The draft is a registry document, to review and then import. It goes to standard output, with --out to a file, as "
+    "YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled "
+    "stage=draft, and replace none. Half of the messages are held back from a first draft, which is tried on them; if "
+    "it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types that "
+    "the other half has none of cannot be tried, and are counted apart."
 )
 _SHOWN: Final = 20
+
+
+class Taken(SignalbookError):
+    """There are definitions where a draft was to go."""
 
 
 def run(
@@ -42,13 +51,22 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.", show_default=False)
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="URL", help="Put it into the registry at this URL.", show_default=False),
+    ] = None,
+    db: Annotated[
+        str | None,
+        typer.Option("--db", metavar="URL", help="Put it into the registry in this database.", show_default=False),
+    ] = None,
     accept: Annotated[
         float, typer.Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
     ] = 0.99,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
     master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one JSON object, with the document unless --out has it.")
+        bool,
+        typer.Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else."),
     ] = False,
 ) -> None:
     """Draft; the report goes to standard error, or with --json to standard output."""
@@ -57,20 +75,46 @@ def run(
     job = pipeline.DraftJob(
         inputs=tuple(input), group=group, input_format=input_format, accept=accept, limit=limit, master=master
     )
+    registry = server is not None or db is not None
+    if registry:
+        with open_registry(server, db, create=True) as found:
+            _vacant(found, group)
     with working("reading") as tell:
         draft = pipeline.infer(job, tell)
     if out is not None:
         _write(out, draft)
+    if registry:
+        with open_registry(server, db, create=True) as found:
+            _store(found, group, draft)
+    elsewhere = registry or out is not None
     if as_json:
-        typer.echo(dump_json(draft.to_json() | ({} if out else {"document": draft.document})))
+        typer.echo(dump_json(draft.to_json() | ({} if elsewhere else {"document": draft.document})))
         return
-    if out is None:
+    if not elsewhere:
         _write(None, draft)
     _show(draft)
     if not draft.tried:
         say("warning: too few messages to try the draft on", style="yellow")
     elif draft.acceptance < accept:
         say(f"warning: the draft accepts less than {accept:.2%}: look at the reasons", style="yellow")
+
+
+def _vacant(registry: Registry, group: str) -> None:
+    """Raises ``Taken`` if the registry has one of the groups."""
+    for kind in ("messagegroups", "schemagroups"):
+        xid = Xid.parse(f"/{kind}/{group}")
+        if registry.find(xid) is not None:
+            raise Taken(f"the registry has {xid} already, and a draft replaces nothing: choose another --group")
+
+
+def _store(registry: Registry, group: str, draft: Draft) -> None:
+    from signalbook.cli.importing import import_source
+    from signalbook.documents import Source
+
+    # Again, since drafting takes its time.
+    _vacant(registry, group)
+    done = import_source(registry, Source(name="the draft", document=draft.document), ignore=(), to=None)
+    say(f"imported {done}")
 
 
 def _write(out: Path | None, draft: Draft) -> None:

@@ -58,6 +58,12 @@ def test_drafts(values: list[Any], expected: dict[str, Any]) -> None:
     assert drafted == expected
 
 
+def test_few_integers_beside_fractions_leave_room_for_fractions() -> None:
+    values = [{"n": 1, "amount": 2.5}, {"n": 2, "amount": 3}]
+    assert schema(summary(*values), Rules(few=3))["properties"]["n"]["type"] == ["number", "null"]
+    assert schema(summary(*values), STRICT)["properties"]["n"]["type"] == "integer"
+
+
 def test_enums_take_enough_values() -> None:
     rules = Rules(required=2, enum=2, enough=5)
     assert "enum" not in schema(summary(*"aabb"), rules)
@@ -71,7 +77,7 @@ def test_names_that_are_values_make_a_map() -> None:
 
 
 def test_few_values_leave_room_for_null() -> None:
-    lenient = Rules(null=3)
+    lenient = Rules(few=3)
     assert schema(summary("a", "b"), lenient)["type"] == ["string", "null"]
     assert schema(summary("a", "b", "c"), lenient)["type"] == "string"
 

@@ -15,6 +15,9 @@ from signalbook.pipeline.inference.observing import EVENT, Observations, Observe
 from signalbook.pipeline.inference.schemas import Rules
 from signalbook.values import JSONObject
 
+LABELS: Final = {"stage": "draft"}
+"""Of the groups of a draft, until someone has looked at it."""
+
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._~-]+", re.ASCII)
 _LONGEST_ID: Final = 120
 # What the specification demands anyway, or what differs from event to event.
@@ -40,8 +43,8 @@ def document(observations: Observations, group: str, rules: Rules, header: str =
             schema = schemas.schema(observed.data, rules, kin)
             found[name] = {"versions": {"1": {"format": schemas.FORMAT, "schema": schema}}}
     return {
-        "messagegroups": {group: {"messages": messages}},
-        **({"schemagroups": {group: {"schemas": found}}} if found else {}),
+        "messagegroups": {group: {"labels": {**LABELS}, "messages": messages}},
+        **({"schemagroups": {group: {"labels": {**LABELS}, "schemas": found}}} if found else {}),
     }
 
 

@@ -30,29 +30,29 @@ class Rules:
     A member is required if all of at least ``required`` objects had it. An enum lists the words of a place with at
     least ``enough`` texts if no word was seen fewer than ``enum`` times: the share of values never seen yet is about
     that of values seen once (Good and Turing, 1953), so that a place whose texts all recur has hardly any left. Shapes
-    that a word tells apart are drafted by the same measure. 0 demands nothing of the kind. Where fewer than ``null``
-    values stood, null may stand as well.
+    that a word tells apart are drafted by the same measure. 0 demands nothing of the kind. Where fewer than ``few``
+    values stood, null may stand as well, and a fraction for an integer if other members of the object have fractions.
     """
 
     required: int = 0
     enum: int = 0
     enough: int = 0
-    null: int = 0
+    few: int = 0
 
     @property
     def words(self) -> str:
         """For people."""
         required = f"members that all of {self.required} objects had" if self.required else "no members"
         enums = f"words seen {self.enum} times each, of {self.enough} and more" if self.enum else "no words"
-        nulls = f", and null is taken where fewer than {self.null} values stood" if self.null else ""
-        return f"required are {required}, enums list {enums}{nulls}"
+        few = f", and null is taken where fewer than {self.few} values stood" if self.few else ""
+        return f"required are {required}, enums list {enums}{few}"
 
 
 LADDER: Final = (
     Rules(required=10, enum=10, enough=100),
-    Rules(required=20, enum=20, enough=300, null=30),
-    Rules(required=50, enum=100, enough=1000, null=100),
-    Rules(null=1000),
+    Rules(required=20, enum=20, enough=300, few=30),
+    Rules(required=50, enum=100, enough=1000, few=100),
+    Rules(few=1000),
 )
 """From strict to lenient: the first is taken whose schemas accept what was held back."""
 
@@ -70,9 +70,12 @@ class _Drafter:
     kin: Kin
     unions: bool = True
 
-    def place(self, seen: Seen, known: Seen) -> JSONObject:
-        """What stands in a place: ``known`` is what is known of it, ``seen`` what was within."""
-        kinds = _kinds(known, self.rules)
+    def place(self, seen: Seen, known: Seen, *, fractions: bool = False) -> JSONObject:
+        """What stands in a place: ``known`` is what is known of it, ``seen`` what was within.
+
+        ``fractions`` is whether members beside it have some.
+        """
+        kinds = _kinds(known, self.rules, fractions=fractions)
         found: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
         if known.texts.count:
             found |= self._texts(seen.texts, known.texts, kinds)
@@ -98,7 +101,11 @@ class _Drafter:
             every = _every(whole)
             return {"additionalProperties": self.place(every, every)}
         family = self.kin.known(whole)
-        members = {name: self.place(member, _known(family, name, member)) for name, member in whole.members.items()}
+        fractions = any(member.numbers for member in whole.members.values())
+        members = {
+            name: self.place(member, _known(family, name, member), fractions=fractions)
+            for name, member in whole.members.items()
+        }
         found: JSONObject = {"properties": members} if members else {}
         required = self._required(whole, family)
         if required:
@@ -138,15 +145,17 @@ def _every(whole: Seen) -> Seen:
     return every
 
 
-def _kinds(seen: Seen, rules: Rules) -> list[JSON]:
+def _kinds(seen: Seen, rules: Rules, *, fractions: bool) -> list[JSON]:
+    few = seen.count < rules.few
+    numbers = seen.numbers or (seen.integers and few and fractions)
     counts = {
         "object": seen.objects,
         "array": seen.arrays,
         "string": seen.texts.count,
-        "number": seen.numbers,
-        "integer": 0 if seen.numbers else seen.integers,
+        "number": numbers,
+        "integer": 0 if numbers else seen.integers,
         "boolean": seen.booleans,
-        "null": seen.nulls or seen.count < rules.null,
+        "null": seen.nulls or few,
     }
     # Only nulls say that there may be something, and nothing of what.
     return [kind for kind, count in counts.items() if count] if seen.nulls < seen.count else []
