@@ -52,6 +52,21 @@ def test_too_much_in_all_tables_writes_the_fullest(tmp_path: Path, monkeypatch: 
     assert found[B][0]["n"].to_pylist() == list(range(400))
 
 
+def test_only_the_fullest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "HELD_BYTES", 8000)
+    land(tmp_path, (A, rows(0, 400)), (B, rows(0, 399)), (C, rows(0, 300)), (B, rows(399)))
+    groups = [pq.ParquetFile(path).num_row_groups for path in sorted(tmp_path.iterdir())]
+    assert groups == [1, 1, 1]  # A alone made room, and B had time for the rest of its rows
+
+
+@pytest.mark.parametrize(("count", "codec"), [(100, "SNAPPY"), (2000, "ZSTD")])
+def test_thin_columns_are_not_worth_a_workspace(tmp_path: Path, count: int, codec: str) -> None:
+    nested = pa.RecordBatch.from_pydict({"n": list(range(count)), "s": [{"a": i, "b": [i]} for i in range(count)]})
+    land(tmp_path, (A, nested))
+    chunks = pq.ParquetFile(next(tmp_path.iterdir())).metadata.row_group(0)
+    assert {chunks.column(i).compression for i in range(chunks.num_columns)} == {codec}
+
+
 def test_more_tables_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landing, "_OPEN_FILES", 2)
     monkeypatch.setattr(landing, "ROW_GROUP_BYTES", 1)

@@ -1,7 +1,8 @@
 """The files of one task: a Parquet file per table, in bounded memory whatever the mix of messages.
 
 Rows are held until a table has a row group's worth, or all tables together hold too much: then the fullest are written
-first. So a stream of one type and a stream of thousands both land in few, well-filled row groups.
+until there is a little room again, for the longer the others wait, the fuller they get. So a stream of one type and a
+stream of thousands both land in few, well-filled row groups.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,15 +25,28 @@ HELD_BYTES: Final = 128 * 1024 * 1024
 _FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
-_COMPRESSION: Final = "zstd"
-_LEVEL: Final = 1
+# What is written when all tables hold too much.
+_RELIEF: Final = 1 / 8
+# zstd makes a workspace for each column of a row group, which takes longer than to compress less than this.
+_THIN: Final = 8 * 1024
+_CODECS: Final[dict[bool, dict[str, Any]]] = {
+    True: {"compression": "snappy"},
+    False: {"compression": "zstd", "compression_level": 1},
+}
 
 
-def open_file(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A data file as all tables have them, open for row groups."""
-    return pq.ParquetWriter(
-        path, schema, compression=_COMPRESSION, compression_level=_LEVEL, use_dictionary=list(columns.REPETITIVE)
-    )
+def open_file(path: Path, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
+    """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress."""
+    return pq.ParquetWriter(path, schema, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin])
+
+
+def _is_thin(rows: pa.Table) -> bool:
+    return bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
+
+
+def _leaves(type: pa.DataType) -> int:
+    """How many columns of a file a column of rows becomes."""
+    return sum(_leaves(type.field(number).type) for number in range(type.num_fields)) or 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,7 +115,7 @@ class Landing:
 
     def _relieve(self) -> None:
         for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
-            if self._held < HELD_BYTES // 2:
+            if self._held < HELD_BYTES * (1 - _RELIEF):
                 break
             self._write(table)
 
@@ -110,17 +124,17 @@ class Landing:
         if not table.held:
             return
         rows = pa.Table.from_batches(table.held)
-        self._writer(table, rows.schema).write_table(rows, row_group_size=len(rows))
+        self._writer(table, rows).write_table(rows, row_group_size=len(rows))
         table.rows += len(rows)
         self._held -= table.held_bytes
         table.held, table.held_bytes = [], 0
 
-    def _writer(self, table: _Table, schema: pa.Schema) -> pq.ParquetWriter:
+    def _writer(self, table: _Table, rows: pa.Table) -> pq.ParquetWriter:
         if table.writer is None:
             if len(self._open) >= _OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             table.path = self._place()
-            table.writer = open_file(table.path, schema)
+            table.writer = open_file(table.path, rows.schema, thin=_is_thin(rows))
             self._open[table.name] = table
         return table.writer
 

@@ -29,6 +29,8 @@ from signalbook.pipeline.window import Block, Window
 LEAST_WINDOW: Final = 8 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
+# Of large messages so many of a type: what is done once per column and slice is worth it only for as many.
+_COMPANY: Final = 100
 # Kinds of events for each definition, on average: whoever makes up content types is not worth a lane for each.
 _MOST_KINDS: Final = 4
 _LEAST_KINDS: Final = 64
@@ -69,6 +71,7 @@ class Lanes:
         self._aside = aside
         self._blocks: list[Block] = []
         self._waiting = 0
+        self._messages = 0
 
     def take(self, frame: Frame) -> None:
         """Take a frame's messages; most wait a while for others of their type."""
@@ -81,12 +84,14 @@ class Lanes:
         if len(block.indices):
             self._blocks.append(block)
             self._waiting += frame.weight
-        if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * _WINDOW_OF_TYPE), LARGEST_WINDOW):
+            self._messages += len(block.indices)
+        of_type = max(_WINDOW_OF_TYPE, _COMPANY * self._waiting // max(self._messages, 1))
+        if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * of_type), LARGEST_WINDOW):
             self.clear()
 
     def clear(self) -> None:
         """Land all that waits."""
-        blocks, self._blocks, self._waiting = self._blocks, [], 0
+        blocks, self._blocks, self._waiting, self._messages = self._blocks, [], 0, 0
         if blocks:
             self._settle(Window(blocks))
 
