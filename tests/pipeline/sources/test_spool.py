@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.spool import Memory, Spool, Spooled, read
+from signalbook.pipeline.sources.spool import Memory, Spool, Spooled, is_full, read
 
 
 def message(number: int, size: int = 0) -> Spooled:
@@ -69,6 +69,30 @@ def test_what_was_landed_goes(tmp_path: Path) -> None:
         assert spool.end == 5
         spool.trim(5)
         assert (spool.begin, len(list(tmp_path.glob("*.messages")))) == (5, 1)
+
+
+def test_a_folder_takes_no_more_than_its_limit(tmp_path: Path) -> None:
+    messages = [message(number, 30) for number in range(9)]
+    with Spool(tmp_path, limit=200) as spool:
+        taken = spool.append(messages)
+        assert 0 < taken < 9
+        assert (spool.append(messages[taken:]), spool.end, is_full(tmp_path)) == (0, taken, True)
+    with Spool(tmp_path, limit=200) as spool:
+        assert not is_full(tmp_path)
+        assert spool.append(messages[taken:]) == 0
+        spool.trim(taken)
+        assert spool.append(messages[taken : 2 * taken]) == taken
+        assert not is_full(tmp_path)
+    assert numbers(tmp_path, taken, 2 * taken) == list(range(taken, 2 * taken))
+
+
+def test_a_message_beyond_the_limit_goes_alone(tmp_path: Path) -> None:
+    with Spool(tmp_path, limit=10) as spool:
+        for number in range(3):
+            assert spool.append([message(number), message(number + 1)]) == 1
+            assert spool.append([message(number + 1)]) == 0
+            spool.trim(number + 1)
+        assert spool.append([]) == 0
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 9), (7, 8)])

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.connected import Told
 from signalbook.pipeline.sources.spool import Spooled
-from signalbook.pipeline.sources.spooled import _Stream
+from signalbook.pipeline.sources.spooled import _Stream, limit
 
 
 def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
@@ -38,3 +38,10 @@ def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
         assert stream.latestOffset({"number": 9}, ReadAllAvailable()) == {"number": 9}
     finally:
         stream.stop()
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "4GiB"])
+def test_a_limit_that_is_none(text: str) -> None:
+    with pytest.raises(PipelineError, match="the option maxSpoolBytes is a whole number of bytes, not"):
+        limit({"maxSpoolBytes": text})
+    assert limit({}) == 4 * 1024**3

@@ -114,6 +114,14 @@ def test_each_message_is_in_one_place_once(
     assert dict(weighed["_headers"]) == {"grams": "500"}
 
 
+def test_a_folder_that_is_full_holds_back_what_comes(job: Job, queue: Queue) -> None:
+    small = replace(job, options=PATIENT | {"maxSpoolBytes": "4000"})
+    queue.send(30)
+    reports = until(small, 30)
+    assert max(each.tally.read for each in reports) < 20
+    assert all_once(job.output, 30)
+
+
 def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: Certificates) -> None:
     queue.send(3)
     url = f"amqps://127.0.0.1:{queue.broker.ports['tls']}/{queue.name}"

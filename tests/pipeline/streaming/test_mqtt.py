@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +25,7 @@ from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
 from signalbook.messages import Policy
-from signalbook.pipeline import Job, PipelineError, run
+from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
 from signalbook.pipeline.streaming import running
 
 from .following import all_once, dying_at, follow, places, until
@@ -149,6 +150,28 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     monkeypatch.undo()
     until(job, 20)
     assert all_once(job.output, 20)
+
+
+def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> None:
+    """The broker keeps it, the stream is told, and all of it comes when there is room."""
+    small = replace(job, options=PATIENT | {"maxSpoolBytes": "2000"})
+    follow(small)
+    topic.send(60)
+    (report,) = (each for each in until(small, 1) if each.tally.read)
+    assert 0 < report.tally.read < 20
+    stop, reports = threading.Event(), [report]
+    late = threading.Timer(900, stop.set)
+    late.start()
+
+    def done(report: Report) -> None:
+        reports.append(report)
+        if sum(each.tally.read for each in reports) >= 60:
+            stop.set()
+
+    stream(StreamJob(job=small, interval=0), stop, done=done)
+    late.cancel()
+    assert max(each.tally.read for each in reports) < 20
+    assert all_once(job.output, 60)
 
 
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ _KIND: Final = brokers.Kind(
     name="AMQP 1.0",
     form="amqp://HOST:PORT/ADDRESS",
     schemes={"amqp": (5672, False), "amqps": (5671, True)},
+    options=(spooled.LIMIT,),
 )
 # Conditions that may be others in a moment.
 _PASSING: Final = ("amqp:connection:", "amqp:internal-error", "amqp:resource-limit-exceeded", "amqp:link:detach-forced")

@@ -30,7 +30,7 @@ _KIND: Final = brokers.Kind(
     name="MQTT",
     form="mqtt://HOST:PORT/TOPIC/FILTER",
     schemes={"mqtt": (1883, False), "mqtts": (8883, True)},
-    options=("clientId", "sessionExpiry", "failOnDataLoss"),
+    options=("clientId", "sessionExpiry", "failOnDataLoss", spooled.LIMIT),
     hashes=True,
 )
 _PROPERTIES: Final = {

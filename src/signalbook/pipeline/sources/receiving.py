@@ -16,6 +16,8 @@ _PAUSE: Final = 0.5
 _PARTING: Final = 10.0
 # What a broker has for us comes at once; so many looks without anything are the end of what there is now.
 _QUIET: Final = 4
+# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed.
+_HELD: Final = 1_000
 # Which part of its time a look has to take: one may end early without anything, as for what is no message.
 _WHOLE: Final = 0.9
 
@@ -107,12 +109,16 @@ class Receiver:
                 return
 
     def _follow(self, link: Link) -> None:
-        while not self._over.is_set():
+        """What the spool has no room for is kept unconfirmed: the broker then holds back what comes behind it."""
+        held = list[Arrival]()
+        while not self._over.is_set() and len(held) <= _HELD:  # of what is not to be confirmed all would come
             began = time.monotonic()
             arrivals = link.receive(_LOOK)
-            if arrivals:
-                self._spool.append([arrival.message for arrival in arrivals])
-                link.confirm(arrivals)
+            held += arrivals
+            written = held[: self._spool.append([arrival.message for arrival in held])]
+            if written:
+                link.confirm(written)
+                del held[: len(written)]
             self._connected = True  # not before: a broker may take connections and end each of them at once
             still = not arrivals and time.monotonic() - began > _WHOLE * _LOOK
             self._quiet = self._quiet + 1 if still else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -24,11 +25,14 @@ from signalbook.pipeline.journal import sync_folder
 
 _SUFFIX: Final = ".messages"
 _MEMORY: Final = "memory.json"
+_FULL: Final = "full"
 _LOCK: Final = ".lock"
 _HEAD: Final = Struct("!II")
 # Each task of each batch reads the segment that is being written.
 _SEGMENT: Final = 8 * 1024 * 1024
 _PAUSE: Final = 0.2
+RECEIVED: Final = "received"
+"""The folder of a stream's own folder that is its spool."""
 
 
 class Spooled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -59,18 +63,27 @@ _decoder: Final = msgspec.msgpack.Decoder(Spooled)
 class Spool:
     """The writer's side. For one thread, but for ``end`` and ``trim``; ``found`` is what ``end`` was at first."""
 
-    def __init__(self, folder: Path, *, segment: int = _SEGMENT, patience: float = 60.0) -> None:
-        """Open the folder, made if it is not there. Raises ``PipelineError`` if another process keeps it."""
+    def __init__(
+        self, folder: Path, *, segment: int = _SEGMENT, limit: int | None = None, patience: float = 60.0
+    ) -> None:
+        """Open the folder, made if it is not there, which takes ``limit`` bytes at most.
+
+        Raises ``PipelineError`` if another process keeps it.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
         self._folder = folder
         self._most = segment
+        self._limit = limit
+        self._counting = threading.Lock()
         self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         self._file = -1
         try:
             self._take(patience)
             self.end = self.found = self._repair()
+            self._bytes = sum(path.stat().st_size for _, path in _segments(folder))
             self._start()
+            self._tell(full=False)
         except BaseException:
             self.close()
             raise
@@ -86,27 +99,36 @@ class Spool:
         """The number of the first message there is, or will be."""
         return _segments(self._folder)[0][0]
 
-    def append(self, messages: Sequence[Spooled]) -> None:
-        """Write messages; they are on the disk when this returns. Raises ``PipelineError``."""
+    def append(self, messages: Sequence[Spooled]) -> int:
+        """Write messages, as many of the first as there is room for; they are on the disk when this tells how many.
+
+        One that is larger than the limit has room when nothing else waits. Raises ``PipelineError``.
+        """
         if not messages:
-            return
+            return 0
         if self._size >= self._most:
             self._start()
-        content = b"".join(map(_framed, messages))
+        content, count = self._fitting(messages)
         try:
             _write(self._file, content)
             os.fsync(self._file)
         except OSError as error:
             raise disk_failure(error, self._folder) from error
         self._size += len(content)
-        self.end += len(messages)
+        self._count(len(content))
+        self.end += count
+        self._tell(full=count < len(messages))
+        if count < len(messages) and self._size:
+            self._start()  # so that all of what waits can be trimmed
+        return count
 
     def trim(self, number: int) -> None:
         """Forget the messages before ``number``, by whole segments."""
         found = _segments(self._folder)
         for (_, path), (following, _) in pairwise(found):
             if following <= number:
-                path.unlink(missing_ok=True)
+                self._count(-path.stat().st_size)
+                path.unlink()
 
     def memory(self) -> Memory | None:
         """What was last remembered."""
@@ -130,6 +152,29 @@ class Spool:
             if handle >= 0:
                 os.close(handle)
         self._file = self._lock = -1
+
+    def _fitting(self, messages: Sequence[Spooled]) -> tuple[bytes, int]:
+        """Those of the first messages that there is room for, as they are written, and how many those are."""
+        framed, waiting = list[bytes](), self._bytes
+        for message in messages:
+            content = _framed(message)
+            if self._limit is not None and waiting and waiting + len(content) > self._limit:
+                break
+            framed.append(content)
+            waiting += len(content)
+        return b"".join(framed), len(framed)
+
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._bytes += more
+
+    def _tell(self, *, full: bool) -> None:
+        """Leave word for those who look after the stream."""
+        place = self._folder / _FULL
+        if full and not place.exists():
+            place.touch()
+        elif not full:
+            place.unlink(missing_ok=True)
 
     def _take(self, patience: float) -> None:
         deadline = time.monotonic() + patience
@@ -164,6 +209,11 @@ class Spool:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         sync_folder(self._folder)
         self._size = 0
+
+
+def is_full(folder: Path) -> bool:
+    """Whether more messages wait at the broker than the folder takes."""
+    return (folder / _FULL).exists()
 
 
 def read(folder: Path, start: int, end: int) -> Iterator[tuple[int, Spooled]]:

@@ -23,9 +23,11 @@ from signalbook.pipeline.sources import connected, registry, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.brokers import Broker
 from signalbook.pipeline.sources.receiving import Link, Receiver
-from signalbook.pipeline.sources.spool import Spool
+from signalbook.pipeline.sources.spool import RECEIVED, Spool
 
-_FOLDER: Final = "received"
+LIMIT: Final = "maxSpoolBytes"
+"""The option of how much may wait."""
+_LIMIT: Final = 4 * 1024**3
 _LEAST: Final = 10_000
 _ROWS: Final = 1_000
 
@@ -63,11 +65,19 @@ def stream(
     home: Path,
 ) -> DataFrame:
     """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
-    source.broker(inputs, options)
-    place = str(home.absolute() / _FOLDER)
+    limit(source.broker(inputs, options).options)
+    place = str(home.absolute() / RECEIVED)
     return connected.brought(
         session, session.readStream, _Source, inputs, options, most=most, source=source.name, home=place
     )
+
+
+def limit(options: Mapping[str, str]) -> int:
+    """How many bytes may wait in a spool. Raises ``PipelineError``."""
+    text = options.get(LIMIT, str(_LIMIT))
+    if not (text.isdecimal() and int(text)):
+        raise PipelineError(f"the option {LIMIT} is a whole number of bytes, not {text!r}")
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +134,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = start["number"]
         if not self._known:
             self._check(before)
+        self._opened().trim(before)  # Spark says what it has committed not before there is something new
         return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
 
     def _check(self, before: int) -> None:
@@ -180,7 +191,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened(self) -> Spool:
         if self._spool is None:
-            self._spool = Spool(Path(self._told.home))
+            self._spool = Spool(Path(self._told.home), limit=limit(_asked(self._told)))
         return self._spool
 
     def _receiving(self) -> Receiver:
@@ -191,6 +202,11 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 opened, lambda: source.connect(told.inputs, told.options, opened), source.passing, patience
             )
         return self._receiver
+
+
+def _asked(told: connected.Told) -> Mapping[str, str]:
+    """All options, those of addresses, too."""
+    return _source(told).broker(told.inputs, told.options).options
 
 
 def _source(told: connected.Told) -> SpoolingSource:

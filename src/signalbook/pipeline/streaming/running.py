@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,16 +23,14 @@ from signalbook.pipeline.committing import disk, fits, land, reach, settle
 from signalbook.pipeline.failures import PipelineError, Stopped
 from signalbook.pipeline.job import StreamJob
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.naming import escape
 from signalbook.pipeline.report import Report
 from signalbook.pipeline.running import check
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import RecordSource
-from signalbook.pipeline.streaming import checkpoint
+from signalbook.pipeline.streaming import checkpoint, state
 from signalbook.pipeline.streaming.definitions import Definitions, kept_name
 from signalbook.values import now
 
-STREAMS: Final = "streams"
 _CHECKPOINT: Final = "checkpoint"
 _LOCK: Final = ".lock"
 _JAVA_LOCK: Final = ".lock.java"
@@ -59,7 +58,7 @@ def run(
     check(job.job.policy)
     source = registry.records(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
-    home = _home(journal, job.name)
+    home = state.home(journal, job.name)
     with suppress(Stopped), disk(journal.output), _alone(home, job.name):
         with journal.alone(_PATIENCE, stop):
             settle(journal, show)
@@ -79,7 +78,7 @@ def run(
                 batches = _Batches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
                 try:
-                    _follow(query, batches, stop, job)
+                    _follow(query, batches, stop, job, partial(_look, journal, job.name, tell))
                 except _SlowError as failure:
                     if not left:
                         raise
@@ -90,11 +89,6 @@ def run(
 
 class _SlowError(PipelineError):
     """A process of Spark's did not start in time: it may the next time."""
-
-
-def _home(journal: Journal, name: str) -> Path:
-    """Where a stream keeps what it has to know of itself."""
-    return journal.output / STREAMS / escape(name)
 
 
 class _Batches:
@@ -112,7 +106,7 @@ class _Batches:
         self.failure: BaseException | None = None
         self._stream = job
         self._journal = journal
-        self._checkpoint = _home(journal, job.name) / _CHECKPOINT
+        self._checkpoint = state.home(journal, job.name) / _CHECKPOINT
         self._definitions = definitions
         self._stop = stop
         self._done = done
@@ -186,11 +180,14 @@ def _start(
         ) from error
 
 
-def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job: StreamJob) -> None:
-    """Wait for the end of the stream, or bring it about."""
+def _follow(
+    query: StreamingQuery, batches: _Batches, stop: threading.Event, job: StreamJob, look: Callable[[bool], bool]
+) -> None:
+    """Wait for the end of the stream, or bring it about; ``look`` meanwhile."""
+    full = False
     try:
         while query.isActive and not stop.wait(_LOOK):
-            pass
+            full = look(full)
         failed: Exception | None = None if stop.is_set() else query.exception()
     except (PySparkException, Py4JError) as error:
         failed = error
@@ -203,6 +200,16 @@ def _follow(query: StreamingQuery, batches: _Batches, stop: threading.Event, job
         raise batches.failure
     if failed is not None:
         raise PipelineError(explain(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
+
+
+def _look(journal: Journal, name: str, tell: Callable[[str], None], before: bool) -> bool:
+    """Whether the stream's folder is full, and say so when it has come to be or is no longer."""
+    full = state.is_full(journal, name)
+    if full and not before:
+        tell(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
+    if before and not full:
+        tell(f"the stream {name} receives again")
+    return full
 
 
 def _end(query: StreamingQuery) -> None:

@@ -1,0 +1,30 @@
+"""What is told of streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from signalbook.pipeline import streams
+from signalbook.pipeline.journal import Batch, Journal
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.streaming import running
+from signalbook.pipeline.streaming.state import home
+
+
+def test_a_stream_whose_folder_is_full(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    batch = Batch(
+        id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
+    )
+    journal.prepare(batch)
+    journal.commit(batch)
+    place = home(journal, "s") / "received" / "full"
+    place.parent.mkdir(parents=True)
+    told: list[str] = []
+    full = False
+    for there in (False, True, True, False):
+        place.touch() if there else place.unlink(missing_ok=True)
+        full = running._look(journal, "s", told.append, full)
+        (state,) = streams(tmp_path)
+        assert full is state.full is there is ("full" in state.to_json())
+    assert [words.partition(": ")[0] for words in told] == ["the stream s is behind", "the stream s receives again"]
