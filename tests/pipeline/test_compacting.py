@@ -53,7 +53,7 @@ def test_neighbours_of_a_day_become_one_file(shelf: Shelf) -> None:
     assert shelf.rows() == before
     assert [name.partition("/")[0] for name in sorted(names(shelf))] == ["landed_on=2026-11-21", "landed_on=2026-11-22"]
     assert compact(shelf.output, [XID], compacting.TARGET, quiet) == []
-    assert len(shelf.journal.committed()) == 5
+    assert len(list(shelf.journal.committed())) == 5
 
 
 def test_landing_goes_on_after_it(shelf: Shelf) -> None:

@@ -51,7 +51,7 @@ def test_all_tables_without_the_dead_letters(lake: Path) -> None:
 
 
 def test_the_batches_are_listed(lake: Path) -> None:
-    assert [(report.batch, report.landed, report.tally.dead_lettered) for report in status(lake)] == [
+    assert [(report.batch, report.landed, report.tally.dead_lettered) for report in status(lake).reports] == [
         ("b1", 15, 1),
         ("b2", 10, 1),
     ]

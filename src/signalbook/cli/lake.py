@@ -58,18 +58,18 @@ def _batches(output: Path, as_json: bool) -> None:
 
     from signalbook import pipeline
 
-    reports, streams = pipeline.status(output), pipeline.streams(output)
+    found = pipeline.status(output)
     if as_json:
-        for line in [*(each.to_json() for each in streams), *(each.to_json() for each in reports)]:
+        for line in [*(each.to_json() for each in found.streams), *(each.to_json() for each in found.reports)]:
             typer.echo(dump_json(line))
         return
-    if streams:
-        Console(highlight=False).print(_streams(streams))
+    if found.streams:
+        Console(highlight=False).print(_streams(found.streams))
     table = Table("batch")
     for name in ("read", "landed", "dead letters", "dropped"):
         table.add_column(name, justify="right")
     table.add_column("reasons")
-    for report in reports:
+    for report in found.reports:
         tally = report.tally
         counts = (tally.read, report.landed, tally.dead_lettered, tally.dropped)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.reasons.most_common())

@@ -25,8 +25,8 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.profiles import Profile
 from signalbook.pipeline.replays import Replay
 from signalbook.pipeline.report import Report
-from signalbook.pipeline.streaming.state import StreamState
-from signalbook.pipeline.streaming.state import streams as streams_of
+from signalbook.pipeline.streaming.state import Status, StreamState
+from signalbook.pipeline.streaming.state import status as status_of
 from signalbook.values import JSONObject
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ __all__ = [
     "Replay",
     "ReplayJob",
     "Report",
+    "Status",
     "StreamJob",
     "StreamState",
     "Wanted",
@@ -62,7 +63,6 @@ __all__ = [
     "run",
     "status",
     "stream",
-    "streams",
     "views",
 ]
 
@@ -200,14 +200,9 @@ def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None)
     return backtest_now(job, progress)
 
 
-def status(output: Path) -> list[Report]:
-    """The batches that were committed to an output folder, by their ids. Raises ``PipelineError``."""
-    return [batch.report() for batch in Journal.existing(output).committed()]
-
-
-def streams(output: Path) -> list[StreamState]:
-    """The streams that landed something in an output folder, by name. Raises ``PipelineError``."""
-    return streams_of(Journal.existing(output))
+def status(output: Path) -> Status:
+    """The batches that were committed to an output folder, and the streams. Raises ``PipelineError``."""
+    return status_of(Journal.existing(output))
 
 
 @contextmanager

@@ -30,6 +30,7 @@ BATCHES: Final = "batches"
 PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
+_ENTRY: Final = ".json"
 _PAUSE: Final = 0.1
 
 TableFormat = Literal["iceberg", "parquet", "delta"]
@@ -144,13 +145,13 @@ class Journal:
             raise PipelineError(f"{output} is no output folder of the pipeline: no batch was ever written there")
         return cls(output)
 
-    def committed(self) -> list[Batch]:
-        """Entries of all committed batches, by their ids, without compactions."""
-        return [entry for entry in self._entries() if not entry.compaction]
+    def committed(self) -> Iterator[Batch]:
+        """Entries of all committed batches, by their ids, without compactions; one is read after the other."""
+        return (entry for entry in self._entries() if not entry.compaction)
 
     def files(self) -> dict[TableName, list[DataFile]]:
         """The files of each table that no others stand for, as far as they are still where they were left."""
-        entries = self._entries()
+        entries = list(self._entries())
         removed = {(file.table, file.name) for entry in entries for file in entry.removed}
         found: dict[TableName, list[DataFile]] = {}
         for entry in entries:
@@ -171,12 +172,14 @@ class Journal:
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
         with os.scandir(self.output / BATCHES) as entries:  # which may be many, and are the same in this
-            first = next((entry.path for entry in entries if entry.name.endswith(".json")), None)
+            first = next((entry.path for entry in entries if entry.name.endswith(_ENTRY)), None)
         return None if first is None else _read(Path(first)).table_format
 
     def news(self, known: Container[str]) -> list[str]:
         """The names of committed entries that are not ``known``, in the order they were committed in."""
-        fresh = [path for path in (self.output / BATCHES).glob("*.json") if path.stem not in known]
+        with os.scandir(self.output / BATCHES) as entries:  # which are asked for after each of many batches
+            names = (entry.name for entry in entries if entry.name.endswith(_ENTRY))
+            fresh = [self.output / BATCHES / name for name in names if name.removesuffix(_ENTRY) not in known]
         return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
 
     def entry(self, name: str) -> Batch:
@@ -210,8 +213,8 @@ class Journal:
         """Remove what dead runs staged. Only with no entry unfinished."""
         shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
-    def _entries(self) -> list[Batch]:
-        return [_read(path) for path in sorted((self.output / BATCHES).glob("*.json"))]
+    def _entries(self) -> Iterator[Batch]:
+        return (_read(path) for path in sorted((self.output / BATCHES).glob(f"*{_ENTRY}")))
 
     def _path(self, state: str, batch: str) -> Path:
         return self.output / state / f"{escape(batch)}.json"

@@ -24,7 +24,7 @@ from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from tests.brokers.program import Broker
 
-from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream, streams
+from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, status, stream
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.streaming import running
 
@@ -123,7 +123,7 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Pa
     assert second.tally.landed == {"/messagegroups/parcels/messages/parcel.late": 10}
     assert second.fingerprint != first[0].fingerprint
     assert follow(job) == []
-    (state,) = streams(job.output)
+    (state,) = status(job.output).streams
     assert (state.name, state.batches, state.tally.read) == ("stream", 3, 30)
     assert all_once(job.output, 30)
 
@@ -193,7 +193,7 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
         with suppress(ProcessLookupError):
             os.kill(java, signal.SIGKILL)
     assert told == ["waiting for the end of the Java process of an earlier run of the stream 'orders'"]
-    (state,) = streams(job.output)
+    (state,) = status(job.output).streams
     assert (state.name, state.tally.read, state.tally.landed.total()) == ("orders", 30, 27)
 
 
@@ -265,7 +265,7 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
     assert [line.partition(":")[0] for line in told.decode().splitlines()] == batches
     assert not list(job.output.glob("batches/prepared/*"))
     follow(replace(job, table_format="iceberg", partition="day"), name="orders")
-    (state,) = streams(job.output)
+    (state,) = status(job.output).streams
     assert (state.tally.read, state.tally.landed.total()) == (20, 18)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from signalbook.pipeline import streams
+from signalbook.pipeline import status
 from signalbook.pipeline.journal import Batch, Journal
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.streaming import running
@@ -25,6 +25,6 @@ def test_a_stream_whose_folder_is_full(tmp_path: Path) -> None:
     for there in (False, True, True, False):
         place.touch() if there else place.unlink(missing_ok=True)
         full = running._look(journal, "s", told.append, full)
-        (state,) = streams(tmp_path)
+        (state,) = status(tmp_path).streams
         assert full is state.full is there is ("full" in state.to_json())
     assert [words.partition(": ")[0] for words in told] == ["the stream s is behind", "the stream s receives again"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.naming import escape
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources import spool
 from signalbook.values import JSONObject, format_timestamp
 
@@ -46,23 +46,29 @@ class StreamState:
         }
 
 
-def streams(journal: Journal) -> list[StreamState]:
-    """The streams that landed something in an output folder, by name. Raises ``PipelineError``."""
-    found: dict[str, StreamState] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What was committed to an output folder: the report of each batch, by its id, and the streams, by name."""
+
+    reports: list[Report]
+    streams: list[StreamState]
+
+
+def status(journal: Journal) -> Status:
+    """All of it, out of one reading of the journal. Raises ``PipelineError``."""
+    reports, found = list[Report](), dict[str, StreamState]()
     for batch in journal.committed():
+        report = batch.report()
+        reports.append(report)
         if batch.stream:
-            before = found.get(batch.stream)
-            tally = Tally() if before is None else before.tally
-            tally.add(batch.tally)
-            found[batch.stream] = StreamState(
-                name=batch.stream,
-                batches=1 if before is None else before.batches + 1,
-                tally=tally,
-                last=batch.id,
-                finished=batch.finished,
-                full=is_full(journal, batch.stream) if before is None else before.full,
-            )
-    return [found[name] for name in sorted(found)]
+            known = found.get(batch.stream) or _beginning(journal, batch.stream)
+            known.tally.add(report.tally)
+            found[batch.stream] = replace(known, batches=known.batches + 1, last=batch.id, finished=batch.finished)
+    return Status(reports=reports, streams=[found[name] for name in sorted(found)])
+
+
+def _beginning(journal: Journal, name: str) -> StreamState:
+    return StreamState(name=name, batches=0, tally=Tally(), last="", finished=None, full=is_full(journal, name))
 
 
 def home(journal: Journal, name: str) -> Path:
