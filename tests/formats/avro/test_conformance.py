@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from signalbook.formats.avro import FORMAT
-from signalbook.values import JSON, dump_json
+from signalbook.formats.avro.conformance import surplus, violations
+from signalbook.values import JSON, JSONObject, dump_json
 
 INNER = {"type": "record", "name": "n.m.In", "fields": [{"name": "b", "type": "int"}]}
 FIELDS = [
@@ -45,3 +48,25 @@ def test_depth_is_limited() -> None:
     for _ in range(200):
         value = {"next": value}
     assert [finding.rule for finding in schema.validate(value)] == ["depth"]
+
+
+A: JSONObject = {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}]}
+AB: JSONObject = {"type": "record", "name": "AB", "fields": [*A["fields"], {"name": "y", "type": "int", "default": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "node", "paths"),
+    [
+        ({"x": 1}, A, []),
+        ({"x": 1, "y": 2}, A, ["/y"]),
+        ([{"x": 1, "y": 2}], {"type": "array", "items": A}, ["/0/y"]),
+        ({"k": {"x": 1, "y": 2}}, {"type": "map", "values": A}, ["/k/y"]),
+        ({"x": 1, "y": 2}, ["null", A, AB], []),
+        ({"x": 1, "z": 2}, ["null", A, AB], ["/z"]),
+        (None, ["null", A], []),
+    ],
+)
+def test_members_that_a_record_does_not_have(value: JSON, node: Any, paths: list[str]) -> None:
+    """K-40, K-52: a reader resolves them away, a writer must not lose them."""
+    assert list(violations(value, node, {})) == []
+    assert [finding.path for finding in surplus(value, node, {})] == paths

@@ -261,3 +261,11 @@ def test_values_that_become_none(change: dict[str, JSON], content_type: str, rea
     with pytest.raises(PayloadError) as caught:
         parse(EVERYTHING).encode({**VALUE, **change}, content_type)
     assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json"])
+def test_what_is_absent_is_null_or_the_default(content_type: str) -> None:
+    """K-52"""
+    schema = parse({**record(("a", ["null", "int"])), "fields": [
+        {"name": "a", "type": ["null", "int"]}, {"name": "b", "type": "int", "default": 7}]})  # fmt: skip
+    assert schema.decode(schema.encode({}, content_type), content_type) == {"a": None, "b": 7}

@@ -223,3 +223,9 @@ def test_values_that_become_none(value: JSON, content_type: str, reason: str, pa
     with pytest.raises(PayloadError) as caught:
         parse(REQUIRED, "#A", "Protobuf/2").encode(value, content_type)
     assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)
+
+
+def test_members_that_are_not_set_are_no_fault() -> None:
+    """K-41: values of another version of the schema have fields of that one."""
+    assert parse().validate({"text": "x", "gone": None, "self": {"gone": None}}) == []
+    assert parse().validate({"gone": 1}) != []

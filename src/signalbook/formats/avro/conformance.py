@@ -39,8 +39,6 @@ def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], p
     if not isinstance(value, _CONTAINERS[kind]):
         yield _finding(path, "type", f"{value!r} is no {kind}")
     elif kind == "record":
-        for name in value.keys() - {field["name"] for field in node["fields"]}:
-            yield _finding((*path, name), "unknown", f"the record {node['name']} has no such field")
         for field in node["fields"]:
             if field["name"] in value or "default" not in field:
                 yield from violations(value.get(field["name"]), field["type"], types, (*path, field["name"]))
@@ -58,6 +56,32 @@ def _union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path:
         yield from violations(value, branches[0], types, path)
     elif all(any(True for _ in violations(value, branch, types, path)) for branch in branches):
         yield _finding(path, "union", f"{value!r} is none of the alternatives")
+
+
+def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+    """Every member of a conforming value that its record does not have: a reader skips it, a writer would lose it."""
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, list):
+        if value is not None:
+            yield from surplus(value, chosen(value, node, types), types, path)
+    elif isinstance(node, dict) and node["type"] == "record":
+        fields = {field["name"]: field["type"] for field in node["fields"]}
+        for name, item in value.items():
+            if name in fields:
+                yield from surplus(item, fields[name], types, (*path, name))
+            else:
+                yield _finding((*path, name), "unknown", f"the record {node['name']} has no such field")
+    elif isinstance(node, dict) and node["type"] in ("map", "array"):
+        inner = node["values"] if node["type"] == "map" else node["items"]
+        for key, item in value.items() if node["type"] == "map" else enumerate(value):
+            yield from surplus(item, inner, types, (*path, key))
+
+
+def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
+    """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
+    fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
+    return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
 
 
 def _wrong(value: JSON, node: Type) -> str:

@@ -17,7 +17,7 @@ from fastavro import _read_py
 from fastavro.read import SchemaResolutionError
 
 from signalbook.formats.avro import columns, names, resolution, text
-from signalbook.formats.avro.conformance import violations
+from signalbook.formats.avro.conformance import surplus, violations
 from signalbook.formats.avro.names import Names, Type
 from signalbook.formats.base import (
     MAX_FINDINGS,
@@ -72,7 +72,7 @@ class AvroSchema:
         """A datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise unsupported(content_type, self.format)
-        findings = self.validate(value)
+        findings = self.validate(value) or list(islice(surplus(value, self.type, self.names.types), MAX_FINDINGS))
         if findings:
             raise PayloadError("schema_violation", findings)
         try:

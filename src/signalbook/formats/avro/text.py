@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fastavro.write import LOGICAL_WRITERS
 
-from signalbook.formats.avro.conformance import violations
+from signalbook.formats.avro.conformance import chosen
 from signalbook.formats.avro.names import PRIMITIVES, Path, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
 from signalbook.values import JSON, Finding, JSONObject
@@ -40,8 +40,8 @@ def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
         return _tagged(value, node, types)
     kind = node if isinstance(node, str) else node["type"]
     if kind == "record":
-        fields = {part["name"]: part["type"] for part in node["fields"]}
-        return {name: encode(item, fields[name], types) for name, item in value.items()}
+        given = [part for part in node["fields"] if part["name"] in value or "default" not in part]
+        return {part["name"]: encode(value.get(part["name"]), part["type"], types) for part in given}
     if kind == "array":
         return [encode(item, node["items"], types) for item in value]
     if kind == "map":
@@ -53,10 +53,10 @@ def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
 
 
 def _tagged(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
-    """A value of a union: under the name of the first alternative that it conforms to."""
+    """A value of a union: under the name of the alternative that it is of."""
     if value is None:
         return None
-    branch = next(each for each in branches if not any(violations(value, each, types)))
+    branch = chosen(value, branches, types)
     return {branch_name(branch): encode(value, branch, types)}
 
 

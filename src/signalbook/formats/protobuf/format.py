@@ -140,7 +140,7 @@ class ProtobufSchema:
     def validate(self, value: JSON) -> list[Finding]:
         """What keeps an already decoded value from being a message of this type."""
         try:
-            message = self._message(_jsonable(value))
+            message = self._message(_jsonable(_set(value)))
         except _UNFIT as error:
             return [Finding(path="", rule="protobuf", message=shorten(str(error)))]
         return [_missing(path) for path in message.FindInitializationErrors()[:MAX_FINDINGS]]
@@ -170,6 +170,13 @@ def _jsonable(value: Any) -> JSON:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _set(value: Any) -> JSON:
+    """A decoded value without members that are not set, which another version of the schema may not have."""
+    if isinstance(value, dict):
+        return {name: _set(item) for name, item in value.items() if item is not None}
+    return [_set(item) for item in value] if isinstance(value, list) else value
 
 
 def _missing(path: str) -> Finding:
