@@ -8,7 +8,7 @@ import pytest
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
 from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.profiles import Profile
+from signalbook.pipeline.profiles import ColumnProfile, Profile
 
 from .conftest import Parcels
 
@@ -46,6 +46,14 @@ def test_a_table_is_told_over_all_batches(lake: Path) -> None:
     assert set(found.unseen) == {"at", "extra", "size.l", "size.w"}
 
 
+def test_a_table_is_held_to_what_is_declared_now(lake: Path, definitions: Path) -> None:
+    text = definitions.read_text(encoding="utf-8")
+    definitions.write_text(text.replace('"weight"', '"grams"'), encoding="utf-8")
+    (found,) = profile(lake, [ACCEPTED], registry=str(definitions))
+    assert found.undeclared == ("weight",)
+    assert set(found.unseen) == {"at", "extra", "grams", "size.l", "size.w"}
+
+
 def test_all_tables_without_the_dead_letters(lake: Path) -> None:
     assert [(each.definition, each.rows) for each in profile(lake)] == [(ACCEPTED, 20), (DELIVERED, 5)]
 
@@ -63,6 +71,27 @@ def test_what_is_not_there_is_named(lake: Path, tmp_path: Path) -> None:
     for look in (profile, status):
         with pytest.raises(PipelineError, match="is no output folder of the pipeline"):
             look(tmp_path)
+
+
+def column(name: str, nulls: int = 0, *, payload: bool = True) -> ColumnProfile:
+    return ColumnProfile(name=name, type="string", payload=payload, nulls=nulls, distinct=1, least=None, most=None)
+
+
+@pytest.mark.parametrize(
+    ("declared", "unseen", "undeclared"),
+    [
+        (None, ("b",), ()),
+        (("a", "b", "c"), ("b", "c"), ()),
+        (("a",), (), ()),
+        (("b",), ("b",), ("a",)),
+        ((), (), ("a",)),
+    ],
+)
+def test_drift(declared: tuple[str, ...] | None, unseen: tuple[str, ...], undeclared: tuple[str, ...]) -> None:
+    columns = (column("a"), column("b", 2), column("ce_id", payload=False), column("x", 2, payload=False))
+    found = Profile(definition="d", rows=2, columns=columns, declared=declared)
+    assert (found.unseen, found.undeclared) == (unseen, undeclared)
+    assert ("undeclared" in found.to_json()) == (declared is not None)
 
 
 def test_a_profile_as_json() -> None:

@@ -100,6 +100,15 @@ def profile(
             "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
         ),
     ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL|FILE|DIR",
+            help="Tell what these definitions declare otherwise than the tables have it.",
+            show_default=False,
+        ),
+    ] = None,
     master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
     as_json: JsonOption = False,
 ) -> None:
@@ -107,7 +116,7 @@ def profile(
     from signalbook import pipeline
 
     with working("reading") as tell:
-        profiles = pipeline.profile(output, tuple(definition or ()), master, tell)
+        profiles = pipeline.profile(output, tuple(definition or ()), master, tell, registry)
     for each in profiles:
         if as_json:
             typer.echo(dump_json(each.to_json()))
@@ -135,3 +144,5 @@ def _show(found: Profile) -> None:
     screen.print(table)
     if found.unseen:
         screen.print(f"declared, and never seen: {', '.join(found.unseen)}", soft_wrap=True)
+    if found.undeclared:
+        screen.print(f"seen, and not declared: {', '.join(found.undeclared)}", soft_wrap=True)

@@ -110,14 +110,15 @@ def profile(
     definitions: Sequence[str] = (),
     master: str = "local[*]",
     progress: Callable[[str], None] = lambda _: None,
+    registry: str | None = None,
 ) -> list[Profile]:
     """What is in the landed tables of an output folder, those of ``definitions`` (xids) or all of them.
 
-    Raises ``PipelineError``.
+    With a ``registry`` (a URL, document or folder) it is held to what that declares now. Raises ``PipelineError``.
     """
     with _extra():
         from signalbook.pipeline.profiling import profile as profile_now
-    return profile_now(output, definitions, master, progress)
+    return profile_now(output, definitions, registry, master, progress)
 
 
 def read(session: SparkSession, output: Path, definition: str) -> DataFrame:

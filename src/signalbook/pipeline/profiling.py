@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
-from signalbook.pipeline import spark
+from signalbook.formats.base import Schema
+from signalbook.messages import Policy
+from signalbook.pipeline import columns, spark
 from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TAGS, TRANSPORT
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.naming import TableName
 from signalbook.pipeline.profiles import ColumnProfile, Profile
 from signalbook.pipeline.reading import Lake
+from signalbook.pipeline.snapshot import Snapshot, read_documents
 
 _OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names, *TAGS.names))
 # Distinct values within 5 %: exact counts would need all values in one place.
@@ -25,16 +29,41 @@ _ERROR: Final = 0.05
 _LONGEST: Final = 200
 
 
-def profile(output: Path, definitions: Sequence[str], master: str, show: Callable[[str], None]) -> list[Profile]:
+def profile(
+    output: Path, definitions: Sequence[str], registry: str | None, master: str, show: Callable[[str], None]
+) -> list[Profile]:
     """Profiles of the tables of ``output``, those of ``definitions`` (xids) only if there are any.
 
-    Raises ``PipelineError`` for a folder that is no output of the pipeline, and a definition without a table in it.
+    With a ``registry`` they are held to what it declares now. Raises ``PipelineError`` for a folder that is no output
+    of the pipeline, and a definition without a table in it.
     """
     lake = Lake.of(output)
     chosen = lake.chosen(definitions)
+    declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, show)
     show("starting Spark")
     with spark.session(master) as session:
-        return [_table(xid, table, lake.frame(session, table), show) for xid, table in chosen.items()]
+        found = [_table(xid, table, lake.frame(session, table), show) for xid, table in chosen.items()]
+    return [replace(each, declared=declared[each.definition]) for each in found]
+
+
+def _declared(registry: str, chosen: Iterable[str], show: Callable[[str], None]) -> dict[str, tuple[str, ...] | None]:
+    """The payload's columns by definition, as the registry has them now; none for one that it has not."""
+    show("reading definitions")
+    contract = Snapshot.of_registry(registry, read_documents(registry)).compile(Policy())
+    found = {xid: contract.definitions.get(xid) for xid in chosen}
+    return {xid: () if each is None else _columns(each.schema_use.schema) for xid, each in found.items()}
+
+
+def _columns(schema: Schema | None) -> tuple[str, ...]:
+    return tuple(_names(columns.payload(None if schema is None else schema.shape()), ""))
+
+
+def _names(fields: Iterable[pa.Field], before: str) -> Iterator[str]:
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from _names(field.type, f"{before}{field.name}.")
+        else:
+            yield f"{before}{field.name}"
 
 
 def _table(xid: str, table: TableName, frame: DataFrame, show: Callable[[str], None]) -> Profile:
