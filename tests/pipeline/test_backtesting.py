@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.pipeline import Job, PipelineError, run
+from signalbook.pipeline import Job, PipelineError, compact, run
 from signalbook.pipeline.backtesting import backtest
 from signalbook.pipeline.backtests import Backtest
 from signalbook.pipeline.job import BacktestJob
@@ -30,6 +30,17 @@ def landed(tmp_path_factory: pytest.TempPathFactory, parcels: Any) -> BacktestJo
     inputs = (str(folder / "in.jsonl"),)
     run(Job(registry=str(folder / "d.json"), inputs=inputs, output=output, table_format="parquet"))
     return BacktestJob(registry=str(folder / "d.json"), output=output, candidate="")
+
+
+def test_history_in_delta(landed: BacktestJob, tmp_path: Path) -> None:
+    """Files that others stand for are not asked twice."""
+    lake = tmp_path / "lake"
+    inputs = (str(landed.output.parent / "in.jsonl"),)
+    for batch in ("b1", "b2"):
+        run(Job(registry=landed.registry, inputs=inputs, output=lake, table_format="delta", batch_id=batch))
+    assert {done.files_after for done in compact(lake)} == {1}
+    found = candidate(landed, tmp_path, {"type": "object"}, output=lake)
+    assert (found.messages, found.accepted, found.mended.messages) == (22, 18, 4)
 
 
 def candidate(job: BacktestJob, tmp_path: Path, schema: JSONObject, **options: Any) -> Backtest:

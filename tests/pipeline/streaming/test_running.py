@@ -23,12 +23,14 @@ import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from tests.brokers.program import Broker
+from tests.pipeline.test_running import rows
 
-from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, status, stream
+from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.streaming import running
 
 from ..conftest import CONNECTORS
+from ..shelf import rest_choice
 from .following import all_once, dying_at, follow, places
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -143,6 +145,43 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     follow(job)
     assert all_once(job.output, 50)
     assert not list(job.output.glob(".staging/*"))
+
+
+def test_a_catalog_that_is_killed(job: Job, topic: Topic, rest_catalog: Broker, request: pytest.FixtureRequest) -> None:
+    """At one stage of a batch after the other: the stream ends and says why, and goes on when the catalog is back."""
+    job = replace(job, table_format="iceberg", catalog=rest_choice(request))
+
+    def stops_at(stage: str) -> None:
+        def show(progress: Progress) -> None:
+            if progress.stage == stage and rest_catalog.runs:
+                rest_catalog.kill()
+
+        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+            running.run(StreamJob(job=job, once=True), threading.Event(), lambda _: None, lambda _: None, show)
+
+    try:
+        for stage in ("processing", "prepared", "committing"):
+            topic.send(10)
+            stops_at(stage)
+            rest_catalog.start()
+    finally:
+        if not rest_catalog.runs:
+            rest_catalog.start()
+    follow(job)
+    assert sorted(landed(job.output)) == sorted(f"e-{number}" for number in range(30) if number % 10 != 9)
+    assert len(rows(job.output, "dead_letters")) == 3
+
+
+def test_a_stream_of_delta(job: Job, topic: Topic) -> None:
+    topic.send(20)
+    assert len(follow(replace(job, table_format="delta"), most=12)) == 2
+    assert sorted(landed(job.output)) == sorted(f"e-{number}" for number in range(20) if number % 10 != 9)
+    assert len(rows(job.output, "dead_letters")) == 2
+
+
+def landed(output: Path) -> list[str]:
+    """The ids of the events in the table, as a reader of its format sees them."""
+    return [row["ce_id"] for row in rows(output, "parcels/parcel.accepted")]
 
 
 def page(job: Job, topic: Topic) -> str:

@@ -58,6 +58,18 @@ def test_what_its_own_library_sees(shelf: Shelf) -> None:
     assert found.history(1)[0]["signalbook.batch"] == "b002"
 
 
+def test_new_members_at_any_depth(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "lake", "delta")
+    before, after = pa.struct([("m", INT)]), pa.struct([("m", INT), ("n", pa.struct([("o", TEXT)]))])
+    for kind, value in ((before, {"m": 1}), (after, {"m": 2, "n": {"o": "x"}})):
+        columns = {"s": kind, "l": pa.list_(kind), "d": pa.map_(TEXT, kind)}
+        assert shelf.put([{"s": value, "l": [value], "d": [("k", value)]}], columns) == ORDER
+    old = {"m": 1, "n": None}
+    new = {"m": 2, "n": {"o": "x"}}
+    assert shelf.rows() == [{"s": each, "l": [each], "d": [("k", each)]} for each in (old, new)]
+    assert shelf.tables.columns(ORDER).field("l").type.value_type == after
+
+
 def test_times_of_day_are_in_the_files_alone(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "lake", "delta")
     for hour in (1, 2):
