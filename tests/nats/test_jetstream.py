@@ -101,6 +101,7 @@ def test_the_state_of_streams(nats: Broker, streamed: Streamed) -> None:
     with reading(nats) as jetstream:
         states = [jetstream.stream(name) for name in (empty, gone)]
         assert [(each.first, each.last) for each in states if each] == [(1, 0), (3, 2)]
+        assert len({each.created for each in states if each} - {""}) == 2
         assert jetstream.stream("NOWHERE") is None
         assert jetstream.streams_of(f"{gone}.a") == [gone]
         assert jetstream.streams_of("nothing.of.it") == []

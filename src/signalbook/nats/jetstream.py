@@ -28,12 +28,16 @@ _SHORT: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """What a stream says of itself: the numbers of its ``first`` and ``last`` messages, without any ``last + 1``."""
+    """What a stream says of itself: the numbers of its ``first`` and ``last`` messages, without any ``last + 1``.
+
+    ``created`` is when it was made, in the server's words.
+    """
 
     name: str
     first: int
     last: int
     retention: str
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,8 @@ class JetStream:
         last = _number(state.get("last_seq"))
         # A stream from which everything was taken says 0, or the number behind its last.
         first = _number(state.get("first_seq")) if state.get("messages") else last + 1
-        return StreamState(name=name, first=first, last=last, retention=str(config.get("retention", "limits")))
+        retention, created = str(config.get("retention", "limits")), str(found.get("created", ""))
+        return StreamState(name=name, first=first, last=last, retention=retention, created=created)
 
     def streams_of(self, subject: str) -> list[str]:
         """The names of the streams that hold messages of a subject."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -160,16 +161,27 @@ def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
     assert all_once(job.output, 13)
 
 
-def test_a_stream_that_was_made_anew(job: Job, stream: Stream) -> None:
-    """Its numbers begin from 1 again: it is not read from where the old one ended, once it is as long."""
+@pytest.mark.parametrize("count", [2, 9])
+def test_a_stream_that_was_made_anew(job: Job, stream: Stream, count: int) -> None:
+    """Its numbers begin from 1 again: it is not read from where the old one ended, also if it is longer."""
     stream.make()
     stream.send(5)
     follow(job)
     stream.do(lambda streams: streams.delete_stream(stream.name))
     stream.make()
-    stream.send(2)
-    with pytest.raises(PipelineError, match="ends with message 2, and 5 were there before: it was made anew"):
+    stream.send(count)
+    with pytest.raises(PipelineError, match=r"and the one that was read of 20.*: it was made anew; give the stream"):
         follow(job)
+
+
+def test_a_checkpoint_that_is_gone(job: Job, stream: Stream) -> None:
+    stream.make()
+    stream.send(5)
+    follow(job)
+    shutil.rmtree(job.output / "streams" / "stream" / "checkpoint")
+    stream.send(4)
+    assert [report.tally.read for report in follow(job)] == [4]
+    assert all_once(job.output, 9)
 
 
 def test_a_login_with_tls_leaves_no_trace(

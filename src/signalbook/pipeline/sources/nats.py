@@ -116,20 +116,20 @@ class _Batch(_Rows, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Pieces of all streams."""
-        end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
+        end = {name: chosen.offset(chosen.state.last) for name, chosen in self._streams.chosen().items()}
         return self._streams.pieces({}, end, self._told.tasks) or [Piece(stream="", subject="", start=1, end=0)]
 
 
 class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """What there is from time to time."""
 
-    _end: Offsets | None = None
+    _end: dict[str, int] | None = None
     _asked = 0.0
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         """Behind the last messages, or nothing: which are the first is asked when a batch is planned."""
         chosen = self._streams.chosen()
-        return {name: each.state.last for name, each in chosen.items()} if self._streams.latest else {}
+        return {name: each.offset(each.state.last) for name, each in chosen.items()} if self._streams.latest else {}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The messages there are now will be the last."""
@@ -148,10 +148,11 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = dict(start)
         for name, each in chosen.items():
             last = each.state.last if self._end is None else self._end.get(name, 0)
-            before = start.get(name, each.state.first - 1)
-            self._streams.whole(each.state, before, before)
+            known = start.get(name) or each.offset(each.state.first - 1)
+            before = known[0]
+            self._streams.whole(each.state, before, known)
             first = max(before, each.state.first - 1)  # what is gone is no part of a share
-            found[name] = max(before, last if share is None else min(last, first + share))
+            found[name] = each.offset(max(before, last if share is None else min(last, first + share)))
         return found
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:

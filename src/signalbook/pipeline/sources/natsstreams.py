@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import httpcore
 from pyspark.sql.datasource import InputPartition
@@ -30,8 +30,8 @@ _CHOICES: Final = {"startingOffsets": ("earliest", "latest"), "failOnDataLoss": 
 _LEAST: Final = 10_000
 _ATTEMPTS: Final = 3
 
-Offsets = dict[str, int]
-"""The number of the last message that was read, by stream."""
+Offsets = dict[str, list[Any]]
+"""The number of the last message that was read and when the stream was made, by stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,10 @@ class Chosen:
 
     state: StreamState
     subject: str = ""
+
+    def offset(self, number: int) -> list[Any]:
+        """What is kept once the message of that number was read."""
+        return [number, self.state.created]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +97,13 @@ class Streams:
     def pieces(self, start: Offsets, end: Offsets, tasks: int) -> list[Piece]:
         """What lies between offsets, dealt out. Raises ``PipelineError`` for messages that are gone."""
         chosen, found = self.chosen(), list[Piece]()
-        for name, last in end.items():
-            before = start.get(name, chosen[name].state.first - 1 if name in chosen else -1)
+        for name, (last, created) in end.items():
+            before = start[name][0] if name in start else chosen[name].state.first - 1 if name in chosen else -1
             if last <= before:
                 continue
             if name not in chosen:
                 raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
-            self.whole(chosen[name].state, before, last)
+            self.whole(chosen[name].state, before, [last, created])
             count = max(1, min(tasks, (last - before) // _LEAST))
             bounds = [before + (last - before) * part // count for part in range(count + 1)]
             found += [
@@ -126,13 +130,16 @@ class Streams:
                     raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
                 self.broker.patiently(self._chosen, _PASSING)  # until it is there again
 
-    def whole(self, state: StreamState, before: int, last: int) -> None:
-        """Raise ``PipelineError`` for a stream without ``last``, or without the one that follows ``before``."""
-        where = f"the stream {state.name} at {self.broker}"
-        if state.last < last:
+    def whole(self, state: StreamState, before: int, known: list[Any]) -> None:
+        """Raise ``PipelineError`` for a stream that is not the ``known`` one, or without what follows ``before``."""
+        where, (last, created) = f"the stream {state.name} at {self.broker}", known
+        why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
+        if created != state.created:
+            why = f"is of {state.created}, and the one that was read of {created}"
+        if why:
             raise PipelineError(
-                f"{where} ends with message {state.last}, and {last} were there before: it was made anew; "
-                "give the stream of the pipeline another name to land what it holds now"
+                f"{where} {why}: it was made anew; give the stream of the pipeline another name to land what it holds "
+                "now"
             )
         if state.first > before + 1 and self.broker.options.get("failOnDataLoss") != "false":
             raise PipelineError(
