@@ -9,6 +9,7 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Passed, Rejected
 from signalbook.messages.bindings.http import request
+from signalbook.messages.bindings.mqtt import publish
 from signalbook.values import JSONObject, dump_json
 
 ContractOf = Callable[..., Contract]
@@ -457,3 +458,21 @@ def test_findings_are_kept_for_every_usable_definition(contract_of: ContractOf) 
 
 def test_an_empty_contract_knows_no_message(contract_of: ContractOf, line: Line) -> None:
     assert word(one(contract_of({}), line())) == "no_match"
+
+
+@pytest.mark.parametrize(
+    ("indicator", "body", "reasons"),
+    [(1, b"\xff", ["decode_error"]), (1, "\u00fc".encode(), [""]), (0, b"\xff", [""]), (None, b"\xff", [""])],
+)
+def test_a_payload_that_is_said_to_be_text(
+    contract_of: ContractOf, indicator: int | None, body: bytes, reasons: list[str]
+) -> None:
+    """K-43: it has to be UTF-8."""
+    sections = {"topic_name": "a", **({} if indicator is None else {"payload_format_indicator": indicator})}
+    contract = contract_of({"m": {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "a"}}})
+    outcomes = contract.process(publish("MQTT/5.0", body, sections))
+    assert [each.reason if isinstance(each, Rejected) else "" for each in outcomes] == reasons
+    if reasons == ["decode_error"]:
+        assert isinstance(outcomes[0], Rejected)
+        (violation,) = outcomes[0].violations
+        assert (violation.rule, "byte 0 is not" in violation.message) == ("payload_format_indicator", True)

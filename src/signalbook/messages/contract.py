@@ -15,7 +15,7 @@ from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.compilation import Book, Compilation, compile_all, compile_later
 from signalbook.messages.deferred import Deferred
 from signalbook.messages.definition import CompiledDefinition, Key
-from signalbook.messages.encodings import Unreadable, unpacked
+from signalbook.messages.encodings import TEXT, Unreadable, check_text, unpacked
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.index import Bucket, Index
 from signalbook.messages.matching import Explanation, Fit, Subject, explain, fit_all
@@ -139,6 +139,8 @@ class Contract:
             text = f"no binding for protocol {message.protocol!r}"
             return (_rejected(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
         try:
+            if TEXT in message.sections:
+                check_text(message)
             clear = unpacked(message) if message.content_encoding else message
         except Unreadable as error:
             return (_rejected(message, error.reason, error.finding),)

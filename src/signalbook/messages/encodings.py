@@ -1,4 +1,4 @@
-"""Content encodings: what was packed on the way is unpacked, within bounds (domain.md K-40, RFC 9110 8.4)."""
+"""Bodies as they are said to be: packed, and within bounds unpacked, or text (domain.md K-40, K-43, RFC 9110 8.4)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
 _MAX_LAYERS: Final = 4
 _PIECE: Final = 4096
 _IDENTITY: Final = ("", "identity")
+TEXT: Final = "payload_format_indicator"
+_UTF_8: Final = 1
 
 
 class Unreadable(Exception):
-    """A body that cannot be unpacked; ``reason`` and ``finding`` say why."""
+    """A body that is not what it is said to be; ``reason`` and ``finding`` say why."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: Reason, message: str, rule: str = "content_encoding") -> None:
         self.reason = reason
-        self.finding = Finding(path="", rule="content_encoding", message=message)
+        self.finding = Finding(path="", rule=rule, message=message)
         super().__init__(message)
 
 
@@ -39,6 +41,16 @@ def unpacked(message: Message) -> Message:
     for name in reversed(names):
         body = unpack(name, body, MAX_DECOMPRESSED)
     return msgspec.structs.replace(message, body=body, content_encoding="")
+
+
+def check_text(message: Message) -> None:
+    """Raise ``Unreadable`` for a body whose ``TEXT`` says that it is UTF-8, as MQTT 5 has it, and that is none."""
+    if message.sections[TEXT] == _UTF_8:
+        try:
+            (message.body or b"").decode()
+        except UnicodeDecodeError as error:
+            text = f"the {TEXT} says that the payload is UTF-8, and byte {error.start} is not"
+            raise Unreadable(Reason.DECODE_ERROR, text, TEXT) from None
 
 
 def unpack(encoding: str, body: bytes, limit: int) -> bytes:

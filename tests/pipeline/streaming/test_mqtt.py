@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
@@ -112,7 +113,7 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic) -> None:
 
 
 def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
-    """K-36: topic and user property become the event's attributes; K-27: quality of service is no filter."""
+    """K-36: topic and user property become the event's attributes; K-27: quality of service is no filter; K-43."""
     document = parcels.catalogue()
     place = f"{topic.name}/store/{{store}}/cashierdesk/{{desk}}"
     document["messagegroups"]["parcels"]["messages"]["sale"] = {
@@ -132,8 +133,12 @@ def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, p
     definitions.write_text(json.dumps(document))
     job = replace(job, policy=Policy(native_mapping=True))
     follow(job)
-    topic.publish(("store/17/cashierdesk/4", b"{}", {"UserProperty": [("eventType", "com.ex.sale")]}))
-    assert until(job, 1)[-1].tally.landed == {"/messagegroups/parcels/messages/sale": 1}
+    named = {"UserProperty": [("eventType", "com.ex.sale")]}
+    text = named | {"PayloadFormatIndicator": 1}
+    topic.publish(*(("store/17/cashierdesk/4", body, given) for body, given in ((b"{}", named), (b"\xff", text))))
+    tallies = [report.tally for report in until(job, 2)]
+    assert sum((each.landed for each in tallies), start=Counter()) == {"/messagegroups/parcels/messages/sale": 1}
+    assert sum((each.reasons for each in tallies), start=Counter()) == {"decode_error": 1}
     (path,) = job.output.glob("tables/**/*.parquet")
     (row,) = pq.ParquetFile(path).read().to_pylist()
     assert (row["ce_type"], row["ce_source"], row["ce_subject"]) == ("com.ex.sale", "17", "4")
