@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from signalbook.pipeline.committing import settle
 from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.naming import home
 from signalbook.pipeline.tables.connecting import CATALOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
 
@@ -91,6 +92,50 @@ def test_another_program_may_land_too(shelf: Shelf) -> None:
     theirs = table(shelf)
     copied = shutil.copy(shelf.journal.tables()[ORDER][0], shelf.output / "copy.parquet")
     theirs.add_files([str(copied)])
+    shelf.commit(batch)
+    assert [row["a"] for row in shelf.rows()] == [1, 1, 2]
+
+
+def expire(shelf: Shelf) -> None:
+    """Leave a table its last snapshot alone, one of someone else."""
+    copied = shutil.copy(shelf.journal.tables()[ORDER][0], shelf.output / "copy.parquet")
+    table(shelf).add_files([str(copied)])
+    found = table(shelf)
+    last = found.metadata.current_snapshot_id
+    found.maintenance.expire_snapshots().by_ids(
+        [s.snapshot_id for s in found.snapshots() if s.snapshot_id != last]
+    ).commit()
+
+
+def test_a_snapshot_that_is_expired_before_its_batch_is_completed(shelf: Shelf) -> None:
+    """The driver died between the table's commit and the journal's: its files tell that it was made."""
+    batch = shelf.prepared([{"a": 2, "b": "y"}], COLUMNS)
+    shelf.tables.commit(batch, ORDER)
+    expire(shelf)
+    settle(shelf.journal, lambda _: None)
+    assert [row["a"] for row in shelf.rows()] == [1, 1, 2]
+    assert shelf.journal.find(batch.id) is not None
+
+
+def test_snapshots_that_are_expired_before_a_batch_is_committed(shelf: Shelf) -> None:
+    batch = shelf.prepared([{"a": 2, "b": "y"}], COLUMNS)
+    expire(shelf)
+    shelf.commit(batch)
+    assert [row["a"] for row in shelf.rows()] == [1, 1, 2]
+
+
+def test_files_of_which_nobody_knows_whether_they_were_committed(shelf: Shelf) -> None:
+    """Moved, and neither they nor a snapshot is there: nothing is landed twice, and it is told what to do."""
+    batch = shelf.prepared([{"a": 2, "b": "y"}], COLUMNS)
+    expire(shelf)
+    place = shelf.output / home(ORDER, "iceberg") / batch.files[0].name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    staged = shelf.output / batch.files[0].staged
+    staged.rename(place)
+    with pytest.raises(PipelineError, match=r"someone else expired snapshots of table shop\.order while batch b002"):
+        shelf.commit(batch)
+    assert shelf.journal.unfinished() == [batch]
+    place.rename(staged)
     shelf.commit(batch)
     assert [row["a"] for row in shelf.rows()] == [1, 1, 2]
 

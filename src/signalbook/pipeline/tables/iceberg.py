@@ -35,7 +35,7 @@ from requests import RequestException
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.evolution import merge, promote
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch
+from signalbook.pipeline.journal import PREPARED, Batch
 from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
 from signalbook.pipeline.sql import quoted
 from signalbook.pipeline.tables.arrow import plain
@@ -137,7 +137,7 @@ class IcebergTables:
     def _commit(self, batch: Batch, table: TableName) -> None:
         folder = self.output / home(table, "iceberg")
         found = self._find(table)
-        if found is not None and _has(found, batch.id):
+        if found is not None and (_has(found, batch.id) or (_expired(found, batch) and self._taken(batch, table))):
             return
         removed = self._live(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
         places = [str(place) for place in move_in(self.output, folder, of_table(batch.files, table))]
@@ -156,6 +156,25 @@ class IcebergTables:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
                 self._widen(transaction, schema)
             transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
+
+    def _taken(self, batch: Batch, table: TableName) -> bool:
+        """Whether the table has the files of a batch whose snapshot may be gone. Raises ``PipelineError`` if in doubt.
+
+        A file that is still staged was never committed, and one that is in the table was.
+        """
+        files = of_table(batch.files, table)
+        if not files or any((self.output / file.staged).exists() for file in files):
+            return False
+        folder, live = self.output / home(table, "iceberg"), self.live(table)
+        if all(str(folder / file.name) in live for file in files):
+            return True
+        raise PipelineError(
+            f"someone else expired snapshots of table {table} while batch {batch.id} was being committed, and its "
+            "files are not in the table now: whether they were cannot be told. Look there for rows with that _batch. "
+            f"If there are none, move {folder / files[0].name} and the like back to where {self.output / PREPARED} "
+            "says they were staged; if there are, move the entry there to the folder above it. Then run again, and "
+            "let snapshots be kept for longer than a batch may wait to be completed"
+        )
 
     def _live(self, table: TableName, paths: set[str]) -> list[IcebergFile]:
         """The files at ``paths``, which others are to stand for. Raises ``Outdated`` if one is not in the table."""
@@ -281,6 +300,14 @@ def _path(file: IcebergFile) -> str:
 def _has(table: Table, batch: str) -> bool:
     summaries = (snapshot.summary for snapshot in table.snapshots())
     return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)
+
+
+def _expired(table: Table, batch: Batch) -> bool:
+    """Whether snapshots that are younger than a batch are gone: its own may be one of them."""
+    first = min(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
+    if first is None or (first.parent_snapshot_id is None and (first.sequence_number or 0) <= 1):
+        return False
+    return batch.landed_at is None or first.timestamp_ms > batch.landed_at.timestamp() * 1000
 
 
 def _digest(schema: pa.Schema) -> str:
