@@ -148,6 +148,7 @@ def test_only_definitions_that_occur_are_compiled() -> None:
 
 
 def test_an_outline_tells_what_a_definition_is_filed_by() -> None:
+    """K-8"""
     metadata = {"type": {"value": "t"}, "source": {"value": "/a/{x}"}, "subject": {"value": "s"}}
     definition = {"envelope": "CloudEvents", "envelopemetadata": metadata, "protocol": "Kafka"}
     eager, _, _ = contracts({f"{GROUP}/m": definition})

@@ -57,7 +57,7 @@ def rules(outcome: Outcome) -> set[tuple[str, str]]:
 
 
 def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
-    """K-26, K-34, K-47"""
+    """K-9, K-26, K-34, K-47"""
     contract = contract_of({"m": {**typed("t", source={"type": "uritemplate", "value": "/d/{d}"}), **schema(SCHEMA)}})
     outcome = one(contract, line(source="/d/7%20a", data={"n": 1}))
     assert isinstance(outcome, Accepted)
@@ -87,7 +87,7 @@ def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
 def test_reasons(
     contract_of: ContractOf, line: Line, members: dict[str, Any], expected: str, found: set[tuple[str, str]]
 ) -> None:
-    """K-26, K-27, K-28, K-38, K-41, K-44"""
+    """K-2: of no definition; K-9, K-26, K-27, K-28, K-38, K-41, K-44"""
     source, subject = {"type": "uritemplate", "value": "/d/{d}"}, {"type": "uritemplate", "value": "{d}"}
     declared = typed("t", source=source, subject=subject, n={"type": "integer", "required": True})
     outcome = one(contract_of({"m": {**declared, **schema(SCHEMA)}}), line(**members))
@@ -241,7 +241,7 @@ def test_a_message_from_a_file_has_no_protocol_to_differ(
     ],
 )
 def test_the_payload_decides_among_definitions(contract_of: ContractOf, data: Any, expected: str) -> None:
-    """K-30: as Sparkplug's STATE.Birth and STATE.Death"""
+    """K-2: of many; K-30: as Sparkplug's STATE.Birth and STATE.Death"""
 
     def state(online: bool) -> JSONObject:
         document = {"type": "object", "required": ["online"], "properties": {"online": {"const": online}}}
@@ -270,7 +270,7 @@ def test_broken_json_is_no_schema_violation(contract_of: ContractOf) -> None:
     ],
 )
 def test_several_definitions_fit(contract_of: ContractOf, line: Line, policy: Any, expected: list[str]) -> None:
-    """K-29, K-30, K-46"""
+    """K-2, K-29, K-30, K-46"""
     definitions = {"loose": typed("t"), "tight": typed("t", subject={"value": "s", "required": True})}
     outcomes = contract_of(definitions, **policy).process(line(subject="s"))
     assert [word(outcome) for outcome in outcomes] == expected
