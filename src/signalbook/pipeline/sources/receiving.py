@@ -122,3 +122,4 @@ class Receiver:
             self._connected = True  # not before: a broker may take connections and end each of them at once
             still = not arrivals and time.monotonic() - began > _WHOLE * _LOOK
             self._quiet = self._quiet + 1 if still else 0
+        self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
