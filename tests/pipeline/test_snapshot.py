@@ -13,6 +13,7 @@ import pytest
 
 from signalbook.documents import parse_document
 from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
+from signalbook.messages.deferred import Deferred
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.snapshot import Snapshot
 
@@ -56,6 +57,28 @@ def test_it_survives_shipping(definitions: Path) -> None:
     shipped = Snapshot.from_json(loaded.to_json())
     assert (shipped, shipped.fingerprint) == (loaded, loaded.fingerprint)
     assert shipped.compile(Policy()).definitions.keys() == set(loaded.selected)
+
+
+def test_of_a_checked_snapshot_is_read_what_messages_need(parcels: Any) -> None:
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"] |= {f"m{n}": parcels.message(f"m{n}") for n in range(1000)}
+    loaded = snapshot(document)
+    shipped = Snapshot.from_json(loaded.check(Policy()).to_json())
+    contract = shipped.compile(Policy())
+    body = parcels.lines(parcels.event())
+    (outcome,) = contract.process(Message(content_type="application/cloudevents+json", body=body))
+    assert isinstance(outcome, Accepted)
+    assert isinstance(shipped.messages, Deferred)
+    assert (len(shipped.messages), shipped.messages.made) == (1003, 1)
+    assert (shipped, shipped.fingerprint) == (loaded, loaded.fingerprint)
+
+
+def test_a_schema_is_shipped_once(parcels: Any) -> None:
+    document = parcels.catalogue()
+    document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = {"confluent.id": "42"}
+    taken = snapshot(document)
+    assert [bool(schema.get("schema")) for schema in taken.schemas.values()].count(True) == 1
+    assert {taken.schema(f"{PARCEL}{end}") for end in ("", "/versions/1", "?confluent.id=42")} == {taken.schema(PARCEL)}
 
 
 def test_another_word_is_another_fingerprint(parcels: Any) -> None:
