@@ -9,6 +9,7 @@ import pytest
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.jobfile import options, read
+from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 
@@ -44,6 +45,20 @@ def test_a_job_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
     job = stream.job
     assert (job.input_format, job.output, job.policy.on_no_match) == ("kafka", Path("lake"), "drop")
     assert job.options == {"kafka.sasl.jaas.config": "password=s3", "failOnDataLoss": "false"}
+
+
+def test_a_catalog(tmp_path: Path) -> None:
+    """With its variables as they are: they are asked for each time; a flag counts more than the whole section."""
+    text = "\n[catalog]\ntype = 'rest'\nuri = 'http://x'\nnamespace = 'a.b'\ntoken = '${TOKEN_OF_TESTS}'\n"
+    (tmp_path / "job.toml").write_text('registry = "r"\ninputs = ["i"]\noutput = "o"\n' + text)
+    properties = {"type": "rest", "uri": "http://x", "token": "${TOKEN_OF_TESTS}"}
+    assert options(tmp_path / "job.toml", {}).job().catalog == CatalogChoice(
+        namespace=("a", "b"), properties=properties
+    )
+    assert options(tmp_path / "job.toml", {"catalog": "prod"}).job().catalog == CatalogChoice(name="prod")
+    for other in ("parquet", "delta"):
+        with pytest.raises(SignalbookError, match=f"a catalog is for tables of Iceberg, not of {other}"):
+            options(tmp_path / "job.toml", {"table_format": other}).job()
 
 
 def test_flags_count_more(tmp_path: Path) -> None:
