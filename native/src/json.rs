@@ -102,6 +102,20 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Past a string without escapes, if it is next.
+    #[inline(always)]
+    pub fn quoted(&mut self, inside: &[u8]) -> bool {
+        let end = self.at + inside.len() + 1;
+        let found = match self.text.get(self.at..=end) {
+            Some([b'"', found @ .., b'"']) => found == inside,
+            _ => false,
+        };
+        if found {
+            self.at = end + 1;
+        }
+        found
+    }
+
     /// Nothing but white space may follow.
     pub fn end(&mut self) -> Scanned<()> {
         self.space();
