@@ -1,5 +1,6 @@
 //! Finished columns for Python: `(rows, nulls, buffers, children)`, as `pyarrow.Array.from_buffers` wants them.
 
+use std::iter::once;
 use std::mem::take;
 
 use pyo3::prelude::*;
@@ -29,8 +30,9 @@ pub fn array<'py>(column: &mut Column, py: Python<'py>) -> PyResult<Bound<'py, P
         }
         Kind::Map(map) => {
             buffers.push(Some(offsets(&mut map.ends, py)?));
-            let names = (map.names.ends.len(), 0, texts(&mut map.names, py)?, PyList::empty(py));
-            children.append(names)?;
+            let names = map.names.ends.len();
+            let buffers: Buffers<'py> = once(None).chain(texts(&mut map.names, py)?).collect();
+            children.append((names, 0, buffers, PyList::empty(py)))?;
             children.append(array(&mut map.value, py)?)?;
         }
         Kind::Object(object) => {
