@@ -71,6 +71,22 @@ class TypedDecoder:
             raise PayloadError("decode_error", [Finding(path="", rule="range", message=text)]) from None
 
 
+def guard(document: Document, node: Node) -> Check | None:
+    """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
+
+    ``None`` where there is no way to check the value by itself.
+    """
+    types = _Types(document)
+    try:
+        return msgspec.json.Decoder(types.exact(node)).decode
+    except _Inexpressible:
+        pass
+    try:
+        return types.guard(node)
+    except _Inexpressible:
+        return None
+
+
 def _checked(validator: Any, loose: Callable[[bytes], Any]) -> Callable[[Any], Any]:
     valid = validator.is_valid
 
@@ -187,11 +203,12 @@ class _Types:
         if node.here_exact and node.kinds == 1 and node.booleans:
             checks[field.attribute] = _only(next(iter(node.booleans)), null=node.null)
             return bool | None if node.null else bool
-        checks[field.attribute] = self._guard(node)
+        checks[field.attribute] = self.guard(node)
         self.skipping = True
         return msgspec.Raw
 
-    def _guard(self, node: Node) -> Check:
+    def guard(self, node: Node) -> Check:
+        """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
         shape = shape_of(self.document, node)
         if not isinstance(shape, Anything):
             return _valid(self._validator(node), msgspec.json.Decoder(self.loose(node)).decode)
