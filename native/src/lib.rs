@@ -4,6 +4,7 @@
 mod arrays;
 mod columns;
 mod decoder;
+mod envelopes;
 mod json;
 mod patterns;
 mod payloads;
@@ -14,5 +15,6 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<envelopes::Envelopes>()?;
     module.add_class::<decoder::Decoder>()
 }

@@ -97,9 +97,8 @@ class Contexts:
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
         if name in window.extensions:
-            values = [(value.__class__, value) for value in window.extensions[name]]  # for True == 1
-            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-            return np.array([numbers[value] for value in values], np.int64), list(numbers)
+            codes, values = window.codes(name)
+            return codes, [(value.__class__, value) for value in values]  # for True == 1
         if not self._is_presence(name):
             return window.codes(name)
         absent = window.attributes[name].is_null()

@@ -17,13 +17,14 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
+from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
 from signalbook.pipeline.payloads import Reader
 from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.vetting import Vetting
 from signalbook.pipeline.ways import Way
-from signalbook.pipeline.window import Block, Window
+from signalbook.pipeline.window import Window
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.
 LEAST_WINDOW: Final = 8 * 1024 * 1024
@@ -77,7 +78,7 @@ class Lanes:
         block, refused = self.way.block(frame)
         if refused:
             self._aside(frame, refused)
-        if len(block.indices):
+        if len(block):
             self._blocks.append(block)
             self._waiting += frame.weight
         if self._waiting >= min(max(LEAST_WINDOW, len(self._lanes) * _WINDOW_OF_TYPE), LARGEST_WINDOW):
@@ -197,7 +198,7 @@ class _Lane:
         self._target = target
         self._reader = reader
 
-    def land(self, payloads: Any, events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
+    def land(self, payloads: pa.BinaryArray, events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
         """Land events with these payloads and the arrays of their other columns, and tell which could not be."""
         try:
             read, refused = self._reader.read(payloads)

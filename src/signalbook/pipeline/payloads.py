@@ -1,6 +1,6 @@
 """Payloads of one slice into columns, by the fastest decoder that is exact for their schema.
 
-A reader takes payloads as its way (``ways.py``) has them, and gives the arrays of ``columns.payload(shape)`` for those
+A reader takes an array of payloads and gives the arrays of ``columns.payload(shape)`` for those
 that conform, with the numbers of all others: it accepts what ``Schema.decode`` accepts, or less. It raises one of
 ``arrays.MISFITS`` where a value does not fit its column.
 """
@@ -24,8 +24,8 @@ from signalbook.messages.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
 from signalbook.pipeline.columnar import avro, json, protobuf
 from signalbook.pipeline.columnar.cursors import Cursors
-from signalbook.pipeline.envelopes import is_text, too_deep
 from signalbook.pipeline.rows import Payloads, Target
+from signalbook.pipeline.texts import is_text, too_deep
 from signalbook.values import MAX_DEPTH
 
 Columns = tuple[list[pa.Array], list[int]]
@@ -43,7 +43,7 @@ class Reader(Protocol):
 
     most: int
 
-    def read(self, payloads: Any, /) -> Columns:
+    def read(self, payloads: pa.BinaryArray, /) -> Columns:
         """The columns of payloads that conform, and the numbers of the others."""
         ...
 
@@ -105,16 +105,17 @@ class ValueReader:
         self._typed = typed
         self._build: Payloads = target.builder(Form.TYPED)
 
-    def read(self, payloads: Sequence[Any]) -> Columns:
-        """Raw JSON, or bytes."""
+    def read(self, payloads: pa.BinaryArray) -> Columns:
+        """An array of bytes."""
         quick, refused = self._typed.quick, list[int]()
+        texts = payloads.to_pylist()
         try:
-            values = [quick(raw) for raw in payloads]
+            values = [quick(raw) for raw in texts]
         except REFUSALS:
-            values, refused = self._one_by_one(payloads)
+            values, refused = self._one_by_one(texts)
         return self._build(values), refused
 
-    def _one_by_one(self, payloads: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    def _one_by_one(self, payloads: Sequence[bytes]) -> tuple[list[Any], list[int]]:
         values: list[Any] = []
         refused: list[int] = []
         for number, raw in enumerate(payloads):
@@ -140,9 +141,9 @@ class Text:
         """An array of bytes."""
         strange = _strange(payloads)
         if not strange:
-            return self._values.read(payloads.to_pylist())
+            return self._values.read(payloads)
         rest = np.delete(np.arange(len(payloads)), list(strange))
-        columns, refused = self._values.read(payloads.take(pa.array(rest)).to_pylist())
+        columns, refused = self._values.read(payloads.take(pa.array(rest)))
         return columns, sorted([*strange, *rest[refused].tolist()])
 
 

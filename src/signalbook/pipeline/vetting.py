@@ -42,7 +42,8 @@ class Vetting:
             codes, values = window.codes(name)
             faulty |= self._bad(name, values)[codes]
         for name, column in window.extensions.items():
-            faulty |= self._bad(name, column)
+            codes, values = column.codes()
+            faulty |= self._bad(name, values)[codes]
         return faulty
 
     def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
