@@ -6,6 +6,7 @@ first. So a stream of one type and a stream of thousands both land in few, well-
 
 from __future__ import annotations
 
+from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,15 +25,24 @@ HELD_BYTES: Final = 128 * 1024 * 1024
 _FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
+# Where Arrow looks for the schema that a file was written with.
+_SCHEMA: Final = b"ARROW:schema"
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
 
 def open_file(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A data file as all tables have them, open for row groups."""
-    return pq.ParquetWriter(
-        path, schema, compression=_COMPRESSION, compression_level=_LEVEL, use_dictionary=list(columns.REPETITIVE)
+    """A data file as all tables have them, open for row groups. For its readers no column is a dictionary by type."""
+    writer = pq.ParquetWriter(
+        path,
+        schema,
+        store_schema=False,
+        compression=_COMPRESSION,
+        compression_level=_LEVEL,
+        use_dictionary=list(columns.REPETITIVE),
     )
+    writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
+    return writer
 
 
 @dataclass(slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from signalbook.pipeline.ways import Way
 from signalbook.pipeline.window import Window
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.
-LEAST_WINDOW: Final = 8 * 1024 * 1024
+LEAST_WINDOW: Final = 32 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
 # Kinds of events for each definition, on average: whoever makes up content types is not worth a lane for each.
@@ -115,7 +115,10 @@ class Lanes:
             numbers[asked] = contexts.numbers(window, asked)
             fit = [(lane, events[(numbers[events] != STRANGER) & lane.own(window, events)]) for lane, events in members]
             order = np.concatenate([events for _, events in fit])
-            yield np.setdiff1d(asked, order, assume_unique=True)
+            rest = np.zeros(len(window), np.bool_)
+            rest[asked] = True
+            rest[order] = False
+            yield np.flatnonzero(rest)
             yield from self._land_fit(window, fit, order, contexts.maps(numbers[order]))
 
     def _land_fit(

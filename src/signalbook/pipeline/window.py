@@ -11,13 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import text_maps, timestamps
+from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.blocks import Block, Extension, text_codes
 from signalbook.pipeline.envelopes import ATTRIBUTES
+from signalbook.pipeline.numbering import dense, groups
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.sources.records import addresses, delivered
 
-_SLICE_BYTES: Final = 512 * 1024
+# Input bytes of an event up to which a reader has as many of them at once as it likes.
+_LIGHT: Final = 512
 _MAP: Final = columns.TEXT_MAP
 
 
@@ -41,15 +43,20 @@ class Window:
         return self._data.take(pa.array(numbers))
 
     def step(self, most: int) -> int:
-        """How many payloads, ``most`` at most, to decode before they become columns: what fits a processor's cache."""
+        """How many payloads, ``most`` at most, to decode at once: as many bytes as fit a processor's cache."""
         weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
-        return min(max(_SLICE_BYTES // max(weight, 1), 1), most)
+        return min(max(most * _LIGHT // max(weight, 1), 1), most)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
         """The core attributes that have columns, as text."""
         arrays = [pa.concat_arrays(parts) for parts in zip(*(block.arrays for block in self._blocks), strict=True)]
         return dict(zip(ATTRIBUTES, arrays, strict=True))
+
+    @cached_property
+    def times(self) -> pa.Array | None:
+        """The times of all, unless one of them needs a closer look."""
+        return read_timestamps(self.attributes["time"])
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
@@ -74,12 +81,10 @@ class Window:
     def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
         """The numbers of the events that share their values of some attributes, with those."""
         parts = [self.codes(name) for name in names]
-        combined = parts[0][0]
-        for codes, values in parts[1:]:
-            combined = combined * len(values) + codes
-        found, kinds = np.unique(combined, return_inverse=True)
-        order = np.argsort(kinds, kind="stable")
-        for events in np.split(order, np.cumsum(np.bincount(kinds, minlength=len(found)))[:-1]):
+        combined, count = np.zeros(len(self), np.int64), 1
+        for codes, values in parts:
+            combined, count = dense(combined * len(values) + codes, count * len(values))
+        for events in groups(combined, count):
             yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
     def attributes_of(self, number: int) -> dict[str, Any]:
@@ -92,7 +97,7 @@ class Window:
         """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
         taken = pa.array(numbers)
         arrays = {name: array.take(taken) for name, array in self.attributes.items()}
-        arrays["time"] = timestamps(arrays["time"])
+        arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(taken)
         extensions = {name: column.texts.take(taken) for name, column in self.extensions.items()}
         return [*arrays.values(), text_maps(extensions) if extensions else _nulls(numbers, _MAP)]
 
