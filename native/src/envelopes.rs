@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays;
 use crate::columns::{Bits, Texts};
-use crate::json::{Inside, Refused, Scanned, Scanner, MAX_DEPTH};
+use crate::json::{Inside, Key, Refused, Scanned, Scanner, MAX_DEPTH};
 use crate::payloads::{Column, Kind};
 
 const SPECVERSION: usize = 0;
@@ -27,7 +27,7 @@ type Mixed<'py> = (Array<'py>, Option<Bound<'py, PyBytes>>);
 #[pyclass(frozen)]
 pub struct Envelopes {
     /// Of all members: `specversion`, `data`, attributes, extensions.
-    names: Vec<Vec<u8>>,
+    names: Vec<Key>,
     /// Where extensions begin.
     extensions: usize,
     needed: usize,
@@ -38,10 +38,10 @@ impl Envelopes {
     /// The first `needed` attributes are those that each event has.
     #[new]
     fn new(attributes: Vec<String>, needed: usize, extensions: Vec<String>) -> PyResult<Self> {
-        let mut names = vec![b"specversion".to_vec(), b"data".to_vec()];
-        names.extend(attributes.into_iter().map(String::into_bytes));
+        let mut names = vec![Key::new("specversion"), Key::new("data")];
+        names.extend(attributes.iter().map(|name| Key::new(name)));
         let first = names.len();
-        names.extend(extensions.into_iter().map(String::into_bytes));
+        names.extend(extensions.iter().map(|name| Key::new(name)));
         if names.len() > MOST_MEMBERS || FIRST + needed > first {
             return Err(PyValueError::new_err("too many attributes"));
         }
@@ -74,6 +74,7 @@ impl Envelopes {
 impl Envelopes {
     fn columns(&self, block: &[u8], starts: Bounds<'_>, ends: Bounds<'_>) -> (Vec<usize>, Vec<Member>) {
         let mut members: Vec<Member> = self.names.iter().map(|_| Member::of(starts.len())).collect();
+        members[DATA].texts.bytes.reserve(block.len());
         let mut event = Event::of(self);
         let mut refused = Vec::new();
         let whole = std::str::from_utf8(block).ok();
@@ -134,7 +135,6 @@ impl<'a> Event<'a> {
             }
             seen |= 1 << member;
             place += 1;
-            scanner.colon()?;
             self.values[member] = self.value(&mut scanner, member)?;
             more = scanner.more(b'}')?;
         }
@@ -142,18 +142,20 @@ impl<'a> Event<'a> {
         self.complete()
     }
 
-    /// The number of the member whose name is next; likely that which the event before had at this place.
+    /// Past a name and its colon: the number of the member, likely that which the event before had at this place.
     #[inline(always)]
     fn member(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scanned<usize> {
         let names = &self.envelopes.names;
         if let Some(member) = self.order.get(place) {
-            if scanner.quoted(&names[*member]) {
+            if scanner.key(&names[*member]) {
+                scanner.space();
                 return Ok(*member);
             }
         }
         let name = scanner.string()?;
         // A name with an escape has a backslash, as none of these has.
-        let member = names.iter().position(|known| known == name.raw).ok_or(Refused)?;
+        let member = names.iter().position(|known| known.name() == name.raw).ok_or(Refused)?;
+        scanner.colon()?;
         self.order.truncate(place);
         self.order.push(member);
         Ok(member)
@@ -232,11 +234,11 @@ fn word(scanner: &mut Scanner<'_>) {
     }
 }
 
-/// The column of a member, and the kinds of its values.
+/// The column of a member, and which of its values are no texts.
 struct Member {
     texts: Texts,
     valid: Bits,
-    kinds: Vec<u8>,
+    odd: Vec<(usize, u8)>,
 }
 
 impl Member {
@@ -246,26 +248,25 @@ impl Member {
         Member {
             texts,
             valid: Bits::default(),
-            kinds: Vec::with_capacity(rows),
+            odd: Vec::new(),
         }
     }
 
     #[inline(always)]
     fn push(&mut self, value: Value<'_>) -> Scanned<()> {
         let into = &mut self.texts.bytes;
-        let kind = match value {
-            Value::Unset => 0,
-            Value::Text(text) => text.append(into).map(|()| 0)?,
+        match value {
+            Value::Unset => {}
+            Value::Text(text) => text.append(into)?,
             Value::Truth(truth) => {
                 into.extend_from_slice(if truth { b"true" } else { b"false" });
-                1
+                self.odd.push((self.valid.len(), 1));
             }
             Value::Whole(number) => {
                 into.extend_from_slice(number.to_string().as_bytes());
-                2
+                self.odd.push((self.valid.len(), 2));
             }
-        };
-        self.kinds.push(kind);
+        }
         self.valid.push(!matches!(value, Value::Unset));
         self.texts.close()
     }
@@ -273,12 +274,19 @@ impl Member {
     fn truncate(&mut self, rows: usize) {
         self.texts.truncate(rows);
         self.valid.truncate(rows);
-        self.kinds.truncate(rows);
+        self.odd.retain(|(row, _)| *row < rows);
+    }
+
+    fn kinds(&self) -> Vec<u8> {
+        let mut kinds = vec![0; self.valid.len()];
+        for (row, kind) in &self.odd {
+            kinds[*row] = *kind;
+        }
+        kinds
     }
 
     fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Mixed<'py>> {
-        let mixed = self.kinds.iter().any(|kind| *kind != 0);
-        let kinds = mixed.then(|| PyBytes::new(py, &self.kinds));
+        let kinds = (!self.odd.is_empty()).then(|| PyBytes::new(py, &self.kinds()));
         let mut column = Column {
             nullable: true,
             gaps: true,

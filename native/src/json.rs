@@ -9,6 +9,9 @@ pub type Scanned<T> = Result<T, Refused>;
 /// How deep values may be nested.
 pub const MAX_DEPTH: usize = 64;
 
+/// Bytes of a word of names.
+const WORD: usize = 16;
+
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
@@ -32,6 +35,43 @@ pub struct Number<'a> {
     pub raw: &'a [u8],
     /// Whether it has neither fraction nor exponent.
     pub whole: bool,
+}
+
+/// The name of a member, to be compared at once as it mostly stands.
+pub struct Key {
+    /// In quotes, with the colon behind.
+    text: Vec<u8>,
+    /// As much of that as goes into a word, and which bits of the word that is.
+    word: u128,
+    mask: u128,
+}
+
+impl Key {
+    /// Of a name that needs no escapes.
+    pub fn new(name: &str) -> Self {
+        let text = format!("\"{name}\":").into_bytes();
+        let short = text.len().min(WORD);
+        let (mut word, mut mask) = ([0; WORD], [0; WORD]);
+        word[..short].copy_from_slice(&text[..short]);
+        mask[..short].fill(u8::MAX);
+        Key {
+            text,
+            word: u128::from_le_bytes(word),
+            mask: u128::from_le_bytes(mask),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        &self.text[1..self.text.len() - 2]
+    }
+}
+
+#[inline(always)]
+fn first_word(text: &[u8]) -> Option<u128> {
+    let mut bytes = [0; WORD];
+    bytes.copy_from_slice(text.get(..WORD)?);
+    Some(u128::from_le_bytes(bytes))
 }
 
 impl<'a> Scanner<'a> {
@@ -102,17 +142,15 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Past a string without escapes, if it is next.
+    /// Past a name and its colon, if they are next and written without white space.
     #[inline(always)]
-    pub fn quoted(&mut self, inside: &[u8]) -> bool {
-        let end = self.at + inside.len() + 1;
-        let found = match self.text.get(self.at..=end) {
-            Some([b'"', found @ .., b'"']) => found == inside,
-            _ => false,
+    pub fn key(&mut self, key: &Key) -> bool {
+        let rest = &self.text[self.at..];
+        let found = match first_word(rest) {
+            Some(word) if key.text.len() <= WORD => (word ^ key.word) & key.mask == 0,
+            _ => rest.starts_with(&key.text),
         };
-        if found {
-            self.at = end + 1;
-        }
+        self.at += if found { key.text.len() } else { 0 };
         found
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::columns::{Bits, Offsets, Texts};
-use crate::json::{Refused, Scanned, Scanner};
+use crate::json::{Key, Refused, Scanned, Scanner};
 use crate::rules::{Floats, Integers, Sizes, Strings};
 
 /// Members beyond which names are looked up in a table.
@@ -58,7 +58,7 @@ pub struct Object {
 }
 
 pub struct Member {
-    pub name: Vec<u8>,
+    pub key: Key,
     pub required: bool,
     pub column: Column,
 }
@@ -231,7 +231,7 @@ impl Object {
             members
                 .iter()
                 .enumerate()
-                .map(|(number, member)| (member.name.clone(), number))
+                .map(|(number, member)| (member.key.name().to_vec(), number))
                 .collect()
         } else {
             HashMap::new()
@@ -258,14 +258,10 @@ impl Object {
                     if column.len() > self.rows {
                         return Err(Refused);
                     }
-                    scanner.colon()?;
                     column.read(scanner, depth)?;
                     found += 1;
                 }
-                None => {
-                    scanner.colon()?;
-                    scanner.skip(depth)?;
-                }
+                None => scanner.skip(depth)?,
             }
             place += 1;
             more = scanner.more(b'}')?;
@@ -277,11 +273,12 @@ impl Object {
         Ok(())
     }
 
-    /// Past a name; the number of the member it is of, if it is of any.
+    /// Past a name and its colon; the number of the member it is of, if it is of any.
     #[inline(always)]
     fn name(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scanned<Option<usize>> {
         if let Some(number) = self.order.get(place) {
-            if scanner.quoted(&self.members[*number].name) {
+            if scanner.key(&self.members[*number].key) {
+                scanner.space();
                 return Ok(Some(*number));
             }
         }
@@ -289,6 +286,7 @@ impl Object {
         if inside.escaped {
             return Err(Refused);
         }
+        scanner.colon()?;
         let found = self.number(inside.raw);
         match (found, self.order.get_mut(place)) {
             (Some(number), Some(guess)) => *guess = number,
@@ -302,7 +300,7 @@ impl Object {
         if self.members.len() > FEW {
             self.numbers.get(name).copied()
         } else {
-            self.members.iter().position(|member| member.name == name)
+            self.members.iter().position(|member| member.key.name() == name)
         }
     }
 
@@ -346,19 +344,13 @@ impl Object {
 }
 
 /// Read one payload whole; what is refused leaves no trace.
-pub fn read(column: &mut Column, payload: &[u8]) -> Scanned<()> {
+pub fn read(column: &mut Column, payload: &str) -> Scanned<()> {
     let rows = column.len();
-    let found = read_text(column, payload);
+    let mut scanner = Scanner::new(payload);
+    scanner.space();
+    let found = column.read(&mut scanner, 0).and_then(|()| scanner.end());
     if found.is_err() {
         column.truncate(rows);
     }
     found
-}
-
-fn read_text(column: &mut Column, payload: &[u8]) -> Scanned<()> {
-    let text = std::str::from_utf8(payload).map_err(|_| Refused)?;
-    let mut scanner = Scanner::new(text);
-    scanner.space();
-    column.read(&mut scanner, 0)?;
-    scanner.end()
 }

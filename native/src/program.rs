@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::columns::{Bits, Offsets, Texts};
+use crate::json::Key;
 use crate::patterns::{Pattern, Repeated, Set};
 use crate::payloads::{Column, Kind, List, Map, Member, Object};
 use crate::rules::{Floats, Integers, Sizes, Strings};
@@ -123,7 +124,7 @@ fn object(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<Object> {
     let mut members = Vec::new();
     for (name, required, inner) in given {
         members.push(Member {
-            name: name.into_bytes(),
+            key: Key::new(&name),
             required,
             column: column(&inner, gaps || !required)?,
         });
