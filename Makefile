@@ -26,6 +26,7 @@ check:  ## linter, formatter, types, and who may import whom
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_layers.py
+	@tools/check-native
 
 bench:  ## measure again every figure the documentation quotes
 	@tools/setup bench

@@ -13,7 +13,7 @@ import pytest
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.xsd import FORMAT as XSD
-from signalbook.pipeline.arrays import MISFITS, Form, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline.arrays import MISFITS, Form, opaque_arrays, payload_builder, text_map, text_maps, timestamps
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, UTC)
 SIZE = Struct(fields=(Field(name="l", attribute="l", shape=Scalar(kind="int64"), required=True),), nullable=True)
@@ -133,3 +133,10 @@ def test_text_maps_and_timestamps() -> None:
 )
 def test_timestamps_of_every_spelling(text: str) -> None:
     assert timestamps(pa.array([text, None])).to_pylist() == [NOON, None]
+
+
+def test_maps_of_columns_have_what_is_set() -> None:
+    columns = {"a": ["x", None, ""], "b": ["y", None, None]}
+    maps = text_maps({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
+    assert maps.equals(text_map([[("a", "x"), ("b", "y")], None, [("a", "")]]))
+    assert maps.slice(1).to_pylist() == [None, [("a", "")]]

@@ -13,7 +13,7 @@ from signalbook.pipeline import contexts
 from signalbook.pipeline.contexts import STRANGER, Contexts
 from signalbook.pipeline.envelopes import Envelopes
 from signalbook.pipeline.sources.base import one_message
-from signalbook.pipeline.window import Block, Window
+from signalbook.pipeline.window import Window
 
 XID = "/messagegroups/g/messages/m"
 
@@ -30,7 +30,7 @@ def window(*sources: str) -> Window:
     for source in sources:
         event = {"specversion": "1.0", "id": "1", "source": source, "type": "t", "data": 1}
         frame = one_message("f", json.dumps(event).encode(), 0)
-        blocks.append(Block.of(frame, *Envelopes().decode(frame)[:2], ()))
+        blocks.append(Envelopes().decode(frame)[0])
     return Window(blocks)
 
 

@@ -28,6 +28,7 @@ from tests.pipeline.kafkarows import (
 
 from signalbook.messages import Contract, Message, parse_flags
 from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.payloads import ValueReader
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.rows import Mark
@@ -209,6 +210,18 @@ def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: p
     monkeypatch.setattr(Processing, "_thoroughly", None)
     text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
     assert outcome(contract, JSONL, text)[0].landed.total() == 51
+
+
+def test_payloads_of_json_are_read_natively(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No object for a payload, in structured mode nor in binary mode."""
+    monkeypatch.setattr(ValueReader, "read", None)
+    monkeypatch.setattr(Processing, "_thoroughly", None)
+    text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
+    assert outcome(contract, JSONL, text)[0].landed.total() == 51
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
+    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    batch = rows(*((JSON_VALUES[0], [*headers, ("content-type", b"application/json")]) for _ in range(9)))
+    assert processed(contract, KAFKA, records.frames(batch))[0].landed.total() == 9
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ or what ``Schema.decode`` returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
@@ -47,7 +48,7 @@ def payload_builder(shape: Shape, form: Form) -> Callable[[Values], list[pa.Arra
     if isinstance(shape, Struct) and shape.fields:
         members = _Members(shape, types, form)
         return lambda values: members.arrays(values, gaps=_mask(values) is not None)
-    whole = _build(shape, types[0], form)
+    whole = builder(shape, types[0], form)
     missing = _UNSET if isinstance(shape, Anything) else None
     return lambda values: [whole([missing if value is None else value for value in values], True)]
 
@@ -64,6 +65,18 @@ def text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array:
     if not any(maps):
         return pa.nulls(len(maps), columns.TEXT_MAP)
     return pa.array([None if entries is None else list(entries) for entries in maps], columns.TEXT_MAP)
+
+
+def text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
+    """A ``columns.TEXT_MAP`` array of columns by name: what is null there is no member, and a row of none is null."""
+    count = len(next(iter(members.values())))
+    there = np.stack([texts.is_valid().to_numpy(zero_copy_only=False) for texts in members.values()], axis=1)
+    rows, places = np.nonzero(there)
+    names = pa.array(list(members), pa.string()).take(pa.array(places))
+    texts = pa.concat_arrays(members.values()).take(pa.array(places * count + rows))
+    sizes = there.sum(axis=1)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    return pa.MapArray.from_arrays(offsets, names, texts, type=columns.TEXT_MAP, mask=pa.array(sizes == 0))
 
 
 def timestamps(texts: pa.Array) -> pa.Array:
@@ -91,7 +104,7 @@ def _text(payload: bytes | None) -> str | None:
         return None
 
 
-def _build(shape: Shape, type: pa.DataType, form: Form) -> Build:
+def builder(shape: Shape, type: pa.DataType, form: Form) -> Build:
     """From values to an array. ``None`` is a null; what is absent is ``UNSET`` for ``Anything``, else ``None`` too."""
     match shape:
         case Scalar():
@@ -138,7 +151,7 @@ class _Members:
 
     def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: Form) -> None:
         self._fields = shape.fields
-        self._builds = [_build(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
+        self._builds = [builder(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
         self._columns = self._typed if form is Form.TYPED else self._decoded
 
     def arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
@@ -163,7 +176,7 @@ class _Members:
 
 
 def _list(shape: ListOf, type: pa.DataType, form: Form) -> Build:
-    item = _build(shape.item, type.value_type, form)
+    item = builder(shape.item, type.value_type, form)
     inner_gaps = _may_be_null(shape.item)
 
     def build(values: Values, gaps: bool) -> pa.Array:
@@ -178,7 +191,7 @@ def _list(shape: ListOf, type: pa.DataType, form: Form) -> Build:
 
 
 def _map(shape: MapOf, type: pa.DataType, form: Form) -> Build:
-    item = _build(shape.value, type.item_type, form)
+    item = builder(shape.value, type.item_type, form)
     inner_gaps = _may_be_null(shape.value)
 
     def build(values: Values, gaps: bool) -> pa.Array:

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from signalbook.messages import Mode
 from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
+from signalbook.pipeline.blocks import Block, Extension
 from signalbook.pipeline.envelopes import ATTRIBUTES, MOST_EXTENSIONS
 from signalbook.pipeline.sources.base import Frame
-from signalbook.pipeline.window import Block
 
 # Protocols whose headers hold attributes as plain text, by what goes before the names of attributes.
 _PREFIXES: Final = {"KAFKA": "ce_"}
@@ -47,11 +47,11 @@ def taken_apart(frame: Frame, protocol: str, known: dict[str, None]) -> tuple[Bl
     strange = headers.strange
     if not strange.any():
         indices = np.arange(len(frame))
-        found = {name: array.to_pylist() for name, array in extensions.items()}
+        found = {name: Extension(texts) for name, texts in extensions.items()}
         return Block(frame, columns, found, values, indices), []
     indices = np.flatnonzero(~strange)
     taken = pa.array(indices)
-    found = {name: array.take(taken).to_pylist() for name, array in extensions.items()}
+    found = {name: Extension(texts.take(taken)) for name, texts in extensions.items()}
     arrays = [array.take(taken) for array in columns]
     return Block(frame, arrays, found, values.take(taken), indices), np.flatnonzero(strange).tolist()
 

@@ -127,6 +127,18 @@ def landed(shape: Shape | None) -> pa.Schema:
     return pa.schema([*ENVELOPE, *payload(shape), *_LAST])
 
 
+def held(landed: pa.Schema) -> pa.Schema:
+    """The same in memory: what is the same in all rows of a batch is there once."""
+    kinds = {column.name: pa.dictionary(pa.int8(), column.type) for column in BOOKKEEPING}
+    return pa.schema([column.with_type(kinds.get(column.name, column.type)) for column in landed])
+
+
+def written(held: pa.Schema) -> pa.Schema:
+    """The same in files, where no column is a dictionary by its type."""
+    kinds = [column.type.value_type if pa.types.is_dictionary(column.type) else column.type for column in held]
+    return pa.schema([column.with_type(kind) for column, kind in zip(held, kinds, strict=True)], held.metadata)
+
+
 def payload(shape: Shape | None) -> pa.Schema:
     """The columns of the payload alone, in the order of ``shape``'s fields."""
     if shape is None:

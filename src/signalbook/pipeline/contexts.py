@@ -15,6 +15,7 @@ from signalbook.messages import CompiledDefinition
 from signalbook.messages.cloudevents import SPECVERSION
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_map
+from signalbook.pipeline.numbering import dense, firsts
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.pipeline.window import Window
 from signalbook.values import canonical_json
@@ -76,7 +77,7 @@ class Contexts:
 
     def _distinct(self, window: Window, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """What tells envelopes apart: attribute names, their distinct values, an event with each, each event's one."""
-        combined = np.zeros(len(events), np.int64)
+        combined, count = np.zeros(len(events), np.int64), min(len(events), 1)
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*window.attributes, *window.extensions):
             part = self._part(window, name)
@@ -85,21 +86,19 @@ class Contexts:
         if self._address:
             parts["@"] = window.addresses  # no name of an attribute
         for codes, values in parts.values():
-            _, combined = np.unique(combined * len(values) + codes[events], return_inverse=True)
-        _, firsts, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        samples = events[firsts]
+            combined, count = dense(combined * len(values) + codes[events], count * len(values))
+        samples = events[firsts(combined, count)]
         columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
         keys = list(zip(*columns, strict=True)) if columns else [()]
-        return tuple(parts), keys, samples, inverse
+        return tuple(parts), keys, samples, combined
 
     def _part(self, window: Window, name: str) -> tuple[Offsets, list[Any]] | None:
         """What the checks see of an attribute, as codes and values; ``None`` if it makes no difference."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
         if name in window.extensions:
-            values = [(value.__class__, value) for value in window.extensions[name]]  # for True == 1
-            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-            return np.array([numbers[value] for value in values], np.int64), list(numbers)
+            codes, values = window.codes(name)
+            return codes, [(value.__class__, value) for value in values]  # for True == 1
         if not self._is_presence(name):
             return window.codes(name)
         absent = window.attributes[name].is_null()

@@ -7,6 +7,7 @@ stream of thousands both land in few, well-filled row groups.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ HELD_BYTES: Final = 128 * 1024 * 1024
 _FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
+# Where Arrow looks for the schema that a file was written with.
+_SCHEMA: Final = b"ARROW:schema"
 # What is written when all tables hold too much.
 _RELIEF: Final = 1 / 8
 # zstd makes a workspace for each column of a row group, which takes longer than to compress less than this.
@@ -36,8 +39,15 @@ _CODECS: Final[dict[bool, dict[str, Any]]] = {
 
 
 def open_file(path: Path, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
-    """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress."""
-    return pq.ParquetWriter(path, schema, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin])
+    """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress.
+
+    For its readers no column is a dictionary by type.
+    """
+    writer = pq.ParquetWriter(
+        path, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
+    )
+    writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
+    return writer
 
 
 def _is_thin(rows: pa.Table) -> bool:

@@ -17,16 +17,17 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
+from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
 from signalbook.pipeline.payloads import Reader
 from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.vetting import Vetting
 from signalbook.pipeline.ways import Way
-from signalbook.pipeline.window import Block, Window
+from signalbook.pipeline.window import Window
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.
-LEAST_WINDOW: Final = 8 * 1024 * 1024
+LEAST_WINDOW: Final = 32 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
 _WINDOW_OF_TYPE: Final = 256 * 1024
 # Of large messages so many of a type: what is done once per column and slice is worth it only for as many.
@@ -81,7 +82,7 @@ class Lanes:
         block, refused = self.way.block(frame)
         if refused:
             self._aside(frame, refused)
-        if len(block.indices):
+        if len(block):
             self._blocks.append(block)
             self._waiting += frame.weight
             self._messages += len(block.indices)
@@ -120,7 +121,10 @@ class Lanes:
             numbers[asked] = contexts.numbers(window, asked)
             fit = [(lane, events[(numbers[events] != STRANGER) & lane.own(window, events)]) for lane, events in members]
             order = np.concatenate([events for _, events in fit])
-            yield np.setdiff1d(asked, order, assume_unique=True)
+            rest = np.zeros(len(window), np.bool_)
+            rest[asked] = True
+            rest[order] = False
+            yield np.flatnonzero(rest)
             yield from self._land_fit(window, fit, order, contexts.maps(numbers[order]))
 
     def _land_fit(
@@ -197,7 +201,7 @@ class _Lane:
         self._target = target
         self._reader = reader
 
-    def land(self, payloads: Any, events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
+    def land(self, payloads: pa.BinaryArray, events: Offsets, arrays: list[pa.Array], land: Land) -> Offsets:
         """Land events with these payloads and the arrays of their other columns, and tell which could not be."""
         try:
             read, refused = self._reader.read(payloads)

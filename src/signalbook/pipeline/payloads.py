@@ -1,6 +1,6 @@
 """Payloads of one slice into columns, by the fastest decoder that is exact for their schema.
 
-A reader takes payloads as its way (``ways.py``) has them, and gives the arrays of ``columns.payload(shape)`` for those
+A reader takes an array of payloads and gives the arrays of ``columns.payload(shape)`` for those
 that conform, with the numbers of all others: it accepts what ``Schema.decode`` accepts, or less. It raises one of
 ``arrays.MISFITS`` where a value does not fit its column.
 """
@@ -17,24 +17,25 @@ import pyarrow as pa
 from signalbook.formats import PayloadError, Schema, Typed
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import REFUSALS, is_json
+from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
-from signalbook.pipeline.columnar import avro, protobuf
-from signalbook.pipeline.columnar.cursors import Cursors, Mask
-from signalbook.pipeline.envelopes import is_text, too_deep
+from signalbook.pipeline.columnar import avro, json, protobuf
+from signalbook.pipeline.columnar.cursors import Cursors
 from signalbook.pipeline.rows import Payloads, Target
+from signalbook.pipeline.texts import is_text, too_deep
 from signalbook.values import MAX_DEPTH
 
 Columns = tuple[list[pa.Array], list[int]]
-Decode = Callable[[Cursors], list[pa.Array]]
+Decode = Callable[[pa.BinaryArray], Columns]
 # After a slice most of which had to be decoded one by one, so many more go the same way at once.
 _CAUTION: Final = 8
 _OBJECTS: Final = 1024
 _BYTES: Final = 4096
 # They are made once for a schema, which many tasks of a process share, and go with it.
-_decoders: WeakKeyDictionary[AvroSchema | ProtobufSchema, Decode | None] = WeakKeyDictionary()
+_decoders: WeakKeyDictionary[AvroSchema | JsonSchema | ProtobufSchema, Decode | None] = WeakKeyDictionary()
 
 
 class Reader(Protocol):
@@ -42,7 +43,7 @@ class Reader(Protocol):
 
     most: int
 
-    def read(self, payloads: Any, /) -> Columns:
+    def read(self, payloads: pa.BinaryArray, /) -> Columns:
         """The columns of payloads that conform, and the numbers of the others."""
         ...
 
@@ -51,19 +52,48 @@ def reader(schema: Schema, content_type: str, target: Target) -> Reader:
     """The reader of payloads as bytes; an empty content type is that of the schema's format."""
     typed = schema.typed()
     if typed is not None and (not content_type or is_json(content_type)):
-        return Text(ValueReader(typed, target))
+        return _quickest(schema, Text(ValueReader(typed, target)))
     each = DecodingReader(schema, content_type, target)
-    decode = _columnar(schema, content_type)
+    is_binary = isinstance(schema, (AvroSchema, ProtobufSchema)) and schema.is_binary(content_type)
+    return _quickest(schema, each) if is_binary else each
+
+
+def json_reader(schema: Schema, target: Target) -> Reader | None:
+    """The reader of payloads that are JSON, known to be UTF-8 and not too deep, if the schema's format has one."""
+    typed = schema.typed()
+    return None if typed is None else _quickest(schema, ValueReader(typed, target))
+
+
+def _quickest(schema: Schema, each: Reader) -> Reader:
+    """The decoder of columns for payloads in the encoding of the schema's format, if there is one, before ``each``."""
+    if not isinstance(schema, (AvroSchema, JsonSchema, ProtobufSchema)):
+        return each
+    if schema not in _decoders:
+        _decoders[schema] = _decoder(schema)
+    decode = _decoders[schema]
     return each if decode is None else ColumnReader(decode, each)
 
 
-def _columnar(schema: Schema, content_type: str) -> Decode | None:
-    """The decoder of columns for payloads in the format's binary encoding, if there is one."""
-    if not isinstance(schema, (AvroSchema, ProtobufSchema)) or not schema.is_binary(content_type):
-        return None
-    if schema not in _decoders:
-        _decoders[schema] = avro.decoder(schema) if isinstance(schema, AvroSchema) else protobuf.decoder(schema)
-    return _decoders[schema]
+def _decoder(schema: AvroSchema | JsonSchema | ProtobufSchema) -> Decode | None:
+    if isinstance(schema, JsonSchema):
+        return json.decoder(schema)
+    decode = avro.decoder(schema) if isinstance(schema, AvroSchema) else protobuf.decoder(schema)
+    return None if decode is None else _whole(decode)
+
+
+def _whole(decode: Callable[[Cursors], list[pa.Array]]) -> Decode:
+    """A decoder whose payloads have to end where it does."""
+
+    def whole(payloads: pa.BinaryArray) -> Columns:
+        cursors = Cursors.of(payloads)
+        arrays = decode(cursors)
+        cursors.refuse(cursors.at != cursors.end)
+        if not cursors.bad.any():
+            return arrays, []
+        kept = pa.array(np.flatnonzero(~cursors.bad))
+        return [array.take(kept) for array in arrays], np.flatnonzero(cursors.bad).tolist()
+
+    return whole
 
 
 class ValueReader:
@@ -75,16 +105,17 @@ class ValueReader:
         self._typed = typed
         self._build: Payloads = target.builder(Form.TYPED)
 
-    def read(self, payloads: Sequence[Any]) -> Columns:
-        """Raw JSON, or bytes."""
+    def read(self, payloads: pa.BinaryArray) -> Columns:
+        """An array of bytes."""
         quick, refused = self._typed.quick, list[int]()
+        texts = payloads.to_pylist()
         try:
-            values = [quick(raw) for raw in payloads]
+            values = [quick(raw) for raw in texts]
         except REFUSALS:
-            values, refused = self._one_by_one(payloads)
+            values, refused = self._one_by_one(texts)
         return self._build(values), refused
 
-    def _one_by_one(self, payloads: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    def _one_by_one(self, payloads: Sequence[bytes]) -> tuple[list[Any], list[int]]:
         values: list[Any] = []
         refused: list[int] = []
         for number, raw in enumerate(payloads):
@@ -110,9 +141,9 @@ class Text:
         """An array of bytes."""
         strange = _strange(payloads)
         if not strange:
-            return self._values.read(payloads.to_pylist())
+            return self._values.read(payloads)
         rest = np.delete(np.arange(len(payloads)), list(strange))
-        columns, refused = self._values.read(payloads.take(pa.array(rest)).to_pylist())
+        columns, refused = self._values.read(payloads.take(pa.array(rest)))
         return columns, sorted([*strange, *rest[refused].tolist()])
 
 
@@ -178,11 +209,11 @@ class PrefixedReader:
 
 
 class ColumnReader:
-    """Payloads of a binary format by ``decode``, and those it does not take by ``each``."""
+    """Payloads by ``decode``, which makes columns of many at once, and those it does not take by ``each``."""
 
     most = _BYTES
 
-    def __init__(self, decode: Decode, each: DecodingReader) -> None:
+    def __init__(self, decode: Decode, each: Reader) -> None:
         self._decode = decode
         self._each = each
         self._caution = 0
@@ -192,21 +223,14 @@ class ColumnReader:
         if self._caution:
             self._caution -= 1
             return self._each.read(payloads)
-        cursors = Cursors.of(payloads)
-        arrays = self._decode(cursors)
-        cursors.refuse(cursors.at != cursors.end)
-        if not cursors.bad.any():
-            return arrays, []
-        return self._mixed(payloads, arrays, cursors.bad)
+        arrays, others = self._decode(payloads)
+        return self._mixed(payloads, arrays, others) if others else (arrays, [])
 
-    def _mixed(self, payloads: pa.BinaryArray, arrays: list[pa.Array], bad: Mask) -> Columns:
+    def _mixed(self, payloads: pa.BinaryArray, arrays: list[pa.Array], others: list[int]) -> Columns:
         """The columns of those that were taken, with those of the others in their places."""
-        others, taken = np.flatnonzero(bad), np.flatnonzero(~bad)
+        taken = np.delete(np.arange(len(payloads)), others)
         self._caution = _CAUTION if len(others) > len(taken) else 0
         more, refused = self._each.read(payloads.take(pa.array(others)))
         order = pa.array(np.argsort(np.concatenate([taken, np.delete(others, refused)])))
-        kept = pa.array(taken)
-        columns = [
-            pa.concat_arrays([array.take(kept), rest]).take(order) for array, rest in zip(arrays, more, strict=True)
-        ]
-        return columns, others[refused].tolist()
+        columns = [pa.concat_arrays([array, rest]).take(order) for array, rest in zip(arrays, more, strict=True)]
+        return columns, [others[number] for number in refused]

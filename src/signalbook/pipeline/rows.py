@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
@@ -66,10 +67,10 @@ class Target:
         self.xid = xid
         self._schema = schema
         self._builders: dict[Form, Payloads] = {}
-        self._columns = columns.landed(None if schema is None else schema.shape())
+        self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
         values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
         self._bookkeeping = [
-            pa.scalar(value, kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
+            pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
 
     def row(self, accepted: Accepted, original: bytes, place: Place, *, shared: bool) -> Row:
@@ -110,7 +111,8 @@ class Target:
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
-        constants = [pa.repeat(value, count) for value in self._bookkeeping]
+        zeros = pa.array(np.zeros(count, np.int8))
+        constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
         return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
 
     def _decodes(self, accepted: Accepted) -> bool:

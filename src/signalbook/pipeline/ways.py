@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Final, Protocol
 
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.pipeline import binarymode, payloads
+from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.envelopes import Envelopes
 from signalbook.pipeline.payloads import Reader
 from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame
-from signalbook.pipeline.window import Block
 
 _NOTHING: Final = Message()
 
@@ -51,8 +51,7 @@ class Structured:
 
     def block(self, frame: Frame) -> tuple[Block, list[int]]:
         """By the decoder of envelopes."""
-        events, indices, refused = self._envelopes.decode(frame)
-        return Block.of(frame, events, indices, self._envelopes.extensions), refused
+        return self._envelopes.decode(frame)
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
         """Extension attributes have to be known to be taken."""
@@ -63,10 +62,9 @@ class Structured:
         return definition.simple
 
     def reader(self, definition: CompiledDefinition, kind: tuple[Any, ...], target: Target) -> Reader | None:  # noqa: ARG002
-        """Typed decoders alone: data is JSON."""
+        """Of JSON alone, which data is."""
         use = definition.schema_use
-        typed = use.schema.typed() if use.schema is not None and use.of_values else None
-        return None if typed is None else payloads.ValueReader(typed, target)
+        return payloads.json_reader(use.schema, target) if use.schema is not None and use.of_values else None
 
 
 class Binary:

@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.messages.cloudevents import attribute_text
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import text_map, timestamps
+from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
+from signalbook.pipeline.blocks import Block, Extension, text_codes
 from signalbook.pipeline.envelopes import ATTRIBUTES
+from signalbook.pipeline.numbering import dense, groups
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.sources.records import addresses, delivered
 
-_attributes: Final = attrgetter(*ATTRIBUTES)
-_data: Final = attrgetter("data")
-_SLICE_BYTES: Final = 512 * 1024
+# Input bytes of an event up to which a reader has as many of them at once as it likes.
+_LIGHT: Final = 512
 _MAP: Final = columns.TEXT_MAP
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Events of one frame: attribute columns, data, and the index of each in the frame."""
-
-    frame: Frame
-    arrays: list[pa.Array]
-    extensions: dict[str, list[Any]]
-    # raw JSON, or an array of bytes
-    data: Any
-    indices: Offsets
-
-    @classmethod
-    def of(cls, frame: Frame, events: Sequence[Any], indices: Sequence[int] | None, extensions: Sequence[str]) -> Block:
-        """Take events apart; ``indices`` of ``None`` are all of the frame's."""
-        found = {name: [getattr(event, f"ext_{name}", None) for event in events] for name in extensions}
-        return cls(
-            frame,
-            [pa.array(values, pa.string()) for values in zip(*map(_attributes, events), strict=True)],
-            {name: values for name, values in found.items() if values.count(None) < len(values)},
-            list(map(_data, events)),
-            np.arange(len(events)) if indices is None else np.array(indices, np.int64),
-        )
-
-    def records(self) -> pa.RecordBatch:
-        """The records that the events came in."""
-        records = self.frame.records
-        assert records is not None
-        return records if len(records) == len(self.indices) else records.take(pa.array(self.indices))
 
 
 class Window:
@@ -60,28 +28,24 @@ class Window:
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
-        self._bounds = np.cumsum([0, *(len(block.data) for block in blocks)])
+        self._bounds = np.cumsum([0, *map(len, blocks)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
 
     def __len__(self) -> int:
         return int(self._bounds[-1])
 
     @cached_property
-    def _data(self) -> Any:
-        if isinstance(self._blocks[0].data, pa.Array):
-            return pa.concat_arrays([block.data for block in self._blocks])
-        return [raw for block in self._blocks for raw in block.data]
+    def _data(self) -> pa.BinaryArray:
+        return pa.concat_arrays([block.data for block in self._blocks])
 
-    def payloads(self, numbers: Offsets) -> Any:
-        """The data of these events, in the form that blocks have it."""
-        if isinstance(self._data, pa.Array):
-            return self._data.take(pa.array(numbers))
-        return [self._data[number] for number in numbers.tolist()]
+    def payloads(self, numbers: Offsets) -> pa.BinaryArray:
+        """The data of these events."""
+        return self._data.take(pa.array(numbers))
 
     def step(self, most: int) -> int:
-        """How many payloads, ``most`` at most, to decode before they become columns: what fits a processor's cache."""
+        """How many payloads, ``most`` at most, to decode at once: as many bytes as fit a processor's cache."""
         weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
-        return min(max(_SLICE_BYTES // max(weight, 1), 1), most)
+        return min(max(most * _LIGHT // max(weight, 1), 1), most)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
@@ -90,19 +54,15 @@ class Window:
         return dict(zip(ATTRIBUTES, arrays, strict=True))
 
     @cached_property
-    def extensions(self) -> dict[str, list[Any]]:
-        """The extension attributes that any event has, ``None`` for events that have not."""
-        names = dict.fromkeys(name for block in self._blocks for name in block.extensions)
-        return {name: [v for b in self._blocks for v in b.extensions.get(name, [None] * len(b.data))] for name in names}
+    def times(self) -> pa.Array | None:
+        """The times of all, unless one of them needs a closer look."""
+        return read_timestamps(self.attributes["time"])
 
     @cached_property
-    def _extension_maps(self) -> pa.Array:
-        texts: list[list[tuple[str, str]]] = [[] for _ in range(len(self))]
-        for name, column in self.extensions.items():
-            for entries, value in zip(texts, column, strict=True):
-                if value is not None:
-                    entries.append((name, attribute_text(value)))
-        return text_map([entries or None for entries in texts])
+    def extensions(self) -> dict[str, Extension]:
+        """The extension attributes that any event has."""
+        names = dict.fromkeys(name for block in self._blocks for name in block.extensions)
+        return {name: Extension.joined((b.extensions.get(name), len(b)) for b in self._blocks) for name in names}
 
     @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
@@ -114,33 +74,32 @@ class Window:
     def codes(self, name: str) -> tuple[Offsets, list[Any]]:
         """For each event the number of its value of an attribute, and the values by number."""
         if name not in self._codes:
-            encoded = self.attributes[name].dictionary_encode(null_encoding="encode")
-            self._codes[name] = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+            extension = self.extensions.get(name)
+            self._codes[name] = text_codes(self.attributes[name]) if extension is None else extension.codes()
         return self._codes[name]
 
     def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
         """The numbers of the events that share their values of some attributes, with those."""
         parts = [self.codes(name) for name in names]
-        combined = parts[0][0]
-        for codes, values in parts[1:]:
-            combined = combined * len(values) + codes
-        found, kinds = np.unique(combined, return_inverse=True)
-        order = np.argsort(kinds, kind="stable")
-        for events in np.split(order, np.cumsum(np.bincount(kinds, minlength=len(found)))[:-1]):
+        combined, count = np.zeros(len(self), np.int64), 1
+        for codes, values in parts:
+            combined, count = dense(combined * len(values) + codes, count * len(values))
+        for events in groups(combined, count):
             yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
     def attributes_of(self, number: int) -> dict[str, Any]:
         """All attributes of one event, for checks that look at events one by one."""
         core = {name: array[number].as_py() for name, array in self.attributes.items()}
-        extensions = {name: column[number] for name, column in self.extensions.items()}
+        extensions = {name: column.value(number) for name, column in self.extensions.items()}
         return {name: value for name, value in (core | extensions).items() if value is not None}
 
     def envelope(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
         taken = pa.array(numbers)
         arrays = {name: array.take(taken) for name, array in self.attributes.items()}
-        arrays["time"] = timestamps(arrays["time"])
-        return [*arrays.values(), self._extension_maps.take(taken) if self.extensions else _nulls(numbers, _MAP)]
+        arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(taken)
+        extensions = {name: column.texts.take(taken) for name, column in self.extensions.items()}
+        return [*arrays.values(), text_maps(extensions) if extensions else _nulls(numbers, _MAP)]
 
     def transport(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""

@@ -97,23 +97,24 @@ class JsonSchema:
 
     def shape(self) -> Shape:
         """The columns a conforming payload fits into."""
-        return shape_of(self.document, self._node)
+        return shape_of(self.document, self.node)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Required top-level members with a closed set of scalar values."""
-        return constants(self._node)
+        return constants(self.node)
 
     def typed(self) -> TypedDecoder:
         """The fastest decoder that is exact for this schema; made once."""
         return self._typed
 
     @cached_property
-    def _node(self) -> Node:
+    def node(self) -> Node:
+        """The schema in normal form."""
         return read(self.document, self.uri)
 
     @cached_property
     def _typed(self) -> TypedDecoder:
-        return TypedDecoder(self, self.document, self._node)
+        return TypedDecoder(self, self.document, self.node)
 
 
 class JsonSchemaFormat:

@@ -201,6 +201,17 @@ def within(value: int, numbers: Numbers) -> bool:
     )
 
 
+def ends(numbers: Numbers) -> tuple[int | None, int | None]:
+    """The least and the greatest integer between bounds."""
+    low = None if numbers.low is None else math.ceil(numbers.low)
+    high = None if numbers.high is None else math.floor(numbers.high)
+    if low is not None and numbers.low_open and low == numbers.low:
+        low += 1
+    if high is not None and numbers.high_open and high == numbers.high:
+        high -= 1
+    return low, high
+
+
 def _strings(a: Strings | None, b: Strings | None) -> Strings | None:
     if a is None or b is None:
         return None

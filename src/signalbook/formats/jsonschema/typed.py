@@ -12,7 +12,6 @@ word (msgspec refuses 1.0 as an integer, and a member given twice if its first v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, Union
@@ -22,13 +21,13 @@ import msgspec
 from signalbook.formats.base import REFUSALS, PayloadError, Schema
 from signalbook.formats.jsonschema.columns import shape_of
 from signalbook.formats.jsonschema.document import UNUSABLE, Document
-from signalbook.formats.jsonschema.normal import BOTH, Arrays, Node, Numbers, Objects, Strings
+from signalbook.formats.jsonschema.normal import BOTH, Arrays, Node, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Struct
 from signalbook.values import JSON, Finding, dump_json, parse_json
 
 _INT64: Final = 2**63
-_EXACT_FLOAT: Final = 2**53
+EXACT_FLOAT: Final = 2**53
 
 # Takes a decoded member and gives back what to keep; raises one of REFUSALS.
 Check = Callable[[Any], Any]
@@ -70,6 +69,22 @@ class TypedDecoder:
         except REFUSALS as error:
             text = f"a number beyond what its column holds: {error}"
             raise PayloadError("decode_error", [Finding(path="", rule="range", message=text)]) from None
+
+
+def guard(document: Document, node: Node) -> Check | None:
+    """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
+
+    ``None`` where there is no way to check the value by itself.
+    """
+    types = _Types(document)
+    try:
+        return msgspec.json.Decoder(types.exact(node)).decode
+    except _Inexpressible:
+        pass
+    try:
+        return types.guard(node)
+    except _Inexpressible:
+        return None
 
 
 def _checked(validator: Any, loose: Callable[[bytes], Any]) -> Callable[[Any], Any]:
@@ -146,7 +161,7 @@ class _Types:
 
     def _exact_type(self, node: Node) -> Any:
         shape = shape_of(self.document, node)
-        if isinstance(shape, Anything) and _unconstrained(node):
+        if isinstance(shape, Anything) and unconstrained(node):
             self.skipping = True
             return msgspec.Raw
         if isinstance(shape, Anything) or not node.here_exact:
@@ -171,7 +186,7 @@ class _Types:
         return bool if node.booleans else type(None)
 
     def _members(self, shape: Struct, part: Objects) -> Any:
-        if _counted(part) or not (part.extra is None or _unconstrained(part.extra)):
+        if counted(part) or not (part.extra is None or unconstrained(part.extra)):
             raise _Inexpressible
         self.skipping |= part.extra is not None
         checks: dict[str, Check] = {}
@@ -188,11 +203,12 @@ class _Types:
         if node.here_exact and node.kinds == 1 and node.booleans:
             checks[field.attribute] = _only(next(iter(node.booleans)), null=node.null)
             return bool | None if node.null else bool
-        checks[field.attribute] = self._guard(node)
+        checks[field.attribute] = self.guard(node)
         self.skipping = True
         return msgspec.Raw
 
-    def _guard(self, node: Node) -> Check:
+    def guard(self, node: Node) -> Check:
+        """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
         shape = shape_of(self.document, node)
         if not isinstance(shape, Anything):
             return _valid(self._validator(node), msgspec.json.Decoder(self.loose(node)).decode)
@@ -288,7 +304,7 @@ def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
     return check
 
 
-def _unconstrained(node: Node) -> bool:
+def unconstrained(node: Node) -> bool:
     """Whether any JSON value will do."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
@@ -318,7 +334,7 @@ _SCALARS: Final[dict[str, Any]] = {
 }
 
 
-def _counted(part: Objects) -> bool:
+def counted(part: Objects) -> bool:
     """Whether the number of members is limited beyond what the members themselves say."""
     most = part.high is not None and (part.extra is not None or part.high < len(part.properties))
     return part.low > len(part.required) or most
@@ -363,15 +379,9 @@ def _number(numbers: Numbers) -> Any:
 
 
 def _whole(numbers: Numbers) -> Any:
-    given: dict[str, Any] = {}
-    if numbers.low is not None:
-        low = math.ceil(numbers.low)
-        given["ge"] = low + 1 if numbers.low_open and low == numbers.low else low
-    if numbers.high is not None:
-        high = math.floor(numbers.high)
-        given["le"] = high - 1 if numbers.high_open and high == numbers.high else high
-    if numbers.step:
-        given["multiple_of"] = numbers.step
+    low, high = ends(numbers)
+    limits = {"ge": low, "le": high, "multiple_of": numbers.step or None}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
     if any(not -_INT64 <= limit < _INT64 for limit in given.values()):
         raise _Inexpressible
     return _limited(int, given)
@@ -386,6 +396,6 @@ def _fractional(numbers: Numbers) -> Any:
     if numbers.high is not None:
         given["lt" if numbers.high_open else "le"] = float(numbers.high)
     # Integers are rounded to a float before they meet the bound: below 2^53 that changes no answer.
-    if any(not abs(limit) <= _EXACT_FLOAT for limit in given.values()):
+    if any(not abs(limit) <= EXACT_FLOAT for limit in given.values()):
         raise _Inexpressible
     return _limited(float, given)

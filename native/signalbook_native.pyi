@@ -1,0 +1,33 @@
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+
+# rows, nulls, buffers, and children that are such again
+_Array = tuple[int, int, list[bytes | None], list["_Array"]]
+
+class Decoder:
+    """Decodes JSON payloads of one schema into columns."""
+
+    def __new__(cls, program: tuple[object, ...]) -> Decoder:
+        """Of the description of a column; raises ``ValueError`` for one that is none."""
+
+    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
+        """The column of those payloads that are taken, and the numbers of the others.
+
+        Payload ``n`` is the bytes of ``data`` from the ``n``th of ``offsets``, 32-bit integers of this machine, up to the
+        next. Raises ``ValueError`` for offsets outside of the data.
+        """
+
+class Envelopes:
+    """Takes apart structured CloudEvents in JSON that have no other attributes than these."""
+
+    def __new__(cls, attributes: Sequence[str], needed: int, extensions: Sequence[str]) -> Envelopes:
+        """The first ``needed`` attributes are those that each event has."""
+
+    def read(self, block: bytes, starts: Buffer, ends: Buffer) -> tuple[list[int], list[tuple[_Array, bytes | None]]]:
+        """Of the messages that lie in a block from ``starts`` to ``ends``, 64-bit integers, the numbers of those that
+        are not taken; and columns of the others: data, attributes, extensions.
+
+        The bytes beside a column tell texts (0), truths (1) and numbers (2) apart, where not all are texts. Raises
+        ``ValueError`` for bounds that are no arrays.
+        """

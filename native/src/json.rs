@@ -1,0 +1,438 @@
+//! A scanner of JSON text (RFC 8259) that refuses whatever is doubtful: who calls it has another way for that.
+
+/// The text is no JSON, or not such as is taken here.
+#[derive(Debug)]
+pub struct Refused;
+
+pub type Scanned<T> = Result<T, Refused>;
+
+/// How deep values may be nested.
+pub const MAX_DEPTH: usize = 64;
+
+/// Bytes of a word of names.
+const WORD: usize = 16;
+
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+
+/// A place in a text. Being a `str`, the text is known to be UTF-8.
+pub struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// The inside of a string, as it stands between its quotes.
+#[derive(Clone, Copy)]
+pub struct Inside<'a> {
+    pub raw: &'a [u8],
+    /// Whether there are escapes in it, which `unescape` resolves.
+    pub escaped: bool,
+}
+
+/// A number, as it was written.
+#[derive(Clone, Copy)]
+pub struct Number<'a> {
+    pub raw: &'a [u8],
+    /// Whether it has neither fraction nor exponent.
+    pub whole: bool,
+}
+
+/// The name of a member, to be compared at once as it mostly stands.
+pub struct Key {
+    /// In quotes, with the colon behind.
+    text: Vec<u8>,
+    /// As much of that as goes into a word, and which bits of the word that is.
+    word: u128,
+    mask: u128,
+}
+
+impl Key {
+    /// Of a name that needs no escapes.
+    pub fn new(name: &str) -> Self {
+        let text = format!("\"{name}\":").into_bytes();
+        let short = text.len().min(WORD);
+        let (mut word, mut mask) = ([0; WORD], [0; WORD]);
+        word[..short].copy_from_slice(&text[..short]);
+        mask[..short].fill(u8::MAX);
+        Key {
+            text,
+            word: u128::from_le_bytes(word),
+            mask: u128::from_le_bytes(mask),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        &self.text[1..self.text.len() - 2]
+    }
+}
+
+#[inline(always)]
+fn first_word(text: &[u8]) -> Option<u128> {
+    let mut bytes = [0; WORD];
+    bytes.copy_from_slice(text.get(..WORD)?);
+    Some(u128::from_le_bytes(bytes))
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Scanner {
+            text: text.as_bytes(),
+            at: 0,
+        }
+    }
+
+    /// How many bytes lie behind.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes from `start` up to here.
+    pub fn since(&self, start: usize) -> &'a [u8] {
+        &self.text[start..self.at]
+    }
+
+    /// The next byte, 0 at the end.
+    #[inline(always)]
+    pub fn peek(&self) -> u8 {
+        match self.text.get(self.at) {
+            Some(byte) => *byte,
+            None => 0,
+        }
+    }
+
+    /// Past one byte that was looked at.
+    #[inline(always)]
+    pub fn step(&mut self) {
+        self.at += 1;
+    }
+
+    #[inline(always)]
+    pub fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    /// Past this byte, if it is next.
+    #[inline(always)]
+    pub fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == byte && self.at < self.text.len();
+        self.at += found as usize;
+        found
+    }
+
+    #[inline(always)]
+    pub fn expect(&mut self, byte: u8) -> Scanned<()> {
+        if self.take(byte) {
+            Ok(())
+        } else {
+            Err(Refused)
+        }
+    }
+
+    /// Past `true`, `false` or `null`.
+    #[inline(always)]
+    pub fn word(&mut self, word: &[u8]) -> Scanned<()> {
+        if self.text[self.at..].starts_with(word) {
+            self.at += word.len();
+            Ok(())
+        } else {
+            Err(Refused)
+        }
+    }
+
+    /// Past a name and its colon, if they are next and written without white space.
+    #[inline(always)]
+    pub fn key(&mut self, key: &Key) -> bool {
+        let rest = &self.text[self.at..];
+        let found = match first_word(rest) {
+            Some(word) if key.text.len() <= WORD => (word ^ key.word) & key.mask == 0,
+            _ => rest.starts_with(&key.text),
+        };
+        self.at += if found { key.text.len() } else { 0 };
+        found
+    }
+
+    /// Nothing but white space may follow.
+    pub fn end(&mut self) -> Scanned<()> {
+        self.space();
+        if self.at == self.text.len() {
+            Ok(())
+        } else {
+            Err(Refused)
+        }
+    }
+
+    /// Past a string. Its escapes are not looked at yet.
+    #[inline(always)]
+    pub fn string(&mut self) -> Scanned<Inside<'a>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let mut escaped = false;
+        loop {
+            self.plain();
+            match self.peek() {
+                b'"' => {
+                    let raw = &self.text[start..self.at];
+                    self.at += 1;
+                    return Ok(Inside { raw, escaped });
+                }
+                b'\\' => {
+                    escaped = true;
+                    self.at += 1;
+                    // Whatever is escaped is one byte at least; a control character, or the end, is refused here.
+                    if self.peek() < b' ' {
+                        return Err(Refused);
+                    }
+                    self.at += 1;
+                }
+                byte if byte < b' ' => return Err(Refused),
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// Past bytes that mean nothing in a string, eight at a time while they last.
+    #[inline(always)]
+    fn plain(&mut self) {
+        while let Some(chunk) = self.text.get(self.at..self.at + 8) {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(chunk);
+            let found = special(u64::from_le_bytes(bytes));
+            if found != 0 {
+                self.at += found.trailing_zeros() as usize / 8;
+                return;
+            }
+            self.at += 8;
+        }
+    }
+
+    /// Past a number.
+    #[inline(always)]
+    pub fn number(&mut self) -> Scanned<Number<'a>> {
+        let start = self.at;
+        self.take(b'-');
+        if !self.take(b'0') {
+            self.digits()?;
+        }
+        let mut whole = true;
+        if self.take(b'.') {
+            whole = false;
+            self.digits()?;
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            whole = false;
+            self.at += 1;
+            if matches!(self.peek(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        let raw = &self.text[start..self.at];
+        Ok(Number { raw, whole })
+    }
+
+    #[inline(always)]
+    fn digits(&mut self) -> Scanned<()> {
+        let start = self.at;
+        while self.peek().is_ascii_digit() {
+            self.at += 1;
+        }
+        if self.at > start {
+            Ok(())
+        } else {
+            Err(Refused)
+        }
+    }
+
+    /// Past any value, of which all is checked; `depth` counts the arrays and objects around it.
+    pub fn skip(&mut self, depth: usize) -> Scanned<()> {
+        self.space();
+        match self.peek() {
+            b'"' => check(self.string()?),
+            b'{' => self.skip_object(depth + 1),
+            b'[' => self.skip_array(depth + 1),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number()?.float().map(drop),
+        }
+    }
+
+    fn skip_object(&mut self, depth: usize) -> Scanned<()> {
+        let mut more = self.open(b'{', b'}', depth)?;
+        while more {
+            self.space();
+            check(self.string()?)?;
+            self.colon()?;
+            self.skip(depth)?;
+            more = self.more(b'}')?;
+        }
+        Ok(())
+    }
+
+    fn skip_array(&mut self, depth: usize) -> Scanned<()> {
+        let mut more = self.open(b'[', b']', depth)?;
+        while more {
+            self.skip(depth)?;
+            more = self.more(b']')?;
+        }
+        Ok(())
+    }
+
+    /// Into an object or an array, the `depth`th around what is in it; whether there is anything.
+    #[inline(always)]
+    pub fn open(&mut self, opening: u8, closing: u8, depth: usize) -> Scanned<bool> {
+        self.expect(opening)?;
+        if depth > MAX_DEPTH {
+            return Err(Refused);
+        }
+        self.space();
+        Ok(!self.take(closing))
+    }
+
+    /// Past a comma, or what closes an object or an array; whether there is more of it.
+    #[inline(always)]
+    pub fn more(&mut self, closing: u8) -> Scanned<bool> {
+        self.space();
+        if self.take(b',') {
+            return Ok(true);
+        }
+        self.expect(closing)?;
+        Ok(false)
+    }
+
+    /// Past the colon between name and value.
+    #[inline(always)]
+    pub fn colon(&mut self) -> Scanned<()> {
+        self.space();
+        self.expect(b':')?;
+        self.space();
+        Ok(())
+    }
+}
+
+/// A bit for each byte that is a quote, a backslash or a control character. Those behind the first may be wrong.
+#[inline(always)]
+fn special(word: u64) -> u64 {
+    let quotes = word ^ (LOW_BITS * b'"' as u64);
+    let slashes = word ^ (LOW_BITS * b'\\' as u64);
+    let zeros = quotes.wrapping_sub(LOW_BITS) & !quotes | slashes.wrapping_sub(LOW_BITS) & !slashes;
+    let controls = word.wrapping_sub(LOW_BITS * b' ' as u64) & !word;
+    (zeros | controls) & HIGH_BITS
+}
+
+/// Whether all escapes in a string are sound.
+#[inline(always)]
+fn check(inside: Inside<'_>) -> Scanned<()> {
+    if inside.escaped {
+        inside.unescape(&mut Vec::new())
+    } else {
+        Ok(())
+    }
+}
+
+impl<'a> Inside<'a> {
+    /// Add the text to `into`, as UTF-8. Lone surrogates are refused. After a refusal `into` may hold a part of it.
+    #[inline(always)]
+    pub fn append(&self, into: &mut Vec<u8>) -> Scanned<()> {
+        if self.escaped {
+            return self.unescape(into);
+        }
+        into.extend_from_slice(self.raw);
+        Ok(())
+    }
+
+    #[cold]
+    pub fn unescape(&self, into: &mut Vec<u8>) -> Scanned<()> {
+        let mut rest = self.raw;
+        while let Some(place) = rest.iter().position(|byte| *byte == b'\\') {
+            into.extend_from_slice(&rest[..place]);
+            let kind = *rest.get(place + 1).ok_or(Refused)?;
+            rest = &rest[place + 2..];
+            if kind == b'u' {
+                rest = unicode(rest, into)?;
+            } else {
+                into.push(short(kind)?);
+            }
+        }
+        into.extend_from_slice(rest);
+        Ok(())
+    }
+}
+
+fn short(kind: u8) -> Scanned<u8> {
+    Ok(match kind {
+        b'"' | b'\\' | b'/' => kind,
+        b'b' => 8,
+        b'f' => 12,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        _ => return Err(Refused),
+    })
+}
+
+/// Add the character whose number follows, of two surrogates if need be; the bytes after it.
+fn unicode<'a>(rest: &'a [u8], into: &mut Vec<u8>) -> Scanned<&'a [u8]> {
+    let (first, mut rest) = hexadecimal(rest)?;
+    let mut code = first;
+    if (0xD800..0xDC00).contains(&first) {
+        let second;
+        (second, rest) = hexadecimal(rest.strip_prefix(b"\\u").ok_or(Refused)?)?;
+        if !(0xDC00..0xE000).contains(&second) {
+            return Err(Refused);
+        }
+        code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+    }
+    let found = char::from_u32(code).ok_or(Refused)?;
+    into.extend_from_slice(found.encode_utf8(&mut [0; 4]).as_bytes());
+    Ok(rest)
+}
+
+fn hexadecimal(rest: &[u8]) -> Scanned<(u32, &[u8])> {
+    let digits = rest.get(..4).ok_or(Refused)?;
+    let mut code = 0;
+    for digit in digits {
+        code = code * 16 + (*digit as char).to_digit(16).ok_or(Refused)?;
+    }
+    Ok((code, &rest[4..]))
+}
+
+impl<'a> Number<'a> {
+    /// The integer, if it is written as one and fits 64 bits.
+    #[inline(always)]
+    pub fn integer(&self) -> Scanned<i64> {
+        if !self.whole {
+            return Err(Refused);
+        }
+        let (negative, digits) = match self.raw.split_first() {
+            Some((b'-', digits)) => (true, digits),
+            _ => (false, self.raw),
+        };
+        if digits.len() > 18 {
+            return self.text()?.parse().map_err(|_| Refused);
+        }
+        let mut value = 0;
+        for digit in digits {
+            value = value * 10 + i64::from(digit - b'0');
+        }
+        Ok(if negative { -value } else { value })
+    }
+
+    /// The nearest float; what is beyond all of them is refused.
+    #[inline(always)]
+    pub fn float(&self) -> Scanned<f64> {
+        let value: f64 = self.text()?.parse().map_err(|_| Refused)?;
+        if value.is_finite() {
+            Ok(value)
+        } else {
+            Err(Refused)
+        }
+    }
+
+    fn text(&self) -> Scanned<&'a str> {
+        std::str::from_utf8(self.raw).map_err(|_| Refused)
+    }
+}

@@ -1,0 +1,356 @@
+//! Payloads of one schema into columns, held to its rules on the way.
+
+use std::collections::HashMap;
+
+use crate::columns::{Bits, Offsets, Texts};
+use crate::json::{Key, Refused, Scanned, Scanner};
+use crate::rules::{Floats, Integers, Sizes, Strings};
+
+/// Members beyond which names are looked up in a table.
+const FEW: usize = 8;
+/// Members of a map beyond which it is refused: each name is compared with those before it.
+const MOST_NAMES: usize = 64;
+
+/// One column, and what its values have to be.
+pub struct Column {
+    /// Whether a JSON null is a value.
+    pub nullable: bool,
+    /// Whether rows may be without a value, be it null or absent.
+    pub gaps: bool,
+    pub valid: Bits,
+    pub kind: Kind,
+}
+
+pub enum Kind {
+    /// Nothing but nulls.
+    Null,
+    Bool(Bits, [bool; 2]),
+    Integer(Vec<i64>, Integers),
+    Float(Vec<f64>, Floats),
+    String(Texts, Strings),
+    /// The JSON text of any value, as it was sent.
+    Raw(Texts),
+    List(List),
+    Map(Map),
+    Object(Object),
+}
+
+pub struct List {
+    pub ends: Offsets,
+    pub sizes: Sizes,
+    pub item: Box<Column>,
+}
+
+pub struct Map {
+    pub ends: Offsets,
+    pub sizes: Sizes,
+    pub names: Texts,
+    pub value: Box<Column>,
+}
+
+pub struct Object {
+    rows: usize,
+    closed: bool,
+    pub members: Vec<Member>,
+    numbers: HashMap<Vec<u8>, usize>,
+    /// Which member came at which place in the last object.
+    order: Vec<usize>,
+}
+
+pub struct Member {
+    pub key: Key,
+    pub required: bool,
+    pub column: Column,
+}
+
+impl Column {
+    /// How many rows it has.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        match &self.kind {
+            Kind::Null => self.valid.len(),
+            Kind::Bool(values, _) => values.len(),
+            Kind::Integer(values, _) => values.len(),
+            Kind::Float(values, _) => values.len(),
+            Kind::String(texts, _) | Kind::Raw(texts) => texts.ends.len(),
+            Kind::List(list) => list.ends.len(),
+            Kind::Map(map) => map.ends.len(),
+            Kind::Object(object) => object.rows,
+        }
+    }
+
+    /// Read a value. After a refusal columns may have uneven lengths, and have to be truncated.
+    #[inline]
+    pub fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+        if self.nullable && scanner.peek() == b'n' {
+            scanner.word(b"null")?;
+            self.skip();
+            return Ok(());
+        }
+        self.kind.read(scanner, depth)?;
+        if self.gaps {
+            self.valid.push(true);
+        }
+        Ok(())
+    }
+
+    /// A row without a value.
+    pub fn skip(&mut self) {
+        self.valid.push(false);
+        match &mut self.kind {
+            Kind::Null => {}
+            Kind::Bool(values, _) => values.push(false),
+            Kind::Integer(values, _) => values.push(0),
+            Kind::Float(values, _) => values.push(0.0),
+            Kind::String(texts, _) | Kind::Raw(texts) => texts.ends.repeat(),
+            Kind::List(list) => list.ends.repeat(),
+            Kind::Map(map) => map.ends.repeat(),
+            Kind::Object(object) => object.skip(),
+        }
+    }
+
+    /// Make room for so many rows.
+    pub fn reserve(&mut self, rows: usize) {
+        match &mut self.kind {
+            Kind::Null | Kind::Bool(..) => {}
+            Kind::Integer(values, _) => values.reserve(rows),
+            Kind::Float(values, _) => values.reserve(rows),
+            Kind::String(texts, _) | Kind::Raw(texts) => texts.ends.reserve(rows),
+            Kind::List(list) => list.ends.reserve(rows),
+            Kind::Map(map) => map.ends.reserve(rows),
+            Kind::Object(object) => object.reserve(rows),
+        }
+    }
+
+    /// Take back all rows but the first so many.
+    pub fn truncate(&mut self, rows: usize) {
+        self.valid.truncate(rows);
+        match &mut self.kind {
+            Kind::Null => {}
+            Kind::Bool(values, _) => values.truncate(rows),
+            Kind::Integer(values, _) => values.truncate(rows),
+            Kind::Float(values, _) => values.truncate(rows),
+            Kind::String(texts, _) | Kind::Raw(texts) => texts.truncate(rows),
+            Kind::List(list) => {
+                list.ends.truncate(rows);
+                list.item.truncate(list.ends.end());
+            }
+            Kind::Map(map) => {
+                map.ends.truncate(rows);
+                map.names.truncate(map.ends.end());
+                map.value.truncate(map.ends.end());
+            }
+            Kind::Object(object) => object.truncate(rows),
+        }
+    }
+}
+
+impl Kind {
+    #[inline]
+    fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+        match self {
+            Kind::Null => return Err(Refused),
+            Kind::Bool(values, allowed) => {
+                let value = scanner.peek() == b't';
+                scanner.word(if value { b"true" } else { b"false" })?;
+                if !allowed[value as usize] {
+                    return Err(Refused);
+                }
+                values.push(value);
+            }
+            Kind::Integer(values, rules) => values.push(rules.check(scanner.number()?.integer()?)?),
+            Kind::Float(values, rules) => values.push(rules.check(scanner.number()?.float()?)?),
+            Kind::String(texts, rules) => {
+                let start = texts.bytes.len();
+                scanner.string()?.append(&mut texts.bytes)?;
+                rules.check(&texts.bytes[start..])?;
+                texts.close()?;
+            }
+            Kind::Raw(texts) => {
+                let start = scanner.at();
+                scanner.skip(depth)?;
+                texts.bytes.extend_from_slice(scanner.since(start));
+                texts.close()?;
+            }
+            Kind::List(list) => return list.read(scanner, depth + 1),
+            Kind::Map(map) => return map.read(scanner, depth + 1),
+            Kind::Object(object) => return object.read(scanner, depth + 1),
+        }
+        Ok(())
+    }
+}
+
+impl List {
+    fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+        let before = self.ends.end();
+        let mut more = scanner.open(b'[', b']', depth)?;
+        while more {
+            scanner.space();
+            self.item.read(scanner, depth)?;
+            more = scanner.more(b']')?;
+        }
+        let end = self.item.len();
+        self.sizes.check(end - before)?;
+        self.ends.push(end)
+    }
+}
+
+impl Map {
+    fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+        let before = self.ends.end();
+        let mut more = scanner.open(b'{', b'}', depth)?;
+        while more {
+            scanner.space();
+            scanner.string()?.append(&mut self.names.bytes)?;
+            self.names.close()?;
+            self.check_name(before)?;
+            scanner.colon()?;
+            self.value.read(scanner, depth)?;
+            more = scanner.more(b'}')?;
+        }
+        let end = self.value.len();
+        self.sizes.check(end - before)?;
+        self.ends.push(end)
+    }
+
+    /// The last name has to be a new one.
+    fn check_name(&self, before: usize) -> Scanned<()> {
+        let last = self.names.ends.len() - 1;
+        let new = self.names.row(last);
+        if last - before < MOST_NAMES && (before..last).all(|row| self.names.row(row) != new) {
+            Ok(())
+        } else {
+            Err(Refused)
+        }
+    }
+}
+
+impl Object {
+    pub fn new(members: Vec<Member>, closed: bool) -> Self {
+        let numbers = if members.len() > FEW {
+            members
+                .iter()
+                .enumerate()
+                .map(|(number, member)| (member.key.name().to_vec(), number))
+                .collect()
+        } else {
+            HashMap::new()
+        };
+        let order = (0..members.len()).collect();
+        Object {
+            rows: 0,
+            closed,
+            members,
+            numbers,
+            order,
+        }
+    }
+
+    fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+        let (mut place, mut found) = (0, 0);
+        let mut more = scanner.open(b'{', b'}', depth)?;
+        while more {
+            scanner.space();
+            match self.name(scanner, place)? {
+                Some(number) => {
+                    let column = &mut self.members[number].column;
+                    // One row more than the object has: the member was there already.
+                    if column.len() > self.rows {
+                        return Err(Refused);
+                    }
+                    column.read(scanner, depth)?;
+                    found += 1;
+                }
+                None => scanner.skip(depth)?,
+            }
+            place += 1;
+            more = scanner.more(b'}')?;
+        }
+        if found < self.members.len() {
+            self.complete()?;
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Past a name and its colon; the number of the member it is of, if it is of any.
+    #[inline(always)]
+    fn name(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scanned<Option<usize>> {
+        if let Some(number) = self.order.get(place) {
+            if scanner.key(&self.members[*number].key) {
+                scanner.space();
+                return Ok(Some(*number));
+            }
+        }
+        let inside = scanner.string()?;
+        if inside.escaped {
+            return Err(Refused);
+        }
+        scanner.colon()?;
+        let found = self.number(inside.raw);
+        match (found, self.order.get_mut(place)) {
+            (Some(number), Some(guess)) => *guess = number,
+            (None, _) if self.closed => return Err(Refused),
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    fn number(&self, name: &[u8]) -> Option<usize> {
+        if self.members.len() > FEW {
+            self.numbers.get(name).copied()
+        } else {
+            self.members.iter().position(|member| member.key.name() == name)
+        }
+    }
+
+    /// Rows without a value for members that did not come.
+    fn complete(&mut self) -> Scanned<()> {
+        for member in &mut self.members {
+            if member.column.len() == self.rows {
+                if member.required {
+                    return Err(Refused);
+                }
+                member.column.skip();
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self) {
+        for member in &mut self.members {
+            member.column.skip();
+        }
+        self.rows += 1;
+    }
+
+    fn reserve(&mut self, rows: usize) {
+        for member in &mut self.members {
+            member.column.reserve(rows);
+        }
+    }
+
+    /// Without rows, as its members are.
+    pub fn clear(&mut self) {
+        self.rows = 0;
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        for member in &mut self.members {
+            member.column.truncate(rows);
+        }
+        self.rows = self.rows.min(rows);
+    }
+}
+
+/// Read one payload whole; what is refused leaves no trace.
+pub fn read(column: &mut Column, payload: &str) -> Scanned<()> {
+    let rows = column.len();
+    let mut scanner = Scanner::new(payload);
+    scanner.space();
+    let found = column.read(&mut scanner, 0).and_then(|()| scanner.end());
+    if found.is_err() {
+        column.truncate(rows);
+    }
+    found
+}

@@ -1,0 +1,202 @@
+"""Envelopes natively and by objects: the same columns, and nothing that the thorough way judges otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signalbook.pipeline import native
+from signalbook.pipeline.blocks import Block
+from signalbook.pipeline.envelopes import ATTRIBUTES, MOST_EXTENSIONS, Envelopes, NativeEnvelopes
+from signalbook.pipeline.objectenvelopes import ObjectEnvelopes
+from signalbook.pipeline.sources.base import Frame
+from signalbook.values import MAX_DEPTH, JSONError, parse_json
+
+EXTENSIONS = ("trace", "n")
+needs_native = pytest.mark.skipif(native.module() is None, reason="the native module is not installed")
+
+
+def by_objects() -> ObjectEnvelopes:
+    return ObjectEnvelopes(ATTRIBUTES, 3, EXTENSIONS)
+
+
+DECODERS = [
+    pytest.param(by_objects, id="objects"),
+    pytest.param(lambda: NativeEnvelopes(EXTENSIONS), id="native", marks=needs_native),
+]
+
+
+def frame(*messages: bytes) -> Frame:
+    """Messages with a byte between them."""
+    starts = np.array([0, *accumulate(len(message) + 1 for message in messages)][:-1], np.int64)
+    ends = starts + np.array(list(map(len, messages)), np.int64)
+    return Frame(path="f", block=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
+
+
+def events(block: Block) -> dict[int, tuple[dict[str, Any], bytes]]:
+    """Attributes and data of each event, by its index."""
+    assert all(len(array) == len(block) for array in (*block.arrays, block.data))
+    texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}
+    found = {}
+    for place, (index, data) in enumerate(zip(block.indices.tolist(), block.data.to_pylist(), strict=True)):
+        attributes = {name: column[place] for name, column in texts.items()}
+        attributes |= {name: extension.value(place) for name, extension in block.extensions.items()}
+        found[index] = ({name: value for name, value in attributes.items() if value is not None}, data)
+    return found
+
+
+def taken(decoder: Any, messages: Sequence[bytes]) -> dict[int, tuple[dict[str, Any], bytes]]:
+    block, refused = decoder.decode(frame(*messages))
+    found = events(block)
+    assert sorted([*found, *refused]) == list(range(len(messages)))
+    return found
+
+
+def event(members: str) -> bytes:
+    """An event with further members."""
+    return f'{{"specversion":"1.0","id":"1","source":"/s","type":"t",{members}}}'.encode()
+
+
+REQUIRED = {"id": "1", "source": "/s", "type": "t"}
+DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    ("members", "attributes", "data"),
+    [
+        ('"data":{"a":[1,{"b":"}\\""}]}', {}, '{"a":[1,{"b":"}\\""}]}'),
+        (' "data" : null , "subject" : null ', {}, "null"),
+        ('"data":-1e3,"subject":"é\\n\\u00e9\\ud83d\\ude00"', {"subject": "é\né😀"}, "-1e3"),
+        ('"data":"x","dataschema":"https://x/y"', {"dataschema": "https://x/y"}, '"x"'),
+        ('"trace":"a","n":true,"data":[]', {"trace": "a", "n": True}, "[]"),
+        ('"trace":"","n":-7,"data":{}', {"trace": "", "n": -7}, "{}"),
+        ('"trace":"1","n":null,"data":false', {"trace": "1"}, "false"),
+        (f'"data":{DEEP}', {}, DEEP),
+    ],
+)
+def test_events_come_apart(decoder: Any, members: str, attributes: dict[str, Any], data: str) -> None:
+    """K-22: a null attribute is not set."""
+    found = taken(decoder(), [event(members), event(members)])
+    assert found == dict.fromkeys((0, 1), (REQUIRED | attributes, data.encode()))
+    assert [type(value) for value in found[0][0].values()] == [
+        type(value) for value in (REQUIRED | attributes).values()
+    ]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"  ",
+        b"{}",
+        b"[]",
+        b"null",
+        event('"data":1') + b"}",
+        event('"data":1,'),
+        event('"data":1,"unknown":1'),
+        event('"data":1,"data_base64":"AAAA"'),
+        event('"data":1,"subject":1'),
+        event('"data":1,"subject":"\t"'),
+        event('"data":1,"n":1.0'),
+        event('"data":1,"n":[]'),
+        event('"data":1,"trace":"\xff"').replace("\xff".encode(), b"\xff"),
+        event('"data":"\xff"').replace("\xff".encode(), b"\xff"),
+        event(f'"data":[{DEEP}]'),
+        event('"trace":"x"'),
+        event('"data":1').replace(b'"1.0"', b'"0.3"'),
+        event('"data":1').replace(b'"1.0"', b"1.0"),
+        event('"data":1').replace(b'"t"', b"null"),
+        b"\xef\xbb\xbf" + event('"data":1'),
+    ],
+)  # fmt: skip
+def test_whatever_is_odd_is_not_taken(decoder: Any, message: bytes) -> None:
+    sound = event('"data":1')
+    assert list(taken(decoder(), [sound, message, sound])) == [0, 2]
+    assert taken(decoder(), [message]) == {}
+
+
+SPACE = st.sampled_from(["", "", "", " ", "\t\r"])
+VALUES = st.sampled_from(
+    ['"a"', '""', '"é"', '"\\u0000\\/"', '"\\ud800"', '"\\x"', "null", "1", "-0", "true", "1.0", "99999999999999999999"]
+)
+DATA = st.sampled_from(
+    ['{"a":[1,{"b":"}\\""}]}', "{}", "null", "-1", '"x\\"y"', "tru", "{]", '{"a":1]', "[1}", DEEP, f"[{DEEP}]", ""]
+)
+NAMES = st.sampled_from([*ATTRIBUTES, *EXTENSIONS, "data_base64", "else", "\\u0069d"])
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    """An event, with members doubled and missing, and bytes spoilt now and then."""
+    members = [("specversion", '"1.0"'), ("id", '"1"'), ("source", '"/s"'), ("type", '"t"'), ("data", draw(DATA))]
+    members += draw(st.lists(st.tuples(NAMES, VALUES), max_size=4))
+    parts = [
+        f'{draw(SPACE)}"{name}"{draw(SPACE)}:{draw(SPACE)}{value}' for name, value in draw(st.permutations(members))
+    ]
+    raw = bytearray(f"{{{','.join(parts)}{draw(SPACE)}}}{draw(SPACE)}".encode())
+    for place, byte in draw(
+        st.lists(st.tuples(st.integers(0, 300), st.sampled_from(b'{}[]":,\\ \x00\xff0t')), max_size=1)
+    ):
+        raw[place : place + 1] = bytes([byte])
+    return bytes(raw)
+
+
+@needs_native
+@given(st.lists(messages(), max_size=6))
+@settings(max_examples=300, deadline=None)
+def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
+    """Where the data is JSON; where it is none its reader refuses it."""
+    for index, (attributes, data) in taken(NativeEnvelopes(EXTENSIONS), found).items():
+        try:
+            value = parse_json(data)
+        except JSONError:
+            continue
+        members = parse_json(found[index], max_depth=MAX_DEPTH + 1, unique=True)
+        assert members.pop("specversion") == "1.0"
+        assert {name: each for name, each in members.items() if each is not None} == attributes | (
+            {} if value is None else {"data": value}
+        )
+        assert all(type(members[name]) is type(each) for name, each in attributes.items())
+
+
+@needs_native
+@given(st.lists(messages(), max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_both_decoders_find_the_same(found: list[bytes]) -> None:
+    """But for members given twice and integers beyond 64 bits, which are not taken natively."""
+    natively, otherwise = taken(NativeEnvelopes(EXTENSIONS), found), taken(by_objects(), found)
+    for index, each in otherwise.items():
+        try:
+            parse_json(found[index], max_depth=MAX_DEPTH + 1, unique=True)
+        except JSONError:
+            continue
+        if not any(isinstance(value, int) and value.bit_length() > 63 for value in each[0].values()):
+            assert natively[index] == each
+
+
+@needs_native
+@given(st.binary(max_size=40), st.lists(st.tuples(st.integers(-5, 50), st.integers(-5, 50)), max_size=5))
+def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
+    starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
+    found = Frame(path="f", block=block, starts=starts, ends=ends, positions=starts)
+    assert NativeEnvelopes(()).decode(found)[1] == list(range(len(bounds)))
+
+
+def test_extensions_are_learnt_while_there_is_room() -> None:
+    envelopes = Envelopes()
+    message = event('"data":1,"trace":"x","n":1')
+    for attributes, count in (({}, 0), ({"trace": "x", "Bad": "x"}, 0), ({"trace": "x", "n": 1, "id": "1"}, 1)):
+        envelopes.learn(attributes)
+        assert len(envelopes.decode(frame(message))[0]) == count
+    for number in range(2 * MOST_EXTENSIONS):
+        envelopes.learn({f"x{number}": "y"})
+    last = [f'"data":1,"x{number}":"y"' for number in (0, MOST_EXTENSIONS)]
+    assert envelopes.decode(frame(*map(event, last)))[1] == [1]
