@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.seen import DEEPEST, MOST_CASES, MOST_MEMBERS, Seen
+from signalbook.pipeline.inference.seen import DEEPEST, DEEPEST_CASE, MOST_CASES, MOST_MEMBERS, Seen
 from signalbook.pipeline.inference.texts import Room
 
 from .conftest import VALUES, summary
@@ -92,3 +92,14 @@ def test_strange_values_do_not_fill_the_memory() -> None:
         seen.take(value, room)
     assert len(msgspec.msgpack.encode(seen)) < 50_000
     assert seen.objects == 2000
+
+
+def test_what_lies_deep_is_not_kept_apart() -> None:
+    value: Any = {"type": "a"}
+    for _ in range(DEEPEST_CASE):
+        value = {"type": "a", "x": value}
+    seen, told = summary(value), 0
+    while seen.cases:
+        seen, told = seen.cases["a"].members["x"], told + 1
+    assert told == DEEPEST_CASE
+    assert seen.cases is None

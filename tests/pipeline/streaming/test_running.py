@@ -293,7 +293,9 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
     command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", str(tmp_path / "job.toml")]
     with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.PIPE) as process:
         deadline = time.monotonic() + 900
-        while not list(job.output.glob(".staging/*")) and time.monotonic() < deadline:
+        # a batch is at work, or was while nobody looked
+        begun = (".staging/*", "batches/*.json")
+        while not any(list(job.output.glob(each)) for each in begun) and time.monotonic() < deadline:
             assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         process.terminate()

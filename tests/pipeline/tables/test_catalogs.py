@@ -39,6 +39,10 @@ def test_a_flag(text: str, section: dict[str, str]) -> None:
         ("s3.secret-access-key", "abc"),
         ("header.Authorization", "Bearer abc"),
         ("uri", "postgresql://me:abc@db/catalog"),
+        ("uri", "postgresql://me:x/abc@db/catalog"),
+        ("uri", "postgresql://db/catalog?user=me&password=abc"),
+        ("uri", "https://x/c?token=abc"),
+        ("header.Cookie", "session=abc"),
         ("token", "abc${TOKEN}"),
     ],
 )
@@ -48,7 +52,16 @@ def test_secrets_are_not_written_down(name: str, value: str) -> None:
     assert "abc" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["postgresql://me:${PASSWORD}@db/catalog", "http://me@host:80/x", "http://h:80/a@b"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "postgresql://me:${PASSWORD}@db/catalog",
+        "postgresql://db/catalog?password=${PASSWORD}&sslmode=require",
+        "http://me@host:80/x",
+        "http://h:80/a@b",
+        "http://[::1]:80/a@b",
+    ],
+)
 def test_addresses_without_secrets(value: str) -> None:
     assert parse_catalog({"uri": value}) == CatalogChoice(properties={"uri": value})
 

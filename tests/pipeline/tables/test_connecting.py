@@ -75,3 +75,10 @@ def test_secrets_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         connect(chosen(tmp_path, type="rest", uri="http://127.0.0.1:1/${SECRET_OF_TESTS}", token="${SECRET_OF_TESTS}"))
     assert "s3cr3t" not in str(caught.value)
     assert "***" in str(caught.value)
+
+
+def test_secrets_in_the_url_of_a_configuration_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", "http://127.0.0.1:1/x?token=s3cr3t")
+    with pytest.raises(PipelineError, match=r"/x\?token=\*\*\*") as caught:
+        connect(chosen(tmp_path, type="rest"))
+    assert "s3cr3t" not in str(caught.value)

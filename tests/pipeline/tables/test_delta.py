@@ -86,6 +86,21 @@ def test_names_that_are_escaped(tmp_path: Path) -> None:
     assert shelf.tables.versions(name) == [name, name.numbered(2)]
 
 
+def test_a_folder_with_a_space_and_other_letters(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "our lake, größer", "delta")
+    for value in (1, 2):
+        shelf.put([{"a": value}], COLUMNS)
+    assert {Path(path).exists() for path in shelf.tables.live(ORDER)} == {True}
+    (done,) = compact(shelf.output, (), TARGET, lambda _: None)
+    assert (done.files_before, done.files_after, len(shelf.rows())) == (2, 1, 2)
+
+
+@pytest.mark.parametrize("name", ["100%", "a%20b", "a\\b"])
+def test_a_folder_that_the_library_does_not_find(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PipelineError, match=r"tables of Delta cannot be in .*: choose another"):
+        open_tables(tmp_path / name, "delta")
+
+
 def two_tables(shelf: Shelf) -> Batch:
     """A prepared replay: a letter goes, a row comes."""
     shelf.put([{"a": 9}], COLUMNS, DEAD_LETTERS)

@@ -16,6 +16,8 @@ MOST_MEMBERS: Final = 1000
 DEEPEST: Final = 32
 MOST_CASES: Final = 32
 LONGEST_CASE: Final = 64
+# Putting cases together copies all that is within, level by level.
+DEEPEST_CASE: Final = 6
 TELLING: Final = (
     "type", "kind", "action", "event", "eventType", "event_type", "@type", "__typename", "object", "operation", "op",
     "method", "status", "state",
@@ -73,7 +75,7 @@ class Seen(msgspec.Struct, omit_defaults=True):
         self.objects += 1
         if depth > DEEPEST:
             return
-        holder = self._case(*_told(value), room)
+        holder = self._case(*(_told(value) if depth <= DEEPEST_CASE else ("", "")), room)
         if holder is not self:
             holder.objects += 1
         for name, member in value.items():
@@ -152,6 +154,10 @@ class Seen(msgspec.Struct, omit_defaults=True):
             self.others = merged(self.others, other.others, room)
         for name, member in other.members.items():
             (self.members.get(name) or self._place(name, room)).merge(member, room)
+
+    def names(self) -> set[str]:
+        """The members of all cases."""
+        return {name for case in (self, *(self.cases or {}).values()) for name in case.members}
 
     def whole(self) -> Seen:
         """The same, with the members of all cases together."""

@@ -67,7 +67,7 @@ def _unlike(one: Seen, other: Seen) -> bool:
     types, others = _types(one), _types(other)
     if not types or not others:
         return False
-    return not types & others or (types == others == {"objects"} and _strange(one.whole(), other.whole()))
+    return not types & others or (types == others == {"objects"} and _strange(one.names(), other.names()))
 
 
 def _types(seen: Seen) -> set[str]:
@@ -77,7 +77,6 @@ def _types(seen: Seen) -> set[str]:
     return numbers | texts | {name for name in ("booleans", "arrays", "objects") if getattr(seen, name)}
 
 
-def _strange(one: Seen, other: Seen) -> bool:
+def _strange(names: set[str], others: set[str]) -> bool:
     """Whether most of the members of two kinds of objects are not members of both."""
-    names, others = one.members.keys(), other.members.keys()
     return len(names & others) * 2 < len(names | others)

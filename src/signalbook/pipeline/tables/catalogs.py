@@ -23,8 +23,12 @@ from signalbook.pipeline.variables import VARIABLE, as_text
 FILE: Final = "catalog.json"
 # The name that pyiceberg takes where none is given.
 NAME: Final = "default"
-_SECRET: Final = re.compile("token|credential|secret|password|authorization|api-key|account-key|sas|connection-string")
-_LOGIN: Final = re.compile(r"://[^/@:]*:(?P<password>[^/@]+)@")
+_SECRET: Final = re.compile(
+    "token|credential|secret|passw|pwd|authorization|cookie|api-key|auth-key|account-key|sas|connection-string"
+)
+# What is behind a colon up to an at sign, but for a port and a path.
+_LOGIN: Final = re.compile(r"://[^/@:\[]*:(?!\d*/)([^@]+)@")
+_ARGUMENT: Final = re.compile(r"[?&;]([^=&;]+)=([^&;]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +70,12 @@ def named_catalog(text: str) -> dict[str, str]:
     return {"type": "rest", "uri": text} if text.startswith(("http://", "https://")) else {"name": text}
 
 
-def is_secret(name: str) -> bool:
-    """Whether a property of a catalog is one that nobody else may see."""
-    return _SECRET.search(name.lower()) is not None
+def secrets_in(name: str, value: str) -> list[str]:
+    """What nobody else may see of a property of a catalog: all of it, or parts of a URL."""
+    if _is_secret(name):
+        return [value] if value else []
+    arguments = [given for argument, given in _ARGUMENT.findall(value) if _is_secret(argument)]
+    return _LOGIN.findall(value) + arguments
 
 
 def recorded(output: Path) -> CatalogChoice | None:
@@ -102,13 +109,15 @@ def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
 
 def _check_open(name: str, value: str) -> None:
     """Raise for a property that would be written down with a secret in it."""
-    login = _LOGIN.search(value)
-    written = (is_secret(name) and value) or (login and login["password"]) or ""
-    if written and VARIABLE.fullmatch(written) is None:
+    if any(VARIABLE.fullmatch(secret) is None for secret in secrets_in(name, value)):
         raise PipelineError(
             f"the catalog's {name} would be written to the output folder: say ${{NAME}} there and set that environment "
             "variable, or leave it to pyiceberg's own configuration"
         )
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name.lower()) is not None
 
 
 def _write(path: Path, choice: CatalogChoice) -> None:

@@ -18,7 +18,7 @@ from requests.adapters import HTTPAdapter
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import BATCHES
 from signalbook.pipeline.naming import TABLES
-from signalbook.pipeline.tables.catalogs import NAME, CatalogChoice, is_secret, recorded
+from signalbook.pipeline.tables.catalogs import NAME, CatalogChoice, recorded, secrets_in
 from signalbook.pipeline.tables.plainly import hidden, plainly
 from signalbook.pipeline.variables import VARIABLE, filled
 
@@ -100,12 +100,12 @@ class _Timed(HTTPAdapter):
 
 
 def _secrets(properties: Mapping[str, Any]) -> Iterable[str]:
-    """The values of all that is secret, at any depth."""
+    """All that is secret, at any depth."""
     for name, value in properties.items():
         if isinstance(value, Mapping):
             yield from _secrets(value)
-        elif value and is_secret(name):
-            yield str(value)
+        else:
+            yield from secrets_in(name, str(value))
 
 
 def _variables(choice: CatalogChoice) -> Iterable[str]:

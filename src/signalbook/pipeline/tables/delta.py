@@ -8,11 +8,13 @@ is one that few readers know. Times of day have no type there, so that tables do
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,15 +42,21 @@ _COMMENT: Final = b"comment"
 _DOC: Final = b"doc"
 # Batches are looked for soon after they died, and a log has to end somewhere.
 _SETTINGS: Final = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+# The library takes these in a path for escapes and for a slash.
+_UNUSABLE: Final = re.compile(r"[%\\]")
 # Someone else may have turned these on: rows are then not as files have them.
 _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 
 
 class DeltaTables:
-    """The tables below ``output``."""
+    """The tables below ``output``. Raises ``PipelineError`` for a folder that its library does not find."""
 
     def __init__(self, output: Path) -> None:
         self.output = output.absolute()
+        if found := _UNUSABLE.search(str(self.output)):
+            raise PipelineError(
+                f"tables of Delta cannot be in {self.output}, for the {found[0]} in that: choose another"
+            )
         self._loaded: dict[TableName, DeltaTable] = {}
 
     def versions(self, table: TableName) -> list[TableName]:
@@ -77,7 +85,7 @@ class DeltaTables:
         """The files that the log has."""
         found = self._find(table)
         with _plainly(table):
-            return [] if found is None else found.file_uris()
+            return [] if found is None else _files(found, self._home(table))
 
     def live(self, table: TableName) -> set[str]:
         """The same: others lie beside them, for older versions."""
@@ -145,6 +153,12 @@ class DeltaTables:
 
     def _home(self, table: TableName) -> Path:
         return self.output / home(table, "delta")
+
+
+def _files(found: DeltaTable, folder: Path) -> list[str]:
+    """The files of a table in ``folder``; its library escapes what leads there, and not the rest of a path."""
+    escaped = urlsplit(found.table_uri).path
+    return [f"{folder}/{uri.removeprefix(escaped)}" if uri.startswith(escaped) else uri for uri in found.file_uris()]
 
 
 def _application(batch: Batch) -> str:
