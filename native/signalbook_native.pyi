@@ -14,8 +14,8 @@ class Decoder:
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
         """The column of those payloads that are taken, and the numbers of the others.
 
-        Payload ``n`` is the bytes of ``data`` from the ``n``th of ``offsets``, 32-bit integers of this machine, up to the
-        next. Raises ``ValueError`` for offsets outside of the data.
+        Payload ``n`` is the bytes of ``data`` from the ``n``th of ``offsets``, 32-bit integers of this machine, up to
+        the next. Raises ``ValueError`` for offsets outside of the data.
         """
 
 class Envelopes:
