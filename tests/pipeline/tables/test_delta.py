@@ -20,6 +20,7 @@ from signalbook.pipeline.compacting import TARGET, compact
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.journal import Batch
 from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.registry import open_tables
@@ -186,6 +187,38 @@ def test_a_compaction_of_files_that_are_gone_is_forgotten(shelf: Shelf) -> None:
     with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: 2 of the files"):
         compact(shelf.output, (), TARGET, interfere)
     assert settled(shelf) == [1, 2]
+
+
+# What someone else does between the look at a table and the commit, and how many files are compacted then.
+_MEANWHILE: Any = {
+    "compacts": (lambda there: there.optimize.compact(), None, [1, 2]),
+    "deletes": (lambda there: there.delete("a = 1"), None, [2]),
+    "adds": (lambda there: write_deltalake(there, there.to_pyarrow_table(), mode="append"), 2, [1, 1, 2, 2]),
+    "widens": (lambda there: there.alter.add_columns([Field.from_arrow(pa.field("z", TEXT))]), 2, [1, 2]),
+}
+
+
+@pytest.mark.parametrize("what", _MEANWHILE)
+def test_a_compaction_beside_someone_else(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Deltalake alone would leave rows of both compactions."""
+    meanwhile, compacted, rows = _MEANWHILE[what]
+    shelf.put([{"a": 2}], COLUMNS)
+    write, looks = delta._write, list[Any]()
+
+    def late(*args: Any) -> None:
+        if not looks:
+            meanwhile(table(shelf))
+        looks.append(args)
+        write(*args)
+
+    monkeypatch.setattr(delta, "_write", late)
+    if compacted:
+        (done,) = compact(shelf.output, (), TARGET, lambda _: None)
+        assert (done.files_before, len(looks)) == (compacted, 2)
+    else:
+        with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: . of the files"):
+            compact(shelf.output, (), TARGET, lambda _: None)
+    assert settled(shelf) == rows
 
 
 def test_a_compaction_is_no_change_of_data(shelf: Shelf) -> None:

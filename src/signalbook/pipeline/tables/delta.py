@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Field, Schema
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import (
     AddAction,
     CommitProperties,
@@ -97,6 +97,14 @@ class DeltaTables:
 
     def commit(self, batch: Batch, table: TableName) -> None:
         """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
+        with _plainly(table):
+            try:
+                self._commit(batch, table)
+            except CommitFailedError:  # someone was faster: another look tells what is left to do
+                self._commit(batch, table)
+        self._loaded.pop(table, None)
+
+    def _commit(self, batch: Batch, table: TableName) -> None:
         self._loaded.pop(table, None)
         found = self._find(table)
         if found is not None and found.transaction_version(_application(batch)) is not None:
@@ -106,13 +114,11 @@ class DeltaTables:
             self._check(table, removed)
         places = move_in(self.output, self._home(table), files)
         columns = _commented(readable(pq.read_schema(places[0]))) if places else None
-        with _plainly(table):
-            if found is None and columns is not None:
-                self._create(table, batch, columns, files)
-            elif found is not None and (files or removed):
-                _follow(found, columns)
-                _write(found, batch, files, removed)
-        self._loaded.pop(table, None)
+        if found is None and columns is not None:
+            self._create(table, batch, columns, files)
+        elif found is not None and (files or removed):
+            _follow(found, columns)
+            _write(found, batch, files, removed)
 
     def _create(self, table: TableName, batch: Batch, columns: pa.Schema, files: Sequence[DataFile]) -> None:
         """A table that comes to be with its first files."""
@@ -165,10 +171,10 @@ def _application(batch: Batch) -> str:
     return f"signalbook/{batch.id}"
 
 
-def _properties(batch: Batch) -> CommitProperties:
+def _properties(batch: Batch, *, retries: int | None = None) -> CommitProperties:
     done = Transaction(_application(batch), 0, int(time.time() * 1000))
     told = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
-    return CommitProperties(custom_metadata=told, app_transactions=[done])
+    return CommitProperties(custom_metadata=told, max_commit_retries=retries, app_transactions=[done])
 
 
 def _write(found: DeltaTable, batch: Batch, files: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
@@ -177,7 +183,8 @@ def _write(found: DeltaTable, batch: Batch, files: Sequence[DataFile], removed: 
         "append",
         found.schema(),
         partition_by=found.metadata().partition_columns,
-        commit_properties=_properties(batch),
+        # behind someone who rewrote the same files in that moment, rows would be there twice
+        commit_properties=_properties(batch, retries=0 if removed else None),
     )
 
 
