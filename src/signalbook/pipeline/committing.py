@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,8 +15,8 @@ from pyspark.sql import SparkSession
 from signalbook.pipeline.attempt import Attempt, Show
 from signalbook.pipeline.failures import PipelineError, disk_failure
 from signalbook.pipeline.job import Job, Progress
-from signalbook.pipeline.journal import Batch, Journal, TableFormat
-from signalbook.pipeline.naming import DEAD_LETTERS
+from signalbook.pipeline.journal import Batch, DataFile, Journal, TableFormat
+from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.placing import place
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
@@ -59,15 +60,27 @@ def commit(journal: Journal, tables: Tables, batch: Batch, show: Show) -> Batch:
     losing = {file.table for file in batch.removed}
     # those that lose files come first: if someone else took such a file away, nothing is committed yet
     names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
+    parts = _by_table(batch)
     for number, table in enumerate(names):
         show(Progress(stage="committing", done=number, total=len(names)))
         with _withdrawn(journal, batch, hopeless=number == 0 and table in losing):
-            tables.commit(batch, table)
+            tables.commit(parts[table], table)
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)
     journal.sweep()
     show(Progress(stage="committed", done=len(names), total=len(names)))
     return committed
+
+
+def _by_table(batch: Batch) -> dict[TableName, Batch]:
+    """What of a batch is each table's: of thousands, none looks through the files of all."""
+    files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
+    for found, into in ((batch.files, files), (batch.removed, removed)):
+        for file in found:
+            into[file.table].append(file)
+    return {
+        table: replace(batch, files=tuple(files[table]), removed=tuple(removed[table])) for table in {*files, *removed}
+    }
 
 
 def same(done: Batch, origin: str) -> None:
