@@ -235,6 +235,10 @@ def test_payloads_of_json_are_read_natively(contract: Contract, parcels: Any, mo
         b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1e999}}',
         b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":'
         + b"[" * 500 + b"]" * 500 + b"}}",
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":'
+        + b"9" * 400 + b"}}",
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":1e400}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"x":[1e400]}}',
         b"[" * 100_000,
         b"\x00",
         b"\xef\xbb\xbf{}",

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from signalbook.formats import Schema, Typed
+from signalbook.formats import PayloadError, Schema, Typed
 from signalbook.messages import Accepted, Message, attribute_text, to_record
 from signalbook.messages.cloudevents import CORE, Attribute
 from signalbook.pipeline import columns, headers
@@ -125,7 +125,11 @@ class Target:
         if self._typed is None or any(row.payload is None for row in rows):
             return self.builder(Form.DECODED)([self._data(row) for row in rows])
         decode = self._typed.decode
-        return self.builder(Form.TYPED)([decode(row.payload) for row in rows])
+        try:
+            values = [decode(row.payload) for row in rows]
+        except PayloadError as error:  # it did conform, so that a number of it has no column
+            raise OverflowError(str(error)) from None
+        return self.builder(Form.TYPED)(values)
 
     def _data(self, row: Row) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""

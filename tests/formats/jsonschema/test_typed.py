@@ -133,6 +133,11 @@ def test_attributes_follow_the_shape() -> None:
         (b'{"n": 1, "any": "\xff"}', False),
         (b'{"n": 1, "any": "\\ud800"}', False),
         (b'{"n": 1, "surplus": [1,]}', False),
+        (b'{"n": 1, "surplus": 1e400}', False),  # beyond a double, though nobody looks at it
+        (b'{"n": 1, "any": [-1E+00309]}', False),
+        (b'{"n": 1, "any": ' + b"9" * 240 + b"e99}", False),
+        (b'{"n": 1, "any": ' + b"9" * 400 + b".0}", False),
+        (b'{"n": 1, "any": "1e400", "surplus": 1e308}', True),
         (b'{"n": 1', False),
         (b'{"n": 1} ', True),
         (b'{"n": 1} 2', False),

@@ -12,6 +12,7 @@ word (msgspec refuses 1.0 as an integer, and a member given twice if its first v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, Union
@@ -28,6 +29,8 @@ from signalbook.values import JSON, Finding, dump_json, parse_json
 
 _INT64: Final = 2**63
 EXACT_FLOAT: Final = 2**53
+# What every number of 309 digits before its point or more has somewhere, written out or by its exponent.
+_HUGE: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
 
 # Takes a decoded member and gives back what to keep; raises one of REFUSALS.
 Check = Callable[[Any], Any]
@@ -45,7 +48,8 @@ class TypedDecoder:
         self._schema = schema
         self._loose: Callable[[bytes], Any] = msgspec.json.Decoder(types.loose(node)).decode
         try:
-            self.quick: Callable[[Any], Any] = msgspec.json.Decoder(types.exact(node)).decode
+            exact = msgspec.json.Decoder(types.exact(node)).decode
+            self.quick: Callable[[Any], Any] = _bounded(exact) if types.skipping else exact
             self.engine = "mixed" if types.guarded else "typed"
             self._utf8 = types.skipping
         except _Inexpressible:
@@ -97,6 +101,17 @@ def _checked(validator: Any, loose: Callable[[bytes], Any]) -> Callable[[Any], A
         return loose(payload)
 
     return decode
+
+
+def _bounded(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``decode`` for JSON without numbers beyond a double: msgspec does not look into those it skips or leaves raw."""
+
+    def quick(payload: Any) -> Any:
+        if _HUGE.search(payload):
+            parse_json(bytes(payload))
+        return decode(payload)
+
+    return quick
 
 
 def _integral(value: JSON) -> JSON:
