@@ -133,6 +133,27 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, shelf: Shelf
     assert way.fates == []
 
 
+@pytest.mark.parametrize("make", [appended, replaced])
+def test_a_table_that_is_dropped_at_the_same_moment(way: Passage, shelf: Shelf, make: Make) -> None:
+    """It is made anew; what was to be compacted or replayed is gone with it."""
+
+    def dropped(deliver: Deliver) -> Answer:
+        there = IcebergTables(shelf.output)
+        there.catalog.drop_table(there.identifier(ORDER))
+        there.catalog.close()
+        return deliver()
+
+    batch = make(shelf)
+    way.fates = [dropped]
+    if make is appended:
+        shelf.commit(batch)
+        assert numbers(shelf) == [1]
+    else:
+        with pytest.raises(PipelineError, match="1 of the files that were to be replaced are no longer in it"):
+            shelf.commit(batch)
+    assert shelf.journal.unfinished() == []
+
+
 def test_a_killed_catalog_and_a_compaction(way: Passage, shelf: Shelf, rest_catalog: Broker) -> None:
     def killed(deliver: Deliver) -> Answer | None:
         deliver()

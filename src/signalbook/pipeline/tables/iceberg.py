@@ -17,12 +17,10 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    ServerError,
-    ServiceUnavailableError,
+    RESTError,
     TableAlreadyExistsError,
     ValidationException,
 )
@@ -49,13 +47,12 @@ FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
 COLUMNS_KEY: Final = "signalbook.columns"
 OUTPUT_KEY: Final = "signalbook.output"
-# After these a commit may have been made or not, or someone was faster: looking at the table again tells.
+# After these a commit may have been made or not, someone was faster, or the table is gone: looking at it again tells.
 _UNSURE: Final = (
     CommitFailedException,
-    CommitStateUnknownException,
+    NoSuchTableError,
     RequestException,
-    ServerError,
-    ServiceUnavailableError,
+    RESTError,
     TableAlreadyExistsError,
     ValidationException,
 )
