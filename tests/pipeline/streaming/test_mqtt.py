@@ -166,6 +166,7 @@ def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> 
     assert 0 < report.tally.read < 20
     stop, reports = threading.Event(), [report]
     late = threading.Timer(900, stop.set)
+    late.daemon = True  # nobody waits for it where the stream fails
     late.start()
 
     def done(report: Report) -> None:
