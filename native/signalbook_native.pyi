@@ -5,6 +5,9 @@ from typing_extensions import Buffer
 # rows, nulls, buffers, and children that are such again
 _Array = tuple[int, int, list[bytes | None], list["_Array"]]
 
+# What this module takes and gives, by number
+INTERFACE: int
+
 class Decoder:
     """Decodes JSON payloads of one schema into columns."""
 

@@ -426,7 +426,8 @@ impl<'a> Number<'a> {
     pub fn float(&self) -> Scanned<f64> {
         let value: f64 = self.text()?.parse().map_err(|_| Refused)?;
         if value.is_finite() {
-            Ok(value)
+            // Of integers none is less than 0 and as large: -0 is 0, unlike -0.0.
+            Ok(if self.whole { value + 0.0 } else { value })
         } else {
             Err(Refused)
         }

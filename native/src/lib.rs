@@ -13,8 +13,13 @@ mod rules;
 
 use pyo3::prelude::*;
 
+/// What this module takes and gives, by number: the next whenever descriptions, arguments or results become others.
+/// `signalbook.pipeline.native` holds the number that it knows.
+const INTERFACE: u32 = 1;
+
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("INTERFACE", INTERFACE)?;
     module.add_class::<envelopes::Envelopes>()?;
     module.add_class::<decoder::Decoder>()
 }

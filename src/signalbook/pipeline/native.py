@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+# As native/src/lib.rs has it: a module built from other sources may misread what it is told.
+INTERFACE: Final = 1
+
+_LOG: Final = logging.getLogger("signalbook.pipeline")
 
 
 @cache
 def module() -> Any:
-    """``signalbook_native``, or ``None``."""
+    """``signalbook_native``, or ``None`` where there is none, or one of another interface, which the log tells once."""
     try:
-        return import_module("signalbook_native")
+        found = import_module("signalbook_native")
     except ImportError:
         return None
+    interface = getattr(found, "INTERFACE", None)
+    if interface == INTERFACE:
+        return found
+    _LOG.warning(
+        "signalbook_native is left out, for its interface is %s and not %s, and JSON is read slower: "
+        "run pip install ./native in a checkout of this version",
+        "none" if interface is None else interface,
+        INTERFACE,
+    )
+    return None

@@ -244,6 +244,13 @@ def test_payloads_need_not_be_objects(shape: Any) -> None:
     assert taken(parse(shape), payloads)
 
 
+def test_zeros_below_zero_are_those_of_fractions() -> None:
+    """-0 is an integer, and so 0."""
+    assert str(check(parse({"type": "number"}), [b"-0", b"-0.0", b"-0e0", b"0"])) == str(
+        [{"data": value} for value in (0.0, -0.0, -0.0, 0.0)]
+    )
+
+
 def test_without_the_module_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "signalbook_native", None)
     native.module.cache_clear()
