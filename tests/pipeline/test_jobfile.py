@@ -81,6 +81,7 @@ def test_flags_count_more(tmp_path: Path) -> None:
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\nname = '../x'", "not '../x'"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\ninterval = -1", "interval is 0 to 86400"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[options]\na = '${NO_SUCH_NAME}'", "NO_SUCH_NAME"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\nmax_message_bytes = 0", "max_message_bytes is 1 to 268435456"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[policy]\non_nothing = 'drop'", "on_nothing"),
     ],
 )

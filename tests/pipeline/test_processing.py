@@ -22,10 +22,11 @@ from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import records, registry
-from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.pipeline.sources.limits import bounded
 
-Take = Callable[[str, bytes], tuple[int, list[str], list[dict[str, Any]]]]
+Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 
 
 @pytest.fixture
@@ -33,14 +34,14 @@ def take(tmp_path: Path, parcels: Any) -> Take:
     """What becomes of a file in a format: messages read, ids of parcels that landed, dead letters."""
     contract = Snapshot.of_documents([("x", parcels.catalogue())]).compile(Policy())
 
-    def taken(name: str, content: bytes) -> tuple[int, list[str], list[dict[str, Any]]]:
+    def taken(name: str, content: bytes, limit: int = MAX_MESSAGE) -> tuple[int, list[str], list[dict[str, Any]]]:
         path = tmp_path / "input"
         path.write_bytes(content)
         landing = Landing(tmp_path, staged="s", prefix=name)
         mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
         source = registry.files(name)
         processing = Processing(contract, source, landing, mark)
-        for frame in source.frames(Split(path=str(path), start=0, end=len(content))):
+        for frame in bounded(source.frames(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
             processing.take(frame)
         processing.clear()
         tables = {file.table: pq.read_table(tmp_path / file.name).to_pylist() for file in landing.finish()}
@@ -118,3 +119,14 @@ def test_a_frame_weighs_what_it_keeps() -> None:
     """Headers count, which are no part of the bytes that are looked at."""
     (frame,) = records.frames(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
     assert 100_000 < frame.weight < 101_000
+
+
+@pytest.mark.parametrize("name", ["cloudevents-jsonl", "cloudevents-batch", "http-jsonl"])
+def test_a_message_that_is_too_long(take: Take, name: str) -> None:
+    texts = [b"1", b'"' + b"x" * 200_000 + b'"', b"2"]
+    content = b"[" + b",".join(texts) + b"]" if name == "cloudevents-batch" else b"\n".join(texts)
+    read, _, letters = take(name, content, limit=1000)
+    (long,) = [letter for letter in letters if letter["violations"][0]["rule"] == "too_long"]
+    assert (read, len(letters), long["reason"], len(long["original"])) == (3, 3, "decode_error", 65536)
+    assert long["position"] == (1 if name == "cloudevents-batch" else 2)
+    assert long["violations"][0]["message"].startswith("a message of 200002 bytes; at most 1000 are read")

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def test_a_task_tells_what_it_did(staging: Path) -> None:
     manifest = read_manifest(batch.column(0)[0].as_py())
     assert (manifest.tally.read, manifest.tally.landed.total()) == (2000, 2000)
     assert [(file.rows, (staging.parents[1] / file.staged).is_file()) for file in manifest.files] == [(2000, True)]
+
+
+def test_a_message_that_is_too_long_is_a_dead_letter(staging: Path) -> None:
+    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
+    (staging / PLAN).write_bytes(msgspec.json.encode(replace(plan, max_message_bytes=1500)))
+    (batch,) = work(str(staging), numbers())
+    tally = read_manifest(batch.column(0)[0].as_py()).tally
+    assert tally.read == 2000
+    assert 0 < tally.dead_lettered < 1000
+    assert tally.landed.total() + tally.dead_lettered == 2000
 
 
 def test_a_file_that_cannot_grow(staging: Path) -> None:

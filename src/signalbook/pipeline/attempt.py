@@ -27,7 +27,7 @@ from signalbook.pipeline.journal import STAGING, Batch, Journal, Partition, Tabl
 from signalbook.pipeline.naming import escape
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
 
 Show = Callable[[Progress], None]
 _LOOK: Final = 0.3
@@ -82,6 +82,7 @@ class Attempt:
     landed_at: datetime
     stream: str = ""
     offsets: str = ""
+    max_message_bytes: int = MAX_MESSAGE
 
     def process(self, session: SparkSession, show: Show) -> Batch:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
@@ -124,6 +125,7 @@ class Attempt:
             landed_at=self.landed_at,
             staged=f"{STAGING}/{name}",
             policy=self.policy,
+            max_message_bytes=self.max_message_bytes,
         )
         (folder / work.PLAN).write_bytes(msgspec.json.encode(plan))
         return folder

@@ -10,6 +10,7 @@ from typing import Literal
 
 from signalbook.messages import Policy
 from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 
@@ -22,7 +23,8 @@ class Job:
     ``options`` go to Spark's connector for that, whose JAR files are ``jars``, or else fetched. An empty ``batch_id``
     stands for one made up for this run; with one given, a second run of the same input changes nothing. ``partition``
     is how new tables are divided: by the day that rows are landed on, or not at all. ``catalog`` is that of Iceberg
-    tables: none stands for the one they are in, or for one of their own in ``output``.
+    tables: none stands for the one they are in, or for one of their own in ``output``. A message of more than
+    ``max_message_bytes`` is a dead letter with its beginning.
     """
 
     registry: str
@@ -38,6 +40,7 @@ class Job:
     policy: Policy = field(default_factory=Policy)
     options: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[Path, ...] = ()
+    max_message_bytes: int = MAX_MESSAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

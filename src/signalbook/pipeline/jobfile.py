@@ -16,6 +16,7 @@ from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Job, StreamJob
 from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
 from signalbook.pipeline.variables import filled
 
@@ -56,6 +57,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     jars: tuple[str, ...] = ()
     options: dict[str, str | int | float | bool] = {}
     policy: dict[str, Any] = {}
+    max_message_bytes: int = MAX_MESSAGE
     stream: StreamOptions = StreamOptions()
     report: Audience = Audience()
 
@@ -66,6 +68,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise PipelineError(f"a job needs {name}: give --{name.removesuffix('s')}, or {name} in a job file")
         if self.catalog and self.table_format != "iceberg":
             raise PipelineError(f"a catalog is for tables of Iceberg, not of {self.table_format}: leave it out")
+        if not 1 <= self.max_message_bytes <= MAX_MESSAGE:
+            raise PipelineError(f"max_message_bytes is 1 to {MAX_MESSAGE}, not {self.max_message_bytes}")
         return Job(
             registry=self.registry,
             groups=tuple(self.groups),
@@ -80,6 +84,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             jars=tuple(map(Path, self.jars)),
             options={name: filled(name, value) for name, value in self.options.items()},
             policy=parse_policy(self.policy),
+            max_message_bytes=self.max_message_bytes,
         )
 
     def streaming(self, *, once: bool) -> StreamJob:

@@ -121,9 +121,9 @@ class Processing:
                 continue
             place = frame.place(index)
             try:
-                message = self._source.message(frame, index)
+                message = _message(self._source, frame, index)
             except Unreadable as error:
-                finding = Finding(path="", rule="unreadable", message=str(error))
+                finding = Finding(path="", rule=frame.rule, message=str(error))
                 self._reject(
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, place=place)
                 )
@@ -203,6 +203,13 @@ class Processing:
     def _land_letters(self) -> None:
         if self._letters:
             self._landing.add(DEAD_LETTERS, self._letters.take())
+
+
+def _message(source: Source, frame: Frame, index: int) -> Message:
+    """One message of a frame. Raises ``Unreadable``."""
+    if frame.fault:
+        raise Unreadable(frame.fault)
+    return source.message(frame, index)
 
 
 def _protocol(source: Source) -> str:

@@ -58,6 +58,7 @@ def run(job: Job, show: Show) -> Report:
                 partition=job.partition,
                 policy=job.policy,
                 landed_at=now(),
+                max_message_bytes=job.max_message_bytes,
             )
             return land(attempt, session, show).report()
 

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,8 @@ from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import records, registry
-from signalbook.pipeline.sources.base import Frame, Source, Split
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Source, Split
+from signalbook.pipeline.sources.limits import bounded
 
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
@@ -51,6 +52,7 @@ class Plan:
     landed_at: datetime
     staged: str
     policy: Policy
+    max_message_bytes: int = MAX_MESSAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,8 @@ def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     source = registry.files(task.plan.source)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            frames = (frame for split in task.plan.tasks[number] for frame in source.frames(split))
+            splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
+            frames = (frame for split in splits for frame in source.frames(split))
             yield row(partial(task.process, number, source, frames))
 
 
@@ -127,7 +130,7 @@ class Task:
         with self.landing(number) as landing:
             processing = Processing(self.contract(), source, landing, self.mark)
             odometer = self.odometer(number, processing.tally)
-            for frame in frames:
+            for frame in bounded(frames, self.plan.max_message_bytes):
                 processing.take(frame)
                 odometer.advance(len(frame.block))
             processing.clear()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline import PipelineError
-from signalbook.pipeline.sources import jsonarrays
+from signalbook.pipeline.sources import jsonarrays, limits
+from signalbook.pipeline.sources.base import MAX_MESSAGE
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text('ab"\\,[]{} é'),
@@ -20,9 +20,9 @@ VALUES = st.recursive(
 )
 
 
-def taken(content: bytes) -> list[tuple[bytes, int, str]]:
+def taken(content: bytes, limit: int = MAX_MESSAGE) -> list[tuple[bytes, int, str]]:
     """Each message with its position and what is wrong with it."""
-    frames = jsonarrays.frames("f", BytesIO(content))  # type: ignore[arg-type]
+    frames = limits.bounded(jsonarrays.frames("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
     return [(frame.raw(i), int(frame.positions[i]), frame.fault) for frame in frames for i in range(len(frame))]
 
 
@@ -93,9 +93,26 @@ def test_depth_does_not_matter() -> None:
     assert [raw for raw, _, _ in taken(b"[" + deep + b", 1]")] == [deep, b"1"]
 
 
-@pytest.mark.parametrize("content", [b'["' + b"x" * 5000, b"[1] " + b"x" * 5000, b"x" * 5000])
-def test_an_element_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(jsonarrays, "MAX_ELEMENT", 1000)
+@pytest.mark.parametrize(
+    ("content", "head", "words"),
+    [(b'["' + b"x" * 5000, b'"x', "cut off"), (b"[1] x" + b"x" * 5000, b"x", "follow"), (b"x" * 5000, b"x", "5000")],
+)
+def test_of_an_element_without_end_the_beginning_is_kept(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, head: bytes, words: str
+) -> None:
     monkeypatch.setattr(jsonarrays, "BLOCK", 100)
-    with pytest.raises(PipelineError, match="longer than 1000 bytes"):
-        taken(content)
+    monkeypatch.setattr(jsonarrays, "KEPT", 50)
+    raw, _, fault = taken(content, limit=1000)[-1]
+    assert raw.startswith(head)
+    assert len(raw) < 500
+    assert words in fault
+
+
+@given(st.lists(st.sampled_from([1, "a,]", "x" * 40, [1, ["]" * 30]]]), max_size=6), st.integers(1, 90))
+def test_reading_goes_on_behind_elements_that_are_too_long(elements: list[Any], block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonarrays, "BLOCK", block)
+        found = taken(json.dumps(elements).encode(), limit=20)
+    assert [position for _, position, _ in found] == list(range(len(elements)))
+    assert [len(json.dumps(element)) > 20 for element in elements] == ["at most 20" in fault for _, _, fault in found]
+    assert [json.loads(raw) for raw, _, _ in found] == elements

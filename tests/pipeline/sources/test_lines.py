@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources import lines
-from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources import limits, lines
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
 
 CONTENT = st.lists(st.sampled_from([b"", b"a", b"bcd", b"\r", b"x" * 40]), max_size=20).map(b"\n".join)
 
 
-def read(path: Path, cuts: list[int]) -> list[tuple[int, bytes]]:
+def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[int, bytes]]:
     size = path.stat().st_size
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < size), size]
-    splits = [Split(path=str(path), start=a, end=b) for a, b in pairwise(bounds)]
-    frames = [frame for split in splits for frame in lines.frames(split)]
+    splits = [Split(path=str(path), start=a, end=b, limit=limit) for a, b in pairwise(bounds)]
+    frames = [frame for split in splits for frame in limits.bounded(lines.frames(split), limit)]
     return [(int(frame.positions[i]), frame.raw(i)) for frame in frames for i in range(len(frame))]
 
 
@@ -57,10 +57,23 @@ def test_a_broken_packed_file(tmp_path: Path, content: bytes) -> None:
         read(path, [])
 
 
-def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE", 100)
-    monkeypatch.setattr(lines, "BLOCK", 50)
+@given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]), st.booleans())
+def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, packed: bool) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK", block)
+        patch.setattr(lines, "_STEP", 7)
+        patch.setattr(limits, "KEPT", 5)
+        patch.setattr(lines, "KEPT", 5)
+        path = Path(folder) / ("f.gz" if packed else "f")
+        path.write_bytes(gzip.compress(content) if packed else content)
+        found = read(path, [] if packed else cuts, limit=10)
+        wanted = expected(content) if content else []
+        assert found == [(offset, text if len(text) <= 10 else text[:5]) for offset, text in wanted]
+
+
+def test_a_line_without_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
-    path.write_bytes(b"x\n" + b"a" * 200)
-    with pytest.raises(PipelineError, match="the line at byte 2 is longer than 100 bytes"):
-        read(path, [])
+    path.write_bytes(b"x\n" + b"a" * 3_000_000)
+    _, frame = lines.frames(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
+    assert (len(frame.block), int(frame.positions[0]), frame.rule) == (limits.KEPT, 2, "too_long")
+    assert frame.fault.startswith("a message of 3000000 bytes; at most 100000 are read")

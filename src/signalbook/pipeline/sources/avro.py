@@ -40,7 +40,7 @@ class AvroEvents:
                 return  # of a packed file the size does not say that it is empty
             header = containers.read_header(split.path, window)
             _check(split.path, header.schema)
-            end = lines.MAX_LINE**2 if lines.is_packed(split.path) else split.end
+            end = lines.ENDLESS if lines.is_packed(split.path) else split.end
             for number, block in containers.blocks(split.path, window, header, split.start, end):
                 yield from _frames(split.path, header.codec, number, block)
 

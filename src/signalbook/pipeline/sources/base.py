@@ -23,15 +23,21 @@ from signalbook.messages import Message
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.
 LIGHTEST: Final = 128
+MAX_MESSAGE: Final = 256 * 1024 * 1024
+"""Bytes of the longest message that is read, where a job says nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Bytes ``start`` to ``end`` of a file; messages that begin in there belong to it."""
+    """Bytes ``start`` to ``end`` of a file; messages that begin in there belong to it.
+
+    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``).
+    """
 
     path: str
     start: int
     end: int
+    limit: int = MAX_MESSAGE
 
     @property
     def size(self) -> int:
@@ -56,7 +62,7 @@ class Frame:
     nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
     ``records.COLUMNS`` they came as, if they did; those of a ``binary`` frame are no structured events in JSON, but may
     be events in binary mode. ``thorough`` are messages that the fast path is not for, whatever the source says. A
-    ``fault`` says why nothing in the frame can be read.
+    ``fault`` says why nothing in the frame can be read, and ``rule`` is what a dead letter calls that.
     """
 
     path: str
@@ -69,6 +75,7 @@ class Frame:
     binary: bool = False
     thorough: bool = False
     fault: str = ""
+    rule: str = "unreadable"
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -37,7 +37,7 @@ class CloudEventBatch:
     def frames(self, split: Split) -> Iterator[Frame]:
         """The elements of the file's array; a position is an index in it."""
         with lines.reading(split.path) as file:
-            yield from jsonarrays.frames(split.path, file)
+            yield from jsonarrays.frames(split.path, file, split.limit)
 
     def message(self, frame: Frame, index: int) -> Message:
         """The element as a structured CloudEvent of a file. Raises ``Unreadable``."""

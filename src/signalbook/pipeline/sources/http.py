@@ -37,6 +37,8 @@ class HttpLines:
 
     def message(self, frame: Frame, index: int) -> Message:
         """The line's request. Raises ``Unreadable``."""
+        if frame.fault:
+            raise Unreadable(frame.fault)
         try:
             logged = _decoder.decode(frame.raw(index))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

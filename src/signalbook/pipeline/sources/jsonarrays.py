@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Frame, Offsets, one_message
-from signalbook.pipeline.sources.lines import BLOCK, MAX_LINE, Bytes
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Offsets, one_message
+from signalbook.pipeline.sources.limits import KEPT, too_long
+from signalbook.pipeline.sources.lines import BLOCK, Bytes
 
-MAX_ELEMENT: Final = MAX_LINE
 _QUOTE, _ESCAPE, _COMMA = b'"\\,'
 _BLANK: Final = b" \t\r\n"
 
@@ -31,38 +30,46 @@ _DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
 _IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
 
 
-def frames(path: str, file: Bytes) -> Iterator[Frame]:
+def frames(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[Frame]:
     """The elements of the array in a file; a position is an index in it.
 
     A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
-    message that is unreadable. Raises ``PipelineError`` for an element beyond ``MAX_ELEMENT``, and ``OSError``.
+    message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a frame that says so.
+    Raises ``OSError``.
     """
     first = _first_piece(file)
     if not first.startswith(b"["):
-        content = _to_end(path, file, first, 0)
-        if content:
-            yield one_message(path, content, 0)
+        whole, size = _to_end(file, first, limit)
+        if whole:
+            yield one_message(path, whole, 0) if size <= limit else too_long(path, whole, 0, size, limit)
         return
-    scan, number, pending = _Scan(), 0, [b""]
+    scan, number, pending, lost = _Scan(), 0, [b""], _Lost()
     for piece in filter(None, chain([first[1:]], iter(partial(file.read, BLOCK), b""))):
         ends, close = scan.boundaries(piece)
         pending.append(piece)
         if not len(ends):
-            _bounded(path, sum(map(len, pending)), number)
+            if lost.size or sum(map(len, pending)) > limit:
+                lost.add(pending)
+                pending = []
             continue
         data = b"".join(pending)
         ends += len(data) - len(piece)
+        if lost.size:
+            lost.add([data[: int(ends[0])]])
+            yield too_long(path, lost.head, number, lost.size, limit)
+            data, ends = data[int(ends[0]) + 1 :], ends[1:] - (ends[0] + 1)
+            lost, number = _Lost(), number + 1
         found = _frame(path, data, ends, number)
         if close and number == 0 and len(found) == 1 and not found.raw(0):
             found = _frame(path, data, ends[:0], 0)  # an array of nothing
         if len(found):
             yield found
         number += len(found)
-        pending = [data[int(ends[-1]) + 1 :]]
+        pending = [data[int(ends[-1]) + 1 :] if len(ends) else data]
         if close:
-            yield from _following(path, file, pending[0], number)
+            yield from _following(path, file, pending[0], number, limit)
             return
-    rest = b"".join(pending).strip(_BLANK)
+    rest = (lost.head or b"".join(pending)).strip(_BLANK)
     yield one_message(path, rest, number, fault="the file ends inside of its JSON array: it is cut off")
 
 
@@ -72,6 +79,20 @@ def _first_piece(file: Bytes) -> bytes:
         if found := piece.lstrip(_BLANK):
             return found
     return b""
+
+
+@dataclass(slots=True)
+class _Lost:
+    """What was read of an element that is too long: its beginning, and how many bytes."""
+
+    head: bytes = b""
+    size: int = 0
+
+    def add(self, pieces: Sequence[bytes]) -> None:
+        """Pieces that are not kept."""
+        if len(self.head) < KEPT:
+            self.head = (self.head + b"".join(pieces))[:KEPT]
+        self.size += sum(map(len, pieces))
 
 
 @dataclass(slots=True)
@@ -134,21 +155,21 @@ def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
     return end - len(element.lstrip(_BLANK)), end
 
 
-def _following(path: str, file: Bytes, rest: bytes, number: int) -> Iterator[Frame]:
-    content = _to_end(path, file, rest, number)
+def _following(path: str, file: Bytes, rest: bytes, number: int, limit: int) -> Iterator[Frame]:
+    content, _ = _to_end(file, rest, limit)
     if content:
         yield one_message(path, content, number, fault="bytes follow the JSON array")
 
 
-def _to_end(path: str, file: Bytes, head: bytes, number: int) -> bytes:
-    """``head`` and the rest of the file, without the blanks around it."""
+def _to_end(file: Bytes, head: bytes, limit: int) -> tuple[bytes, int]:
+    """``head`` and the rest of the file without the blanks around it, and its size; the beginning of what is longer."""
     content = bytearray(head.lstrip(_BLANK))
+    size = len(content)
     while piece := file.read(BLOCK):
-        content += piece if content else piece.lstrip(_BLANK)
-        _bounded(path, len(content), number)
-    return bytes(content.rstrip(_BLANK))
-
-
-def _bounded(path: str, size: int, number: int) -> None:
-    if size > MAX_ELEMENT:
-        raise PipelineError(f"{path}: element {number} of the array is longer than {MAX_ELEMENT} bytes; is this JSON?")
+        found = piece if content else piece.lstrip(_BLANK)
+        size += len(found)
+        if size <= limit:
+            content += found
+        else:
+            del content[KEPT:]
+    return (bytes(content.rstrip(_BLANK)), len(content)) if size <= limit else (bytes(content), size)

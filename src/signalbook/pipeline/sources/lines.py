@@ -6,6 +6,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -14,22 +15,28 @@ import numpy as np
 
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.base import Frame, Split
+from signalbook.pipeline.sources.limits import KEPT, too_long
 
 # Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-one-pass-on-arrow.md).
 BLOCK: Final = 1 << 20
-MAX_LINE: Final = 256 * 1024 * 1024
+ENDLESS: Final = 1 << 62
+"""More bytes than any file has."""
 Bytes = gzip.GzipFile | FileIO
 _NEWLINE: Final = ord("\n")
+_STEP: Final = 64 * 1024
 
 
 def frames(split: Split) -> Iterator[Frame]:
     """The lines that begin in ``split``, as frames whose positions are byte offsets in the (unpacked) file.
 
-    Raises ``PipelineError`` for a file that cannot be read, or a line beyond ``MAX_LINE``.
+    Of a line beyond the split's limit the beginning is kept, as a frame that says so. Raises ``PipelineError`` for a
+    file that cannot be read.
     """
     with reading(split.path) as file:
-        for block, offset in _blocks(file, split):
-            yield _frame(split.path, block, offset)
+        offset = _seek(file, split)
+        # of a packed file the size says nothing
+        remaining = ENDLESS if is_packed(split.path) else split.end - offset
+        yield from _Lines(file, split.path, split.limit, offset, remaining).frames()
 
 
 def open_file(path: str) -> Bytes:
@@ -52,27 +59,64 @@ def is_packed(path: str) -> bool:
     return path.endswith(".gz")
 
 
-def _blocks(file: Bytes, split: Split) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines with the offset of each; the last line of a file may lack its newline."""
-    offset = _seek(file, split)
-    # of a packed file the size says nothing
-    remaining = MAX_LINE * MAX_LINE if is_packed(split.path) else split.end - offset
-    rest = b""
-    while remaining > 0:
-        piece = file.read(min(max(BLOCK, len(rest)), remaining))  # a long line is copied a few times only
-        remaining -= len(piece)
-        if not piece:
-            break
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            block = rest + piece[:cut]
-            yield block, offset
-            offset += len(block)
-            rest = piece[cut:]
-        else:
-            rest = _longer(rest, piece, split.path, offset)
-    if rest:
-        yield rest + _to_newline(file, rest, split.path, offset), offset
+@dataclass(slots=True)
+class _Lines:
+    """How far a split is read: ``rest`` is at hand of the line that begins at ``offset``, and has no newline."""
+
+    file: Bytes
+    path: str
+    limit: int
+    offset: int
+    remaining: int
+    rest: bytes = b""
+
+    def frames(self) -> Iterator[Frame]:
+        """Blocks of whole lines; the last line of a file may lack its newline."""
+        while self.remaining > 0:
+            # a long line is copied a few times only
+            piece = self.file.read(min(max(BLOCK, len(self.rest)), self.remaining))
+            if not piece:
+                break
+            self.remaining -= len(piece)
+            yield from self._take(piece)
+        if self.rest:
+            yield from self._last()
+
+    def _take(self, piece: bytes) -> Iterator[Frame]:
+        while piece:
+            cut = piece.rfind(b"\n") + 1
+            if cut:
+                block = self.rest + piece[:cut]
+                yield _frame(self.path, block, self.offset)
+                self.offset += len(block)
+                self.rest = piece[cut:]
+                return
+            if len(self.rest) + len(piece) <= self.limit:
+                self.rest += piece
+                return
+            found, piece = self._skip(piece)
+            yield found
+
+    def _last(self) -> Iterator[Frame]:
+        """The line that begins in the split, and ends behind it."""
+        while piece := self.file.read(max(64 * 1024, len(self.rest))):
+            cut = piece.find(b"\n") + 1
+            if not cut and len(self.rest) + len(piece) > self.limit:
+                yield self._skip(piece)[0]
+                return
+            self.rest += piece[:cut] if cut else piece
+            if cut:
+                break
+        yield _frame(self.path, self.rest, self.offset)
+
+    def _skip(self, piece: bytes) -> tuple[Frame, bytes]:
+        """Keep nothing of the line but its beginning; what is at hand behind it, as far as it is in the split."""
+        head, size = (self.rest + piece[:KEPT])[:KEPT], len(self.rest) + len(piece)
+        more, following, self.remaining = _to_newline(self.file, self.remaining)
+        found = too_long(self.path, head, self.offset, size + more, self.limit)
+        self.offset += size + more + 1
+        self.rest = b""
+        return found, following if self.remaining >= 0 else b""
 
 
 def _seek(file: Bytes, split: Split) -> int:
@@ -80,27 +124,24 @@ def _seek(file: Bytes, split: Split) -> int:
     if split.start == 0:
         return 0
     file.seek(split.start - 1)
-    skipped = _to_newline(file, b"", split.path, split.start - 1)
-    offset = split.start - 1 + len(skipped)
+    offset = split.start + _to_newline(file, 0)[0]
     file.seek(offset)
     return offset
 
 
-def _to_newline(file: Bytes, rest: bytes, path: str, offset: int) -> bytes:
-    """From where the file stands to the end of the line, its newline included."""
-    tail = b""
-    while piece := file.read(max(64 * 1024, len(tail))):
-        cut = piece.find(b"\n") + 1
-        if cut:
-            return tail + piece[:cut]
-        tail = _longer(tail, piece, path, offset, len(rest))
-    return tail
+def _to_newline(file: Bytes, remaining: int) -> tuple[int, bytes, int]:
+    """Bytes up to the end of the line, what was read behind it, and how many of ``remaining`` bytes are left.
 
-
-def _longer(line: bytes, piece: bytes, path: str, offset: int, more: int = 0) -> bytes:
-    if len(line) + len(piece) + more > MAX_LINE:
-        raise PipelineError(f"{path}: the line at byte {offset} is longer than {MAX_LINE} bytes; is this a text file?")
-    return line + piece
+    None is read behind those unless the line goes on there; then less than none are left.
+    """
+    size = 0
+    while piece := file.read(min(_STEP, remaining) if remaining > 0 else _STEP):
+        remaining -= len(piece)
+        place = piece.find(b"\n")
+        if place >= 0:
+            return size + place, piece[place + 1 :], remaining
+        size += len(piece)
+    return size, b"", remaining
 
 
 def _frame(path: str, block: bytes, offset: int) -> Frame:

@@ -16,11 +16,11 @@ from signalbook.messages import Message
 from signalbook.messages.eventformats.registry import PROTOBUF_FORMAT
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import lines
-from signalbook.pipeline.sources.base import Frame, Split, one_message
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Split, one_message
 from signalbook.pipeline.sources.cloudevents import structured
 from signalbook.pipeline.sources.lines import BLOCK, Bytes
 
-MAX_EVENT: Final = lines.MAX_LINE
+MAX_EVENT: Final = MAX_MESSAGE
 _LONGEST_VARINT: Final = 10
 # Field 1 of a batch, with its length to follow.
 _EVENTS: Final = b"\x0a"

@@ -162,6 +162,7 @@ class _Batches:
             partition=job.partition,
             policy=job.policy,
             landed_at=now(),
+            max_message_bytes=job.max_message_bytes,
         )
         return land(attempt, session, self._show).report()
 
