@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,6 +52,14 @@ def test_tables_are_seen_as_one(cli: Cli) -> None:
     ran = cli("pipeline", "views", "--output", "lake", "--definition", XID, "--catalog", "c")
     assert ran.out.startswith("CREATE OR REPLACE VIEW `shop__order` AS\nSELECT `a` AS `a`")
     assert cli("pipeline", "views", "--output", "lake", "--definition", "/x").code == 1
+
+
+def test_views_name_the_catalog_by_its_own_name(tmp_path: Path, cli: Cli) -> None:
+    """Spark finds no tables in one of SQL that it calls otherwise."""
+    Shelf(tmp_path / "ice", "iceberg").put([{"a": 1}], {"a": pa.int32()})
+    with closing(sqlite3.connect(tmp_path / "ice" / "catalog.db")) as catalog:
+        ((name,),) = catalog.execute("SELECT DISTINCT catalog_name FROM iceberg_tables")
+    assert cli("pipeline", "views", "--output", "ice").out.endswith(f"FROM `{name}`.`shop`.`order`;\n\n")
 
 
 @pytest.mark.usefixtures("shelf")

@@ -79,7 +79,7 @@ def views(
     definition: DefinitionOption = None,
     catalog: Annotated[
         str, typer.Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
-    ] = "lake",
+    ] = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Print statements that make views."""
