@@ -83,6 +83,14 @@ def test_depth_is_bounded() -> None:
         parse_json("[" * 1_000_000)
 
 
+def test_values_are_bounded() -> None:
+    """What is in strings is none; an array without anything is one."""
+    assert parse_json('["a,b,c,[[{\\",", 1]', max_values=3) == ['a,b,c,[[{",', 1]
+    for text in ("[1,2,3,4]", b"[[],[]]", '[{"a":"\ud800"},[1],2]'):
+        with pytest.raises(JSONError, match="more than 3 values"):
+            parse_json(text, max_values=3)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

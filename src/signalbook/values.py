@@ -16,6 +16,8 @@ JSON = Any
 JSONObject = dict[str, Any]
 
 MAX_DEPTH: Final = 64
+# What becomes of a message in memory is bounded by its values: an empty array is three bytes of text, and 64 decoded.
+MAX_VALUES: Final = 4_000_000
 
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
@@ -28,12 +30,16 @@ class JSONError(ValueError):
     """Text that is no JSON, or is nested deeper than allowed. The message says what and where."""
 
 
-def parse_json(data: bytes | str, *, max_depth: int = MAX_DEPTH, unique: bool = False) -> JSON:
+def parse_json(
+    data: bytes | str, *, max_depth: int = MAX_DEPTH, max_values: int | None = None, unique: bool = False
+) -> JSON:
     """Decode JSON text. Numbers without fraction or exponent become ``int``.
 
-    Raises ``JSONError`` on broken JSON, invalid UTF-8, nesting beyond ``max_depth`` containers, and if ``unique`` on a
-    name that an object has twice: what that means no two programs agree on (RFC8259 4).
+    Raises ``JSONError`` on broken JSON, invalid UTF-8, nesting beyond ``max_depth``, more than ``max_values``
+    values, and if ``unique`` on a name that an object has twice: what that means no two programs agree on (RFC8259 4).
     """
+    if max_values is not None and len(data) > max_values and _has_more(data, max_values):
+        raise JSONError(f"more than {max_values} values, by its commas and brackets")
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
@@ -73,6 +79,16 @@ def _brackets(data: bytes | str) -> int:
     if isinstance(data, str):
         return data.count("[") + data.count("{")
     return data.count(b"[") + data.count(b"{")
+
+
+def _has_more(data: bytes | str, most: int) -> bool:
+    """Whether there are more commas and brackets; those in strings do not count."""
+    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return _separators(text) > most and _separators(_STRING.sub(b"", text)) > most
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + _brackets(text)
 
 
 def deeper_than(value: JSON, depth: int) -> bool:

@@ -130,3 +130,19 @@ def test_a_message_that_is_too_long(take: Take, name: str) -> None:
     assert (read, len(letters), long["reason"], len(long["original"])) == (3, 3, "decode_error", 65536)
     assert long["position"] == (1 if name == "cloudevents-batch" else 2)
     assert long["violations"][0]["message"].startswith("a message of 200002 bytes; at most 1000 are read")
+
+
+@pytest.mark.parametrize("name", ["cloudevents-jsonl", "http-jsonl", "cloudevents-batch"])
+def test_a_message_of_too_many_values(take: Take, parcels: Any, name: str) -> None:
+    """Its text is a fraction of what it would be in memory."""
+    crowded = b"[" + b"[]," * 4_000_000 + b"1]"
+    good = json.dumps(parcels.event(0)).encode()
+    if name == "http-jsonl":
+        request = {"method": "POST", "path": "/", "headers": {"content-type": "application/cloudevents+json"}}
+        texts = [json.dumps(request | {"body": text.decode()}).encode() for text in (good, crowded)]
+    else:
+        texts = [good, crowded]
+    content = b"[" + b",".join(texts) + b"]" if name == "cloudevents-batch" else b"\n".join(texts)
+    read, landed, (letter,) = take(name, content)
+    assert (read, landed, letter["reason"]) == (2, ["P0"], "decode_error")
+    assert "more than 4000000 values" in letter["violations"][0]["message"]

@@ -14,7 +14,7 @@ from signalbook.messages.message import Message
 from signalbook.messages.reasons import Reason
 from signalbook.messages.schemas import SchemaUse
 from signalbook.messages.wireprefix import stripped
-from signalbook.values import JSON, Finding, JSONError, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
 UNSET: Final = msgspec.UNSET
 
@@ -58,7 +58,7 @@ class Payload:
         body = self.body()
         if body:
             try:
-                self.value = parse_json(body)
+                self.value = parse_json(body, max_values=MAX_VALUES)
             except JSONError as error:
                 finding = Finding(path="", rule="json", message=f"not JSON: {error}")
                 self._broken = Verdict(reason=Reason.DECODE_ERROR, findings=(finding,))

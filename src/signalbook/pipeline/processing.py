@@ -34,6 +34,8 @@ from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
 WINDOW: Final = 64 * 1024 * 1024
+# A message that is longer goes alone, and the thorough way, which bounds what becomes of it in memory.
+ALONE: Final = 8 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
@@ -81,12 +83,15 @@ class Processing:
         self.tally.read += len(frame)
         self.tally.bytes += len(frame.block)
         lanes = self._binary if frame.binary else self._structured
-        if lanes is None or frame.thorough:
+        alone = len(frame.block) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
+        if alone:
+            self.clear()
+        if lanes is None or frame.thorough or alone:
             self._thoroughly(frame, range(len(frame)))
         else:
             lanes.take(frame)
         self._window += frame.weight
-        if self._window >= WINDOW:
+        if alone or self._window >= WINDOW:
             self.clear()
 
     def clear(self) -> None:

@@ -33,7 +33,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding, JSONError, digest, dump_json, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, digest, dump_json, parse_json
 
 # What the binary decoder raises on bytes that are not what the schema says.
 BROKEN: Final = (
@@ -108,7 +108,7 @@ class AvroSchema:
 
     def _decode_text(self, payload: bytes) -> JSON:
         try:
-            sent = parse_json(payload)
+            sent = parse_json(payload, max_values=MAX_VALUES)
         except JSONError as error:
             raise _refused("decode_error", "json", f"not JSON: {error}") from None
         written = self.writer or self

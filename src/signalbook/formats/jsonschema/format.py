@@ -32,7 +32,7 @@ from signalbook.formats.jsonschema.normal import Node
 from signalbook.formats.jsonschema.reader import read
 from signalbook.formats.jsonschema.typed import TypedDecoder
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding, JSONError, digest, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, digest, parse_json
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class JsonSchema:
         if content_type and not is_json(content_type):
             raise unsupported(content_type, self.format)
         try:
-            value = parse_json(payload)
+            value = parse_json(payload, max_values=MAX_VALUES)
         except JSONError as error:
             raise PayloadError("decode_error", [Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
         findings = self.validate(value)

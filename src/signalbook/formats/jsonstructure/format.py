@@ -25,7 +25,7 @@ from signalbook.formats.jsonstructure.instances import resolved, violations
 from signalbook.formats.jsonstructure.rules import faults
 from signalbook.formats.jsonstructure.structure import IMPORTS, Structure
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
 
 _VERSION: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
 
@@ -50,7 +50,7 @@ class JsonStructure:
         if content_type and not is_json(content_type):
             raise unsupported(content_type, self.format)
         try:
-            value = parse_json(payload)
+            value = parse_json(payload, max_values=MAX_VALUES)
         except JSONError as error:
             raise PayloadError("decode_error", [Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
         findings = self.validate(value)

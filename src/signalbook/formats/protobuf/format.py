@@ -33,7 +33,7 @@ from signalbook.formats.protobuf.comparison import relative, with_nested
 from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
 from signalbook.formats.protobuf.convert import Plans, shape_of
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, MAX_DEPTH, Finding, JSONError, digest, dump_json, parse_json
+from signalbook.values import JSON, MAX_DEPTH, MAX_VALUES, Finding, JSONError, digest, dump_json, parse_json
 
 # What is raised for a value that is no message of a type.
 _UNFIT: Final = (json_format.Error, ValueError, TypeError, AttributeError, RecursionError)
@@ -107,7 +107,7 @@ class ProtobufSchema:
 
     def _from_json(self, payload: bytes) -> Any:
         try:
-            value = parse_json(payload)
+            value = parse_json(payload, max_values=MAX_VALUES)
         except JSONError as error:
             raise _refused("decode_error", "json", f"not JSON: {error}") from None
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):

@@ -11,7 +11,7 @@ import msgspec
 from signalbook.formats.base import is_json, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats.base import checked, invalid, undecodable
-from signalbook.values import MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import MAX_DEPTH, MAX_VALUES, JSONError, JSONObject, dump_json, parse_json
 
 
 class JsonFormat:
@@ -59,7 +59,7 @@ JSON: Final = JsonFormat()
 def _members(body: bytes) -> JSONObject:
     """The members of a JSON object; its data may be as deep as a document on its own."""
     try:
-        members = parse_json(body, max_depth=MAX_DEPTH + 1)
+        members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES)
     except JSONError as error:
         raise undecodable("json", f"not JSON: {error}") from None
     if not isinstance(members, dict):
