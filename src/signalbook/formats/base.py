@@ -13,7 +13,7 @@ import msgspec
 
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding, JSONError, dump_json, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, dump_json, parse_json
 
 # Given the URI or path a schema document refers to, the document's bytes, or None where there is none to be had.
 Resolve = Callable[[str], bytes | None]
@@ -173,6 +173,39 @@ def is_json(content_type: str) -> bool:
     """Whether a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
     name = media_type(content_type)
     return name in ("application/json", "text/json") or name.endswith("+json")
+
+
+def read_json(payload: bytes) -> JSON:
+    """The value of a payload that is JSON, of at most ``MAX_VALUES`` values. Raises ``PayloadError``."""
+    try:
+        return parse_json(payload, max_values=MAX_VALUES)
+    except JSONError as error:
+        finding = Finding(path="", rule="json", message=shorten(f"not JSON: {error}"))
+        raise PayloadError("decode_error", [finding]) from None
+
+
+def decode_json(schema: Schema, payload: bytes, content_type: str) -> JSON:
+    """``Schema.decode`` of a format whose payloads are JSON and values stay as JSON has them."""
+    if content_type and not is_json(content_type):
+        raise unsupported(content_type, schema.format)
+    value = read_json(payload)
+    _conforms(schema, value)
+    return value
+
+
+def encode_json(schema: Schema, value: JSON, content_type: str) -> bytes:
+    """``Schema.encode`` of such a format."""
+    if content_type and not is_json(content_type):
+        raise unsupported(content_type, schema.format)
+    payload = json_payload(value)
+    _conforms(schema, value)
+    return payload
+
+
+def _conforms(schema: Schema, value: JSON) -> None:
+    findings = schema.validate(value)
+    if findings:
+        raise PayloadError("schema_violation", findings)
 
 
 def json_payload(value: JSON) -> bytes:

@@ -28,12 +28,13 @@ from signalbook.formats.base import (
     SchemaError,
     is_json,
     media_type,
+    read_json,
     shorten,
     unsupported,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, digest, dump_json, parse_json
+from signalbook.values import JSON, Finding, digest, dump_json
 
 # What the binary decoder raises on bytes that are not what the schema says.
 BROKEN: Final = (
@@ -107,10 +108,7 @@ class AvroSchema:
         return not name or name == "application/octet-stream" or ("avro" in name and not is_json(name))
 
     def _decode_text(self, payload: bytes) -> JSON:
-        try:
-            sent = parse_json(payload, max_values=MAX_VALUES)
-        except JSONError as error:
-            raise _refused("decode_error", "json", f"not JSON: {error}") from None
+        sent = read_json(payload)
         written = self.writer or self
         value, findings = text.decode(sent, written.type, written.names.types)
         if findings:

@@ -12,15 +12,13 @@ import jsonschema_rs
 
 from signalbook.formats.base import (
     MAX_FINDINGS,
-    PayloadError,
     Resolve,
     Schema,
     SchemaError,
-    is_json,
-    json_payload,
+    decode_json,
+    encode_json,
     pointer,
     shorten,
-    unsupported,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
@@ -32,7 +30,7 @@ from signalbook.formats.jsonschema.normal import Node
 from signalbook.formats.jsonschema.reader import read
 from signalbook.formats.jsonschema.typed import TypedDecoder
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, digest, parse_json
+from signalbook.values import JSON, Finding, digest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,26 +58,11 @@ class JsonSchema:
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
         """Decode JSON and validate it. Raises ``PayloadError``."""
-        if content_type and not is_json(content_type):
-            raise unsupported(content_type, self.format)
-        try:
-            value = parse_json(payload, max_values=MAX_VALUES)
-        except JSONError as error:
-            raise PayloadError("decode_error", [Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
-        findings = self.validate(value)
-        if findings:
-            raise PayloadError("schema_violation", findings)
-        return value
+        return decode_json(self, payload, content_type)
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
         """Validate a value and write it as JSON. Raises ``PayloadError``."""
-        if content_type and not is_json(content_type):
-            raise unsupported(content_type, self.format)
-        payload = json_payload(value)
-        findings = self.validate(value)
-        if findings:
-            raise PayloadError("schema_violation", findings)
-        return payload
+        return encode_json(self, value, content_type)
 
     def reading(self, writer: Schema) -> Schema:
         """``writer``: its payloads are as it says."""

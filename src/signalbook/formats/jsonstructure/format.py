@@ -11,21 +11,19 @@ from typing import Final
 
 from signalbook.formats.base import (
     MAX_FINDINGS,
-    PayloadError,
     Resolve,
     Schema,
     SchemaError,
-    is_json,
-    json_payload,
+    decode_json,
+    encode_json,
     too_large,
-    unsupported,
 )
 from signalbook.formats.jsonstructure import columns
 from signalbook.formats.jsonstructure.instances import resolved, violations
 from signalbook.formats.jsonstructure.rules import faults
 from signalbook.formats.jsonstructure.structure import IMPORTS, Structure
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
+from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
 
 _VERSION: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
 
@@ -47,26 +45,11 @@ class JsonStructure:
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
         """Decode JSON and validate it; values stay as JSON has them. Raises ``PayloadError``."""
-        if content_type and not is_json(content_type):
-            raise unsupported(content_type, self.format)
-        try:
-            value = parse_json(payload, max_values=MAX_VALUES)
-        except JSONError as error:
-            raise PayloadError("decode_error", [Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
-        findings = self.validate(value)
-        if findings:
-            raise PayloadError("schema_violation", findings)
-        return value
+        return decode_json(self, payload, content_type)
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
         """Validate a value and write it as JSON. Raises ``PayloadError``."""
-        if content_type and not is_json(content_type):
-            raise unsupported(content_type, self.format)
-        payload = json_payload(value)
-        findings = self.validate(value)
-        if findings:
-            raise PayloadError("schema_violation", findings)
-        return payload
+        return encode_json(self, value, content_type)
 
     def reading(self, writer: Schema) -> Schema:
         """``writer``: its payloads are as it says."""

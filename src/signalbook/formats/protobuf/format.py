@@ -23,6 +23,7 @@ from signalbook.formats.base import (
     SchemaError,
     is_json,
     media_type,
+    read_json,
     shorten,
     unsupported,
 )
@@ -33,7 +34,7 @@ from signalbook.formats.protobuf.comparison import relative, with_nested
 from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
 from signalbook.formats.protobuf.convert import Plans, shape_of
 from signalbook.formats.shape import Shape
-from signalbook.values import JSON, MAX_DEPTH, MAX_VALUES, Finding, JSONError, digest, dump_json, parse_json
+from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json
 
 # What is raised for a value that is no message of a type.
 _UNFIT: Final = (json_format.Error, ValueError, TypeError, AttributeError, RecursionError)
@@ -106,10 +107,7 @@ class ProtobufSchema:
         return not name or name == "application/octet-stream" or ("proto" in name and not is_json(name))
 
     def _from_json(self, payload: bytes) -> Any:
-        try:
-            value = parse_json(payload, max_values=MAX_VALUES)
-        except JSONError as error:
-            raise _refused("decode_error", "json", f"not JSON: {error}") from None
+        value = read_json(payload)
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
             raise _refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
