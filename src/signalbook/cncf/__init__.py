@@ -1,1 +1,1 @@
-"""The CNCF drafts (Schema Registry 0.2, Message Catalog): their documents, ids and URIs, and their mapping to entities."""
+"""The CNCF drafts (Schema Registry 0.2, Message Catalog): documents, ids, URIs, and how entities map to them."""
