@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.conformance import Case, Level, Outcome, Result, all_cases, coverage, unexplained, unobserved
-from signalbook.conformance.coverage import sections
+from signalbook.conformance.reports import sections
 
 TESTS = Path(__file__).parents[1]
 _NAMED = re.compile(r"\bR(\d{1,3})(?:\s*(?:-|\.\.)\s*R(\d{1,3}))?\b")

@@ -4,11 +4,19 @@ It knows a server by its URL alone.
 """
 
 from signalbook.conformance.cases import Case, CaseError, Level, Step, Topic, all_cases, parse_topic, topics
-from signalbook.conformance.coverage import coverage, unexplained, unobserved, unreached
-from signalbook.conformance.machine import as_json, as_junit
+from signalbook.conformance.reports import (
+    Summary,
+    as_json,
+    as_junit,
+    coverage,
+    insert,
+    read_known,
+    scoreboard,
+    unexplained,
+    unobserved,
+    unreached,
+)
 from signalbook.conformance.running import Options, Outcome, Result, Session
-from signalbook.conformance.scoreboard import insert, scoreboard
-from signalbook.conformance.summary import Summary, read_known
 from signalbook.conformance.wire import Wire, WireError
 
 __all__ = [
