@@ -1,4 +1,4 @@
-"""Attempts to deliver: whose turn it is, what becomes of it, and when to try again."""
+"""Threads that deliver, in lanes, so that those who are slow or dead wait for each other and for nobody else."""
 
 from __future__ import annotations
 
@@ -10,18 +10,59 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from queue import SimpleQueue
 from typing import Final
 
 from signalbook import values
-from signalbook.events.delivery.lanes import Lane
-from signalbook.events.delivery.progress import Retries
-from signalbook.events.delivery.recipient import Phase, Recipient
-from signalbook.events.delivery.roster import Roster
-from signalbook.events.delivery.state import RETRYING
+from signalbook.events.delivery.queue import Phase, Recipient, Retries, Roster
+from signalbook.events.delivery.store import RETRYING
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
 
+Work = Callable[[], None]
+
 _LOG = logging.getLogger("signalbook.delivery")
+
+
+class Lane:
+    """At most ``threads`` at work, in the order in which work was given. A thread is made when it is needed."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name = name
+        self._most = threads
+        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    def put(self, work: Work) -> None:
+        """Do ``work``, which raises nothing, when it is its turn."""
+        with self._lock:
+            self._queue.put(work)
+            if self._idle:
+                self._idle -= 1
+                return
+            if self._threads == self._most:
+                return
+            self._threads += 1
+        # Daemons: a sink that does not answer must not keep the process from ending.
+        threading.Thread(target=self._serve, name=f"deliver-{self._name}", daemon=True).start()
+
+    def close(self) -> None:
+        """End the threads once they have done what they do, without waiting for them."""
+        for _ in range(self._most):
+            self._queue.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._queue.get()) is not None:
+            try:
+                work()
+            except Exception:
+                _LOG.exception("a delivery failed in a way that nobody thought of")
+            with self._lock:
+                self._idle += 1
+
+
 _LANES: Final = {"new": 8, "quick": 16, "slow": 16}
 _OPEN: Final = 200
 """Sinks that stay open: each may be a connection, and a process has so many."""

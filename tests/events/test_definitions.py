@@ -10,9 +10,8 @@ import pytest
 
 from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
-from signalbook.events.catalogue import GROUP, catalogue
-from signalbook.events.cloudevents import ACTIONS
-from signalbook.events.dialects import DOORS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source
+from signalbook.events.definitions import GROUP, change_event_definitions
+from signalbook.events.dialects import ACTIONS, DOORS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source
 from signalbook.messages import Accepted, Contract, Message, Policy, SchemaDocument
 from signalbook.settings import Settings
 from signalbook.storage.base import Record, Store
@@ -32,7 +31,7 @@ XIDS = {
 
 def contract() -> Contract:
     """All definitions there are, and their schemas."""
-    book = catalogue()
+    book = change_event_definitions()
     definitions = {
         f"/messagegroups/{group}/messages/{name}": message
         for group, members in book["messagegroups"].items()
@@ -71,7 +70,7 @@ def test_it_can_be_imported(store: Store) -> None:
     """D-23: by rules that refuse whatever is doubtful"""
     engine = Engine(store, settings=Settings(model="default", domain_rules="reject"))
     with engine.writing() as session:
-        result = session.execute(Command(method=Method.POST, target=ROOT, body=catalogue()))
+        result = session.execute(Command(method=Method.POST, target=ROOT, body=change_event_definitions()))
     assert result.findings == ()
 
 
@@ -79,10 +78,10 @@ def test_nothing_less_than_what_the_draft_prints(shared_data: Path) -> None:
     """D-23, L-17, L-18: types and attributes of the definitions printed in Message Catalog 0.1"""
     draft = (shared_data.parent / "seeds" / "message-catalog-0.1-2022-01-28.md").read_text(encoding="utf-8")
     printed = re.findall(r'"id": "(io\.cloudevents\.messagecatalog\.(?:updated|deleted)\.v1)"', draft)
-    messages = catalogue()["messagegroups"][MESSAGE_CATALOG]["messages"]
+    messages = change_event_definitions()["messagegroups"][MESSAGE_CATALOG]["messages"]
     assert set(printed) == set(messages)
     assert {name.replace(MESSAGE_CATALOG, SCHEMA_REGISTRY) for name in messages} == set(
-        catalogue()["messagegroups"][SCHEMA_REGISTRY]["messages"]
+        change_event_definitions()["messagegroups"][SCHEMA_REGISTRY]["messages"]
     )
     for name, message in messages.items():
         metadata = message["envelopemetadata"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.events.cloudevents import ACTIONS, event_type, lists_changes
-from signalbook.events.dialects import MESSAGE_CATALOG, SCHEMA_REGISTRY, draft_type
+from signalbook.events.dialects import ACTIONS, MESSAGE_CATALOG, SCHEMA_REGISTRY, draft_type, event_type, lists_changes
 from signalbook.values import JSONObject
 
 GROUP: Final = "io.xregistry"
@@ -40,7 +39,7 @@ _CHANGED_SCHEMA: Final[JSONObject] = {
 }
 
 
-def catalogue() -> JSONObject:
+def change_event_definitions() -> JSONObject:
     """A message group for each dialect with a message per event type, named by it, and the schema of their payloads."""
     return {
         "messagegroups": {GROUP: _own(), **{types: _draft(types, api) for types, api in _DRAFTS.items()}},
