@@ -22,10 +22,11 @@ from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
-from signalbook.pipeline.columnar import avro, json, protobuf
-from signalbook.pipeline.columnar.cursors import Cursors
+from signalbook.pipeline.fastpath import json
+from signalbook.pipeline.fastpath.columnar import avro, protobuf
+from signalbook.pipeline.fastpath.columnar.cursors import Cursors
+from signalbook.pipeline.fastpath.texts import is_text, too_deep
 from signalbook.pipeline.rows import Payloads, Target
-from signalbook.pipeline.texts import is_text, too_deep
 from signalbook.values import MAX_DEPTH
 
 Columns = tuple[list[pa.Array], list[int]]

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from signalbook.pipeline.columnar.cursors import Numbers
+from signalbook.pipeline.fastpath.columnar.cursors import Numbers
 
 # Rounds that are made before whoever has more is refused: each costs the same, however few lists are left.
 MOST_ROUNDS: Final = 100

@@ -19,10 +19,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from signalbook.formats import Struct
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.pipeline import columns
-from signalbook.pipeline.columnar.cursors import Cursors, Mask, Numbers, spread
-from signalbook.pipeline.columnar.inexpressible import Inexpressible
-from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Items
-from signalbook.pipeline.columnar.protobufscalars import LENGTH, Scalar, packed, scalar
+from signalbook.pipeline.fastpath.columnar.cursors import Cursors, Mask, Numbers, spread
+from signalbook.pipeline.fastpath.columnar.lists import MOST_ROUNDS, Items
+from signalbook.pipeline.fastpath.columnar.protobufscalars import LENGTH, Scalar, packed, scalar
+from signalbook.pipeline.fastpath.native import Inexpressible
 
 Tags = npt.NDArray[np.uint64]
 # Reads one value of each payload, behind its tag.

@@ -1,8 +1,9 @@
-"""Events that wait for company: their attributes as columns, their data as it was sent."""
+"""Events of one frame, taken apart: attributes and data, each as a column."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -10,13 +11,120 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
-from signalbook.pipeline.blocks import Block, Extension, text_codes
-from signalbook.pipeline.envelopes import ATTRIBUTES
-from signalbook.pipeline.numbering import dense, groups
+from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.sources.records import addresses, delivered
+
+Kinds = npt.NDArray[np.uint8]
+# From a text to the value that it is of, by kind.
+_KINDS: Final[Mapping[type, int]] = {str: 0, bool: 1, int: 2}
+_VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The values of an extension attribute as texts, null for events without it.
+
+    ``kinds`` tell strings from booleans and integers, by the numbers of ``_KINDS``; without them all are strings.
+    """
+
+    texts: pa.StringArray
+    kinds: Kinds | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[Attribute | None]) -> Extension:
+        """That of values."""
+        texts = [None if value is None else attribute_text(value) for value in values]
+        kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
+        return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
+
+    @classmethod
+    def joined(cls, parts: Iterable[tuple[Extension | None, int]]) -> Extension:
+        """One after the other; those that are ``None`` are of so many events without a value."""
+        found = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
+        texts = pa.concat_arrays([part.texts for part, _ in found])
+        if all(part.kinds is None for part, _ in found):
+            return cls(texts)
+        kinds = [np.zeros(count, np.uint8) if part.kinds is None else part.kinds for part, count in found]
+        return cls(texts, np.concatenate(kinds))
+
+    def value(self, number: int) -> Attribute | None:
+        """That of one event."""
+        text = self.texts[number].as_py()
+        return None if text is None else _VALUES[0 if self.kinds is None else int(self.kinds[number])](text)
+
+    def codes(self) -> tuple[Offsets, list[Any]]:
+        """For each event the number of its value, and the values by number; ``1`` and ``True`` are two."""
+        codes, texts = text_codes(self.texts)
+        if self.kinds is None:
+            return codes, texts
+        found, inverse = np.unique(codes * len(_VALUES) + self.kinds, return_inverse=True)
+        pairs = [(texts[number // len(_VALUES)], number % len(_VALUES)) for number in found.tolist()]
+        return inverse, [None if text is None else _VALUES[kind](text) for text, kind in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
+
+    frame: Frame
+    arrays: list[pa.StringArray]
+    extensions: dict[str, Extension]
+    data: pa.BinaryArray
+    indices: Offsets
+
+    @classmethod
+    def empty(cls, frame: Frame, attributes: int) -> Block:
+        """None of the frame's events, which would have so many attributes."""
+        return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def records(self) -> pa.RecordBatch:
+        """The records that the events came in."""
+        records = self.frame.records
+        assert records is not None
+        return records if len(records) == len(self) else records.take(pa.array(self.indices))
+
+
+def text_codes(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
+    """For each text its number, and texts by number; null is one of them."""
+    encoded = texts.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+# Sorting takes time in proportion for numbers of 16 bits.
+_SHORT: Final = 1 << 16
+
+
+def dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
+    """Numbers below ``bound`` by those from 0 on, in the same order, and how many there are of them."""
+    if bound > max(_SHORT, 4 * len(numbers)):
+        found, places = np.unique(numbers, return_inverse=True)
+        return places, len(found)
+    there = np.zeros(bound, np.bool_)
+    there[numbers] = True
+    places = np.cumsum(there)
+    return (places - 1)[numbers], int(places[-1]) if bound else 0
+
+
+def firsts(numbers: Offsets, count: int) -> Offsets:
+    """Where each of the numbers below ``count`` occurs first; all of them have to."""
+    found = np.empty(count, np.int64)
+    found[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last to be written stays
+    return found
+
+
+def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
+    """The places of equal numbers below ``bound``, in order."""
+    places, count = dense(numbers, bound)
+    order = np.argsort(places.astype(np.uint16) if count <= _SHORT else places, kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
+
 
 # Input bytes of an event up to which a reader has as many of them at once as it likes.
 _LIGHT: Final = 512

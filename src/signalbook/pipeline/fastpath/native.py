@@ -30,3 +30,7 @@ def module() -> Any:
         INTERFACE,
     )
     return None
+
+
+class Inexpressible(Exception):
+    """There is no decoder of columns for a schema."""

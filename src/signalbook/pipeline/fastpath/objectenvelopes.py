@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from signalbook.pipeline.blocks import Block, Extension
+from signalbook.pipeline.fastpath.batch import Block, Extension
+from signalbook.pipeline.fastpath.texts import is_text, too_deep
 from signalbook.pipeline.sources.base import Frame, Offsets
-from signalbook.pipeline.texts import is_text, too_deep
 from signalbook.values import MAX_DEPTH
 
 # After a block that had to be decoded line by line, so many more go the same way at once.

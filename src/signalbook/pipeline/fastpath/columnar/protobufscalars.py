@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from signalbook.pipeline.columnar.cursors import Cursors, Mask, Numbers, signed
+from signalbook.pipeline.fastpath.columnar.cursors import Cursors, Mask, Numbers, signed
 
 VARINT: Final = 0
 WIDE: Final = 1

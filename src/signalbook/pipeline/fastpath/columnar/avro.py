@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.avro.names import Type
 from signalbook.pipeline import columns
-from signalbook.pipeline.columnar.cursors import Cursors, spread
-from signalbook.pipeline.columnar.inexpressible import Inexpressible
-from signalbook.pipeline.columnar.lists import MOST_ROUNDS, Items
+from signalbook.pipeline.fastpath.columnar.cursors import Cursors, spread
+from signalbook.pipeline.fastpath.columnar.lists import MOST_ROUNDS, Items
+from signalbook.pipeline.fastpath.native import Inexpressible
 from signalbook.values import JSONObject
 
 # Reads one value of each payload.

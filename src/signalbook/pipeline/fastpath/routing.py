@@ -17,14 +17,12 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.blocks import Block
-from signalbook.pipeline.contexts import STRANGER, Contexts, demands
-from signalbook.pipeline.payloads import Reader
+from signalbook.pipeline.fastpath.attributes import STRANGER, Contexts, Vetting, demands
+from signalbook.pipeline.fastpath.batch import Block, Window
+from signalbook.pipeline.fastpath.modes import Way
+from signalbook.pipeline.fastpath.payloads import Reader
 from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame, Offsets
-from signalbook.pipeline.vetting import Vetting
-from signalbook.pipeline.ways import Way
-from signalbook.pipeline.window import Window
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.
 LEAST_WINDOW: Final = 32 * 1024 * 1024
