@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.lease import SECONDS, Lease
+from signalbook.events.delivery.store import SECONDS, Lease
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.notices import Seen
