@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from signalbook.cncf.messagecatalog.sources import adopt
 from signalbook.documents import (
     MAX_BYTES,
     DocumentError,
@@ -18,7 +19,6 @@ from signalbook.documents import (
     read_limited,
     read_source,
 )
-from signalbook.drafts.messagecatalog.sources import adopt
 
 STANDARD_INPUT: Final = "-"
 EVENTS: Final = "builtin:events"
@@ -49,11 +49,11 @@ def _adopted(source: Source) -> Source:
 
 
 def _builtin(name: str) -> Source:
-    from signalbook.events.catalogue import catalogue
+    from signalbook.events.definitions import change_event_definitions
 
     if name != EVENTS:
         raise DocumentError(f"{name}: no such catalogue comes with the program; there is {EVENTS}")
-    return Source(name=name, document=catalogue())
+    return Source(name=name, document=change_event_definitions())
 
 
 def _fetch(url: str, lenient: bool) -> Source:
