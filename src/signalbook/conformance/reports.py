@@ -77,7 +77,7 @@ class Covered:
         return "no case"
 
 
-def coverage(results: Iterable[Result]) -> list[tuple[Section, list[Covered]]]:
+def requirement_coverage(results: Iterable[Result]) -> list[tuple[Section, list[Covered]]]:
     """Every requirement, by section, with what became of its cases."""
     by_requirement: dict[str, list[Result]] = {}
     for result in results:
@@ -151,7 +151,7 @@ def as_json(summary: Summary) -> bytes:
         "requirements": {
             row.requirement: {"outcome": row.outcome, "cases": [result.case.id for result in row.results]}
             | ({"reason": row.reason} if row.reason else {})
-            for _, rows in coverage(summary.results)
+            for _, rows in requirement_coverage(summary.results)
             for row in rows
         },
     }
@@ -218,13 +218,13 @@ def insert(page: str, summary: Summary) -> str:
     """``page`` with the scoreboard between its two marks renewed; at its end if it has none."""
     before, mark, rest = page.partition(BEGIN)
     after = rest.partition(END)[2] if mark else ""
-    return f"{before}{BEGIN}\n\n{scoreboard(summary)}\n{END}{after or chr(10)}"
+    return f"{before}{BEGIN}\n\n{render_scoreboard(summary)}\n{END}{after or chr(10)}"
 
 
-def scoreboard(summary: Summary) -> str:
+def render_scoreboard(summary: Summary) -> str:
     """The tables: topics, sections of the specification, requirements, gaps. Nothing in it depends on time."""
     results = {row.case.id: row for row in summary.results}
-    covered = coverage(summary.results)
+    covered = requirement_coverage(summary.results)
     blocks = [
         _markdown_table(
             "| topic | cases | passed | failed | skipped |", (_topic(topic, results) for topic in topics())
