@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
-from tests.amqp.receiver import Receiver
+from tests.brokers.amqp.receiver import Receiver
 from tests.brokers.certificates import Certificates
 from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, subscription
 from tests.brokers.program import Broker

@@ -12,13 +12,13 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from tests.amqp.receiver import SocketStream
+from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
-from signalbook.amqp.connection import Connection
-from signalbook.amqp.message import Message, to_bytes
-from signalbook.amqp.sender import Link, Sender
-from signalbook.amqp.types import Described, Symbol, Timestamp, Ulong, encode
+from signalbook.brokers.amqp.connection import Connection
+from signalbook.brokers.amqp.message import Message, to_bytes
+from signalbook.brokers.amqp.sender import Link, Sender
+from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import Frame, one_message

@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.amqp.receiver import SocketStream
+from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
-from signalbook.amqp.connection import Connection
-from signalbook.amqp.message import Message, to_bytes
-from signalbook.amqp.sender import Link, Sender
+from signalbook.brokers.amqp.connection import Connection
+from signalbook.brokers.amqp.message import Message, to_bytes
+from signalbook.brokers.amqp.sender import Link, Sender
 from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.streaming import running
 

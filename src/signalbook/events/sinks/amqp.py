@@ -13,10 +13,10 @@ from typing import Final
 
 import httpcore
 
-from signalbook.amqp.connection import Connection, Ended, Refused
-from signalbook.amqp.message import Message, to_bytes
-from signalbook.amqp.sender import Link, Sender, TooLarge
-from signalbook.amqp.types import AMQPError
+from signalbook.brokers.amqp.connection import Connection, Ended, Refused
+from signalbook.brokers.amqp.message import Message, to_bytes
+from signalbook.brokers.amqp.sender import Link, Sender, TooLarge
+from signalbook.brokers.amqp.types import AMQPError
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
 from signalbook.events.sinks.brokered import Broken, BrokerKind

@@ -17,13 +17,13 @@ from urllib.parse import quote
 
 import httpcore
 
+from signalbook.brokers.nats.connection import Answer, NATSError, NATSLine, Refused, headers
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
 from signalbook.events.sinks.brokered import Broken, BrokerKind
 from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import Deadline
-from signalbook.nats.connection import Answer, NATSError, NATSLine, Refused, headers
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"tls": (4222, True), "nats": (4222, False)}

@@ -16,10 +16,10 @@ from typing import Any, Final
 import httpcore
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.amqp.connection import Connection, Refused
-from signalbook.amqp.message import sections, taken_apart
-from signalbook.amqp.receiver import Delivery, Receiver
-from signalbook.amqp.types import AMQPError, Described, Timestamp, encode
+from signalbook.brokers.amqp.connection import Connection, Refused
+from signalbook.brokers.amqp.message import sections, taken_apart
+from signalbook.brokers.amqp.receiver import Delivery, Receiver
+from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encode
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
 from signalbook.pipeline import headers

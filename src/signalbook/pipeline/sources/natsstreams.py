@@ -12,9 +12,9 @@ from typing import Any, Final
 import httpcore
 from pyspark.sql.datasource import InputPartition
 
+from signalbook.brokers.nats.connection import NATSError, NATSLine, Refused
+from signalbook.brokers.nats.jetstream import JetStream, Stored, StreamState
 from signalbook.fetching import Deadline
-from signalbook.nats.connection import NATSError, NATSLine, Refused
-from signalbook.nats.jetstream import JetStream, Stored, StreamState
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import brokers
 

@@ -6,9 +6,9 @@ import socket
 from types import TracebackType
 from typing import Any
 
-from signalbook.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, Connection
-from signalbook.amqp.message import Message, from_bytes
-from signalbook.amqp.types import Described, Ubyte, Uint, Ulong
+from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, Connection
+from signalbook.brokers.amqp.message import Message, from_bytes
+from signalbook.brokers.amqp.types import Described, Ubyte, Uint, Ulong
 
 
 class SocketStream:

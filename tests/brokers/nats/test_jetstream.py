@@ -11,11 +11,11 @@ from typing import Any
 import nats as client
 import pytest
 from tests.brokers.program import Broker
-from tests.nats.scripted import Scripted
+from tests.brokers.nats.scripted import Scripted
 
+from signalbook.brokers.nats.connection import NATSError, NATSLine, Refused
+from signalbook.brokers.nats.jetstream import JetStream
 from signalbook.fetching import Deadline, connect
-from signalbook.nats.connection import NATSError, NATSLine, Refused
-from signalbook.nats.jetstream import JetStream
 
 PATIENCE = 300
 _numbers = count(1)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from signalbook.amqp.connection import ATTACH, DISPOSITION, FLOW, TRANSFER, WINDOW, Connection
-from signalbook.amqp.types import AMQPError, Described, Ubyte, Uint, Ulong
+from signalbook.brokers.amqp.connection import ATTACH, DISPOSITION, FLOW, TRANSFER, WINDOW, Connection
+from signalbook.brokers.amqp.types import AMQPError, Described, Ubyte, Uint, Ulong
 
 _SOURCE: Final = 0x28
 _TARGET: Final = 0x29

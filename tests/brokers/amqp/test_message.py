@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.amqp.message import Message, from_bytes, sections, taken_apart, to_bytes
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, encode
+from signalbook.brokers.amqp.message import Message, from_bytes, sections, taken_apart, to_bytes
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, encode
 
 
 def section(code: int, value: Any) -> bytes:

@@ -6,11 +6,11 @@ import struct
 from typing import Any
 
 import pytest
-from tests.amqp.test_connection import OPENED, Scripted, frame
+from tests.brokers.amqp.test_connection import OPENED, Scripted, frame
 
-from signalbook.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, Connection, Ended, Refused
-from signalbook.amqp.sender import Link, Sender, TooLarge
-from signalbook.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, decode_first
+from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, Connection, Ended, Refused
+from signalbook.brokers.amqp.sender import Link, Sender, TooLarge
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, decode_first
 
 ACCEPTED = Described(Ulong(0x24), [])
 TARGET = Described(Ulong(0x29), ["changes"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, Connection, Ended, Refused
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, Ushort, encode
+from signalbook.brokers.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, Connection, Ended, Refused
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, Ushort, encode
 
 SASL = b"AMQP\x03\x01\x00\x00"
 AMQP = b"AMQP\x00\x01\x00\x00"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.nats.scripted import GREETING, Scripted
+from tests.brokers.nats.scripted import GREETING, Scripted
 
-from signalbook.nats.connection import NATSError, NATSLine, Refused
+from signalbook.brokers.nats.connection import NATSError, NATSLine, Refused
 
 
 @pytest.mark.parametrize(

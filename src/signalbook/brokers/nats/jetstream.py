@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from signalbook.nats.connection import Answer, NATSError, NATSLine, Refused, pairs
+from signalbook.brokers.nats.connection import Answer, NATSError, NATSLine, Refused, pairs
 from signalbook.values import JSONObject, dump_json
 
 _NANOSECONDS: Final = 1_000_000_000

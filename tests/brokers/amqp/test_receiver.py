@@ -8,16 +8,26 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.amqp.receiver import SocketStream
-from tests.amqp.test_connection import HEARTBEAT, OPENED, Scripted, frame
-from tests.amqp.test_sender import performatives
+from tests.brokers.amqp.receiver import SocketStream
+from tests.brokers.amqp.test_connection import HEARTBEAT, OPENED, Scripted, frame
+from tests.brokers.amqp.test_sender import performatives
 from tests.brokers.program import Broker
 
-from signalbook.amqp.connection import ATTACH, CLOSE, DETACH, DISPOSITION, FLOW, TRANSFER, Connection, Ended, Refused
-from signalbook.amqp.message import Message, from_bytes, to_bytes
-from signalbook.amqp.receiver import Delivery, Receiver
-from signalbook.amqp.sender import Link, Sender
-from signalbook.amqp.types import AMQPError, Described, Symbol, Uint, Ulong
+from signalbook.brokers.amqp.connection import (
+    ATTACH,
+    CLOSE,
+    DETACH,
+    DISPOSITION,
+    FLOW,
+    TRANSFER,
+    Connection,
+    Ended,
+    Refused,
+)
+from signalbook.brokers.amqp.message import Message, from_bytes, to_bytes
+from signalbook.brokers.amqp.receiver import Delivery, Receiver
+from signalbook.brokers.amqp.sender import Link, Sender
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong
 
 SOURCE = Described(Ulong(0x28), ["orders"])
 ATTACHED = frame(0, ATTACH, "link", Uint(0), False, None, None, SOURCE, None, None, None, Uint(0))

@@ -6,17 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.amqp.connection import (
-    ATTACH,
-    DISPOSITION,
-    FLOW,
-    TRANSFER,
-    WINDOW,
-    Connection,
-    Refused,
-    told,
-)
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ubyte, Uint, Ulong
+from signalbook.brokers.amqp.connection import ATTACH, DISPOSITION, FLOW, TRANSFER, WINDOW, Connection, Refused, told
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ubyte, Uint, Ulong
 
 _SOURCE: Final = 0x28
 _TARGET: Final = 0x29

@@ -6,8 +6,8 @@ import struct
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from signalbook.amqp.message import trimmed
-from signalbook.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, Ushort, decode_first, encode
+from signalbook.brokers.amqp.message import trimmed
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, Ushort, decode_first, encode
 
 OPEN: Final = 0x10
 BEGIN: Final = 0x11

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, decode, decode_each, encode
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, decode, decode_each, encode
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
