@@ -15,9 +15,9 @@ import pytest
 from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
-from signalbook.brokers.amqp.connection import Connection
-from signalbook.brokers.amqp.message import Message, to_bytes
-from signalbook.brokers.amqp.sender import Link, Sender
+from signalbook.brokers.amqp.connection import AMQPConnection
+from signalbook.brokers.amqp.links import AMQPSender, SenderLink
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
@@ -133,10 +133,10 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> None:
     """At least once: a link that ends before it has confirmed is given everything again."""
     queue = f"again-{os.getpid()}-{next(_numbers)}"
-    sent = [to_bytes(Message(body=str(number).encode())) for number in range(5)]
+    sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
     with SocketStream(artemis.ports["plain"]) as stream:
-        connection = Connection(stream, host="127.0.0.1", container="tests")
-        list(Sender(connection, Link(address=queue, name="s")).send(sent))
+        connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
+        list(AMQPSender(connection, SenderLink(address=queue, name="s")).send(sent))
         connection.part()
     for confirm in (False, True):
         link = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)

@@ -13,9 +13,9 @@ from typing import Final
 
 import httpcore
 
-from signalbook.brokers.amqp.connection import Connection, Ended, Refused
-from signalbook.brokers.amqp.message import Message, to_bytes
-from signalbook.brokers.amqp.sender import Link, Sender, TooLarge
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPEnded, AMQPRefused
+from signalbook.brokers.amqp.links import AMQPSender, MessageTooLarge, SenderLink
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.amqp.types import AMQPError
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
@@ -54,7 +54,7 @@ class _Line:
             raise Broken(f"{where} cannot be reached: {error or type(error).__name__}") from None
         try:
             self._sender = self._attach(target)
-        except Refused as error:
+        except AMQPRefused as error:
             self._hang_up()
             raise DeliveryError(f"{where}: {error}") from None
         except (AMQPError, httpcore.NetworkError, httpcore.TimeoutException) as error:
@@ -69,10 +69,10 @@ class _Line:
             for _ in self._sender.send([_message(event) for event in events]):
                 delivered += 1
                 self._deadline.restart(self._policy.timeout)
-        except Ended as error:
+        except AMQPEnded as error:
             raise Broken(str(error), delivered=delivered) from None
-        except Refused as error:
-            raise DeliveryError(str(error), delivered=delivered, rejected=isinstance(error, TooLarge)) from None
+        except AMQPRefused as error:
+            raise DeliveryError(str(error), delivered=delivered, rejected=isinstance(error, MessageTooLarge)) from None
         except httpcore.TimeoutException:
             raise Broken(
                 f"the broker did not answer within {self._policy.timeout:g} seconds", delivered=delivered
@@ -87,15 +87,17 @@ class _Line:
             self._connection.close()
         self._hang_up()
 
-    def _attach(self, target: _Target) -> Sender:
+    def _attach(self, target: _Target) -> AMQPSender:
         if target.place.secure:
             self._stream = places.encrypted(self._stream, target.place)
         user, password = target.user
-        self._connection = Connection(
+        self._connection = AMQPConnection(
             self._stream, host=target.place.host, container=f"signalbook-{target.name}", user=user, password=password
         )
-        link = Link(address=target.address, name=target.name, settled=target.settled, properties=target.properties)
-        return Sender(self._connection, link)
+        link = SenderLink(
+            address=target.address, name=target.name, settled=target.settled, properties=target.properties
+        )
+        return AMQPSender(self._connection, link)
 
     def _hang_up(self) -> None:
         with suppress(httpcore.NetworkError):
@@ -126,7 +128,7 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
 
 
 def _message(event: JSONObject) -> bytes:
-    return to_bytes(Message(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
+    return to_bytes(AMQPMessage(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
 
 
 KIND: Final = BrokerKind(protocols=("AMQP",), target=_target, connect=_Line)

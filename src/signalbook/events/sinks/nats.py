@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpcore
 
-from signalbook.brokers.nats.connection import Answer, NATSError, NATSLine, Refused, headers
+from signalbook.brokers.nats import NATSConnection, NATSError, NATSMessage, NATSRefused, headers
 from signalbook.events.sinks import brokersettings, places
 from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
 from signalbook.events.sinks.brokered import Broken, BrokerKind
@@ -57,9 +57,9 @@ class _Link:
             raise Broken(f"{where} cannot be reached: {error or type(error).__name__}") from None
         try:
             encrypt = partial(places.encrypted, place=place) if place.secure else None
-            self._line = NATSLine(stream, user=target.user, encrypt=encrypt)
+            self._line = NATSConnection(stream, user=target.user, encrypt=encrypt)
             self._stored = self._is_stored()
-        except Refused as error:
+        except NATSRefused as error:
             stream.close()
             raise DeliveryError(f"{where}: {error}") from None
         except (NATSError, httpcore.NetworkError, httpcore.TimeoutException) as error:
@@ -77,7 +77,7 @@ class _Link:
         except DeliveryError as error:
             error.delivered += delivered
             raise
-        except Refused as error:
+        except NATSRefused as error:
             raise DeliveryError(str(error), delivered=delivered) from None
         except httpcore.TimeoutException:
             raise Broken(f"the server did not answer within {self._timeout:g} seconds", delivered=delivered) from None
@@ -121,7 +121,7 @@ class _Link:
         waiting = [next(self._requests) for _ in messages]
         for request, (message, head) in zip(waiting, messages, strict=True):
             self._line.publish(self._target.subject, message, head, request)
-        answers: dict[int, Answer] = {}
+        answers: dict[int, NATSMessage] = {}
         for request in waiting:
             while request not in answers:
                 answer = self._line.answer()
@@ -140,16 +140,16 @@ class _Link:
             answer = self._line.answer()
             while answer.request != request:
                 answer = self._line.answer()
-        except Refused:
+        except NATSRefused:
             return False
         return bool(answer.document().get("streams"))
 
 
-def _check_stored(answer: Answer) -> None:
+def _check_stored(answer: NATSMessage) -> None:
     found = answer.document()
     error = found.get("error")
     if isinstance(error, dict):
-        raise Refused(f"the stream does not take the event: {str(error.get('description'))[:500]}")
+        raise NATSRefused(f"the stream does not take the event: {str(error.get('description'))[:500]}")
     if answer.status or "stream" not in found:
         raise NATSError("there is no stream for the subject any more")
 

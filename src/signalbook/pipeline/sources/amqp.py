@@ -16,9 +16,9 @@ from typing import Any, Final
 import httpcore
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.brokers.amqp.connection import Connection, Refused
-from signalbook.brokers.amqp.message import sections, taken_apart
-from signalbook.brokers.amqp.receiver import Delivery, Receiver
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPRefused
+from signalbook.brokers.amqp.links import AMQPDelivery, AMQPReceiver
+from signalbook.brokers.amqp.messages import sections, taken_apart
 from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encode
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
@@ -95,7 +95,7 @@ class _Link:
         host, stream, self._deadline = self._opened.__enter__()
         try:
             self._connection, self._receiver = self._attach(broker, host, stream, node, name)
-        except Refused as error:
+        except AMQPRefused as error:
             self._hang_up()
             if error.condition.startswith(_PASSING):
                 raise
@@ -107,7 +107,7 @@ class _Link:
 
     def receive(self, seconds: float) -> Sequence[Arrival]:
         """What comes, a few hundred messages at most."""
-        found: list[Delivery] = []
+        found: list[AMQPDelivery] = []
         self._show()
         try:
             self._deadline.restart(seconds)
@@ -134,12 +134,12 @@ class _Link:
 
     def _attach(
         self, broker: brokers.Broker, host: str, stream: httpcore.NetworkStream, node: str, name: str
-    ) -> tuple[Connection, Receiver]:
+    ) -> tuple[AMQPConnection, AMQPReceiver]:
         if broker.secure:
             stream = broker.encrypted(host, stream)
         user, password = broker.login
-        connection = Connection(stream, host=host, container=f"signalbook-{name}", user=user, password=password)
-        return connection, Receiver(connection, node, name, _MOST)
+        connection = AMQPConnection(stream, host=host, container=f"signalbook-{name}", user=user, password=password)
+        return connection, AMQPReceiver(connection, node, name, _MOST)
 
     def _show(self) -> None:
         """Brokers end connections on which nothing was said for long."""

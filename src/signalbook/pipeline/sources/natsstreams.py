@@ -12,8 +12,7 @@ from typing import Any, Final
 import httpcore
 from pyspark.sql.datasource import InputPartition
 
-from signalbook.brokers.nats.connection import NATSError, NATSLine, Refused
-from signalbook.brokers.nats.jetstream import JetStream, Stored, StreamState
+from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, NATSError, NATSRefused, StoredMessage
 from signalbook.fetching import Deadline
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import brokers
@@ -38,7 +37,7 @@ Offsets = dict[str, list[Any]]
 class Chosen:
     """A stream to be read; with a ``subject``, which may have wildcards, only messages of that."""
 
-    state: StreamState
+    state: JetStreamState
     subject: str = ""
 
     def offset(self, number: int) -> list[Any]:
@@ -112,7 +111,7 @@ class Streams:
             ]
         return found
 
-    def read(self, piece: Piece) -> Iterator[list[Stored]]:
+    def read(self, piece: Piece) -> Iterator[list[StoredMessage]]:
         """The messages of a piece, over a new connection where one was lost. Raises ``PipelineError``."""
         done = piece.start - 1
         attempts = iter(range(_ATTEMPTS))
@@ -130,7 +129,7 @@ class Streams:
                     raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
                 self.broker.patiently(self._chosen, _PASSING)  # until it is there again
 
-    def whole(self, state: StreamState, before: int, known: list[Any]) -> None:
+    def whole(self, state: JetStreamState, before: int, known: list[Any]) -> None:
         """Raise ``PipelineError`` for a stream that is not the ``known`` one, or without what follows ``before``."""
         where, (last, created) = f"the stream {state.name} at {self.broker}", known
         why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
@@ -176,7 +175,7 @@ class Streams:
         try:
             with broker.stream() as (host, opened, deadline):
                 encrypt = partial(broker.encrypted, host) if broker.secure else None
-                line = NATSLine(opened, user=broker.login, token=broker.options.get("token", ""), encrypt=encrypt)
+                line = NATSConnection(opened, user=broker.login, token=broker.options.get("token", ""), encrypt=encrypt)
                 yield JetStream(line, broker.options.get("domain", "")), deadline
-        except Refused as error:
+        except NATSRefused as error:
             raise PipelineError(f"NATS at {broker}: {error}") from None
