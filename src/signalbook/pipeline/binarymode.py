@@ -19,7 +19,7 @@ from signalbook.messages.bindings.modes import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.blocks import Block, Extension
 from signalbook.pipeline.envelopes import ATTRIBUTES, MOST_EXTENSIONS
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 # Protocols whose headers hold attributes as plain text, by what goes before the names of attributes.
 _PREFIXES: Final = {"KAFKA": "ce_"}
@@ -33,7 +33,7 @@ def is_known(protocol: str) -> bool:
     return protocol in _PREFIXES
 
 
-def taken_apart(frame: Frame, protocol: str, known: dict[str, None]) -> tuple[Block, list[int]]:
+def taken_apart(frame: MessageBatch, protocol: str, known: dict[str, None]) -> tuple[Block, list[int]]:
     """The frame's events with their attributes, and the indices of records that are not taken.
 
     ``known`` are the headers of extension attributes met so far: strangers may make up any number of names.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.messages.cloudevents import Attribute, attribute_text
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 Kinds = npt.NDArray[np.uint8]
 # From a text to the value that it is of, by kind.
@@ -65,14 +65,14 @@ class Extension:
 class Block:
     """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
 
-    frame: Frame
+    frame: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, Extension]
     data: pa.BinaryArray
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: Frame, attributes: int) -> Block:
+    def empty(cls, frame: MessageBatch, attributes: int) -> Block:
         """None of the frame's events, which would have so many attributes."""
         return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 

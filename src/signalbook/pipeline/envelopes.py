@@ -17,7 +17,7 @@ from signalbook.messages.cloudevents import CORE
 from signalbook.pipeline import columns, native
 from signalbook.pipeline.blocks import Block, Extension, Kinds
 from signalbook.pipeline.objectenvelopes import ObjectEnvelopes
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 # Attributes that have columns of their own; the first are those that every event has.
 ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in columns.ENVELOPE.names[:-1])
@@ -29,7 +29,7 @@ MOST_EXTENSIONS: Final = 64
 
 
 class _Decoder(Protocol):
-    def decode(self, frame: Frame, /) -> tuple[Block, list[int]]:
+    def decode(self, frame: MessageBatch, /) -> tuple[Block, list[int]]:
         """The frame's events, and the indices of messages that are not taken."""
         ...
 
@@ -41,7 +41,7 @@ class Envelopes:
         self._extensions: tuple[str, ...] = ()
         self._decoder = _decoder(())
 
-    def decode(self, frame: Frame) -> tuple[Block, list[int]]:
+    def decode(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """The frame's events, and the indices of messages that are not taken."""
         return self._decoder.decode(frame)
 
@@ -61,11 +61,11 @@ class NativeEnvelopes:
         self._extensions = extensions
         self._envelopes = native.module().Envelopes(ATTRIBUTES, _NEEDED, extensions)
 
-    def decode(self, frame: Frame) -> tuple[Block, list[int]]:
+    def decode(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """The frame's events, and the indices of messages that are not taken."""
         bounds = map(np.ascontiguousarray, (frame.starts, frame.ends))
         try:
-            refused, members = self._envelopes.read(frame.block, *bounds)
+            refused, members = self._envelopes.read(frame.content, *bounds)
         except ValueError:  # something is wrong in there, or with the frame: not with the events
             return Block.empty(frame, len(ATTRIBUTES)), list(range(len(frame)))
         count = len(frame) - len(refused)

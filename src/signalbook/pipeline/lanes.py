@@ -21,7 +21,7 @@ from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
 from signalbook.pipeline.payloads import Reader
 from signalbook.pipeline.rows import Target
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 from signalbook.pipeline.vetting import Vetting
 from signalbook.pipeline.ways import Way
 from signalbook.pipeline.window import Window
@@ -42,7 +42,7 @@ Land = Callable[[Target, pa.RecordBatch], None]
 _ADDRESSES: Final = {"KAFKA": "topic"}
 
 # Messages that no lane takes: their frame and indices.
-Aside = Callable[[Frame, Sequence[int]], None]
+Aside = Callable[[MessageBatch, Sequence[int]], None]
 
 
 class Lanes:
@@ -74,7 +74,7 @@ class Lanes:
         self._waiting = 0
         self._messages = 0
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: MessageBatch) -> None:
         """Take a frame's messages; most wait a while for others of their type."""
         if not self._types:
             self._aside(frame, range(len(frame)))

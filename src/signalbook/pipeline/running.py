@@ -91,7 +91,7 @@ def _origin(job: Job, files: Sequence[tuple[str, int]]) -> str:
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
-    records = source.batch(session, job.inputs, job.options)
+    records = source.load(session, job.inputs, job.options)
     return Intake(source=source.name, origin=origin, records=records.coalesce(session.sparkContext.defaultParallelism))
 
 

@@ -11,7 +11,7 @@ from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.envelopes import Envelopes
 from signalbook.pipeline.payloads import Reader
 from signalbook.pipeline.rows import Target
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 _NOTHING: Final = Message()
 
@@ -23,7 +23,7 @@ class Way(Protocol):
     # whether payloads have to be JSON
     json: ClassVar[bool]
 
-    def block(self, frame: Frame, /) -> tuple[Block, list[int]]:
+    def block(self, frame: MessageBatch, /) -> tuple[Block, list[int]]:
         """The events of a frame, and the indices of messages that are not taken."""
         ...
 
@@ -49,7 +49,7 @@ class Structured:
     def __init__(self) -> None:
         self._envelopes = Envelopes()
 
-    def block(self, frame: Frame) -> tuple[Block, list[int]]:
+    def block(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """By the decoder of envelopes."""
         return self._envelopes.decode(frame)
 
@@ -77,7 +77,7 @@ class Binary:
         self._protocol = protocol
         self._extensions: dict[str, None] = {}
 
-    def block(self, frame: Frame) -> tuple[Block, list[int]]:
+    def block(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """By columns of headers."""
         return binarymode.taken_apart(frame, self._protocol, self._extensions)
 

@@ -15,7 +15,7 @@ from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.blocks import Block, Extension, text_codes
 from signalbook.pipeline.envelopes import ATTRIBUTES
 from signalbook.pipeline.numbering import dense, groups
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 from signalbook.pipeline.sources.records import addresses, delivered
 
 # Input bytes of an event up to which a reader has as many of them at once as it likes.
@@ -44,7 +44,7 @@ class Window:
 
     def step(self, most: int) -> int:
         """How many payloads, ``most`` at most, to decode at once: as many bytes as fit a processor's cache."""
-        weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
+        weight = sum(len(block.frame.content) for block in self._blocks) // len(self)
         return min(max(most * _LIGHT // max(weight, 1), 1), most)
 
     @cached_property
@@ -109,7 +109,7 @@ class Window:
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
-    def messages(self, numbers: Offsets) -> list[tuple[Frame, list[int]]]:
+    def messages(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
         """The frames and indices of events."""
         found = []
         for number, block in enumerate(self._blocks):

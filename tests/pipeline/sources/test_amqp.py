@@ -21,7 +21,7 @@ from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
-from signalbook.pipeline.sources.base import Frame, one_message
+from signalbook.pipeline.sources.base import MessageBatch, one_message
 from signalbook.pipeline.sources.spool import Spool
 
 PATIENCE = 300
@@ -38,8 +38,8 @@ def read_back(content: bytes) -> Any:
     spooled = _spooled(content)
     row = {"key": spooled.key, "value": spooled.value, "received_at": None}
     frame = one_message("amqp:q", spooled.value, 5)
-    parts = {name: getattr(frame, name) for name in Frame.__slots__}
-    return spooled, SOURCE.message(Frame(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
+    parts = {name: getattr(frame, name) for name in MessageBatch.__slots__}
+    return spooled, SOURCE.message(MessageBatch(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
 
 
 def test_a_message_has_all_its_sections() -> None:

@@ -22,8 +22,8 @@ VALUES = st.recursive(
 
 def taken(content: bytes, limit: int = MAX_MESSAGE) -> list[tuple[bytes, int, str]]:
     """Each message with its position and what is wrong with it."""
-    frames = limits.bounded(jsonarrays.frames("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
-    return [(frame.raw(i), int(frame.positions[i]), frame.fault) for frame in frames for i in range(len(frame))]
+    frames = limits.within_limit(jsonarrays.array_batches("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
+    return [(frame.raw(i), int(frame.positions[i]), frame.error) for frame in frames for i in range(len(frame))]
 
 
 @given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
@@ -69,9 +69,9 @@ def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports and progress count the bytes of frames, and a character that is cut is no text."""
     monkeypatch.setattr(jsonarrays, "BLOCK", 64)
     content = json.dumps(["é" * 50] * 9, ensure_ascii=False).encode()
-    frames = list(jsonarrays.frames("f", BytesIO(content)))  # type: ignore[arg-type]
-    assert 0.9 * len(content) < sum(len(frame.block) for frame in frames) <= len(content)
-    assert "".join(frame.block.decode() for frame in frames).count("é") == 450
+    frames = list(jsonarrays.array_batches("f", BytesIO(content)))  # type: ignore[arg-type]
+    assert 0.9 * len(content) < sum(len(frame.content) for frame in frames) <= len(content)
+    assert "".join(frame.content.decode() for frame in frames).count("é") == 450
 
 
 def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
@@ -83,7 +83,7 @@ def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
             reads += 1
             return super().read(size)
 
-    frames = jsonarrays.frames("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
+    frames = jsonarrays.array_batches("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
     assert [frame.raw(0) for frame in frames] == [b"1"]
     assert reads < 10
 

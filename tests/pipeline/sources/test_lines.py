@@ -22,7 +22,7 @@ def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[in
     size = path.stat().st_size
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < size), size]
     splits = [Split(path=str(path), start=a, end=b, limit=limit) for a, b in pairwise(bounds)]
-    frames = [frame for split in splits for frame in limits.bounded(lines.frames(split), limit)]
+    frames = [frame for split in splits for frame in limits.within_limit(lines.line_batches(split), limit)]
     return [(int(frame.positions[i]), frame.raw(i)) for frame in frames for i in range(len(frame))]
 
 
@@ -74,6 +74,6 @@ def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, pa
 def test_a_line_without_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x\n" + b"a" * 3_000_000)
-    _, frame = lines.frames(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
-    assert (len(frame.block), int(frame.positions[0]), frame.rule) == (limits.KEPT, 2, "too_long")
-    assert frame.fault.startswith("a message of 3000000 bytes; at most 100000 are read")
+    _, frame = lines.line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
+    assert (len(frame.content), int(frame.positions[0]), frame.rule) == (limits.KEPT, 2, "too_long")
+    assert frame.error.startswith("a message of 3000000 bytes; at most 100000 are read")

@@ -40,7 +40,7 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / name
         path.write_bytes(content)
         found = []
-        for frame in source.frames(Split(path=str(path), start=0, end=len(content))):
+        for frame in source.read(Split(path=str(path), start=0, end=len(content))):
             for index in range(len(frame)):
                 try:
                     fault = "" if source.message(frame, index).body == frame.raw(index) else "another body"
@@ -70,8 +70,8 @@ def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(protobuf, "BLOCK", 100)
     path = tmp_path / "events.pb"
     path.write_bytes(delimited(*EVENTS))
-    frames = STREAM.frames(Split(path=str(path), start=0, end=path.stat().st_size))
-    assert sum(len(frame.block) for frame in frames) == path.stat().st_size
+    frames = STREAM.read(Split(path=str(path), start=0, end=path.stat().st_size))
+    assert sum(len(frame.content) for frame in frames) == path.stat().st_size
 
 
 def test_packed_files_are_unpacked(read: Read) -> None:

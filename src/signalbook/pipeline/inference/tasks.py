@@ -145,7 +145,7 @@ def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
     source = registry.files(plan.source)
     seen = 0
     for split in plan.tasks[number]:
-        for frame in source.frames(split):
+        for frame in source.read(split):
             for index in range(len(frame)):
                 if 0 < plan.limit <= seen:
                     return

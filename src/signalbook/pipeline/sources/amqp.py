@@ -26,7 +26,7 @@ from signalbook.pipeline import headers
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.rows import address
 from signalbook.pipeline.sources import brokers, spooled
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.receiving import Arrival, Link
 from signalbook.pipeline.sources.spool import Memory, Spool, Spooled
 
@@ -54,21 +54,21 @@ class Amqp:
     cloudevents_json = True
     passing: tuple[type[Exception], ...] = (AMQPError, httpcore.NetworkError, httpcore.TimeoutException)
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
         """There is none. Raises ``PipelineError``."""
         return spooled.refuse(self)
 
-    def stream(
+    def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
         """What waits at the node, and what comes."""
         return spooled.stream(self, session, inputs, options, most, home)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all its sections; of bytes that were none, those."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
-        return _message(row["key"] or b"", row["value"], row["received_at"], reference=frame.path)
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
+        return _message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Broker:
         """Where the messages are. Raises ``PipelineError``."""

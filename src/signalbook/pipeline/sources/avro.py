@@ -15,7 +15,7 @@ from signalbook.messages.eventformats.avro import SCHEMA, read_datum
 from signalbook.messages.eventformats.registry import AVRO_FORMAT
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import containers, lines
-from signalbook.pipeline.sources.base import Frame, Split, one_message
+from signalbook.pipeline.sources.base import MessageBatch, Split, one_message
 from signalbook.pipeline.sources.cloudevents import structured
 from signalbook.values import dump_json
 
@@ -29,7 +29,7 @@ class AvroEvents:
     divisible = True
     cloudevents_json = False
 
-    def frames(self, split: Split) -> Iterator[Frame]:
+    def read(self, split: Split) -> Iterator[MessageBatch]:
         """The records of the blocks that begin in the split. What follows a damaged one in its block is unreadable.
 
         Raises ``PipelineError`` for a file that is no container, or one of other records.
@@ -42,31 +42,31 @@ class AvroEvents:
             _check(split.path, header.schema)
             end = lines.ENDLESS if lines.is_packed(split.path) else split.end
             for number, block in containers.blocks(split.path, window, header, split.start, end):
-                yield from _frames(split.path, header.codec, number, block)
+                yield from _batches(split.path, header.codec, number, block)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The record as a structured CloudEvent of a file. Raises ``Unreadable``."""
-        return structured(frame, index, AVRO_FORMAT)
+        return structured(batch, index, AVRO_FORMAT)
 
 
 CONTAINER: Final = AvroEvents()
 
 
-def _frames(path: str, codec: str, number: int, block: containers.Block) -> Iterator[Frame]:
+def _batches(path: str, codec: str, number: int, block: containers.Block) -> Iterator[MessageBatch]:
     where = f"the block at byte {block.offset}"
     if block.fault:
-        yield one_message(path, block.content, number, fault=f"{where}: {block.fault}")
+        yield one_message(path, block.content, number, error=f"{where}: {block.fault}")
         return
     try:
         content = containers.unpack(codec, block.content)
     except containers.Damage as error:
-        yield one_message(path, block.content, number, fault=f"{where}: {error}")
+        yield one_message(path, block.content, number, error=f"{where}: {error}")
         return
     yield from _records(path, content, block.count, number, where)
 
 
-def _records(path: str, content: bytes, count: int, number: int, where: str) -> Iterator[Frame]:
-    """The records of an unpacked block in frames of about ``BLOCK`` bytes, and what follows them as one message."""
+def _records(path: str, content: bytes, count: int, number: int, where: str) -> Iterator[MessageBatch]:
+    """The records of an unpacked block in batches of about ``BLOCK`` bytes, and what follows them as one message."""
     stream = BytesIO(content)
     bounds, fault = [0], ""
     for _ in range(count):
@@ -77,23 +77,23 @@ def _records(path: str, content: bytes, count: int, number: int, where: str) -> 
             break
         bounds.append(stream.tell())
         if bounds[-1] - bounds[0] >= lines.BLOCK:
-            yield _frame(path, content, bounds, number)
+            yield _batch(path, content, bounds, number)
             number += len(bounds) - 1
             bounds = bounds[-1:]
     if len(bounds) > 1:
-        yield _frame(path, content, bounds, number)
+        yield _batch(path, content, bounds, number)
     rest = content[bounds[-1] :]
     if fault or rest:
         text = fault or f"{len(rest)} bytes follow the last record"
-        yield one_message(path, rest, number + len(bounds) - 1, fault=f"{where}: {text}")
+        yield one_message(path, rest, number + len(bounds) - 1, error=f"{where}: {text}")
 
 
-def _frame(path: str, content: bytes, bounds: list[int], number: int) -> Frame:
+def _batch(path: str, content: bytes, bounds: list[int], number: int) -> MessageBatch:
     """The records between ``bounds``."""
     places = np.array(bounds, np.int64) - bounds[0]
     positions = np.arange(number, number + len(bounds) - 1, dtype=np.int64)
     block = content[bounds[0] : bounds[-1]]
-    return Frame(path=path, block=block, starts=places[:-1], ends=places[1:], positions=positions)
+    return MessageBatch(path=path, content=block, starts=places[:-1], ends=places[1:], positions=positions)
 
 
 def _check(path: str, document: bytes) -> None:

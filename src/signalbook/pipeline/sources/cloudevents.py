@@ -8,7 +8,7 @@ from typing import Final
 from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.sources import jsonarrays, lines
-from signalbook.pipeline.sources.base import Frame, Split, Unreadable
+from signalbook.pipeline.sources.base import MessageBatch, Split, Unreadable
 
 
 class CloudEventLines:
@@ -18,13 +18,13 @@ class CloudEventLines:
     divisible = True
     cloudevents_json = True
 
-    def frames(self, split: Split) -> Iterator[Frame]:
+    def read(self, split: Split) -> Iterator[MessageBatch]:
         """The lines that begin in the split."""
-        return lines.frames(split)
+        return lines.line_batches(split)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The line as a structured CloudEvent of a file."""
-        return structured(frame, index)
+        return structured(batch, index)
 
 
 class CloudEventBatch:
@@ -34,22 +34,22 @@ class CloudEventBatch:
     divisible = False
     cloudevents_json = True
 
-    def frames(self, split: Split) -> Iterator[Frame]:
+    def read(self, split: Split) -> Iterator[MessageBatch]:
         """The elements of the file's array; a position is an index in it."""
         with lines.reading(split.path) as file:
-            yield from jsonarrays.frames(split.path, file, split.limit)
+            yield from jsonarrays.array_batches(split.path, file, split.limit)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The element as a structured CloudEvent of a file. Raises ``Unreadable``."""
-        return structured(frame, index)
+        return structured(batch, index)
 
 
 JSONL: Final = CloudEventLines()
 BATCH: Final = CloudEventBatch()
 
 
-def structured(frame: Frame, index: int, content_type: str = JSON_FORMAT) -> Message:
-    """A message whose body is a structured CloudEvent. Raises ``Unreadable`` where the frame could not be read."""
-    if frame.fault:
-        raise Unreadable(frame.fault)
-    return Message(protocol="", content_type=content_type, body=frame.raw(index))
+def structured(batch: MessageBatch, index: int, content_type: str = JSON_FORMAT) -> Message:
+    """A message whose body is a structured CloudEvent. Raises ``Unreadable`` where the batch could not be read."""
+    if batch.error:
+        raise Unreadable(batch.error)
+    return Message(protocol="", content_type=content_type, body=batch.raw(index))

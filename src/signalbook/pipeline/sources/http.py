@@ -10,7 +10,7 @@ import msgspec
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.pipeline.sources import lines
-from signalbook.pipeline.sources.base import Frame, Split, Unreadable
+from signalbook.pipeline.sources.base import MessageBatch, Split, Unreadable
 
 
 class _Request(msgspec.Struct):
@@ -31,16 +31,16 @@ class HttpLines:
     divisible = True
     cloudevents_json = False
 
-    def frames(self, split: Split) -> Iterator[Frame]:
+    def read(self, split: Split) -> Iterator[MessageBatch]:
         """The lines that begin in the split."""
-        return lines.frames(split)
+        return lines.line_batches(split)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The line's request. Raises ``Unreadable``."""
-        if frame.fault:
-            raise Unreadable(frame.fault)
+        if batch.error:
+            raise Unreadable(batch.error)
         try:
-            logged = _decoder.decode(frame.raw(index))
+            logged = _decoder.decode(batch.raw(index))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Unreadable(f"not a request as JSON: {error}") from None
         if logged.body is not None and logged.body_base64 is not None:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Offsets, one_message
+from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Offsets, one_message
 from signalbook.pipeline.sources.limits import KEPT, too_long
 from signalbook.pipeline.sources.lines import BLOCK, Bytes
 
@@ -30,11 +30,11 @@ _DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
 _IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
 
 
-def frames(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[Frame]:
+def array_batches(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
     """The elements of the array in a file; a position is an index in it.
 
     A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
-    message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a frame that says so.
+    message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a batch that says so.
     Raises ``OSError``.
     """
     first = _first_piece(file)
@@ -59,9 +59,9 @@ def frames(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[Frame]:
             yield too_long(path, lost.head, number, lost.size, limit)
             data, ends = data[int(ends[0]) + 1 :], ends[1:] - (ends[0] + 1)
             lost, number = _Lost(), number + 1
-        found = _frame(path, data, ends, number)
+        found = _batch(path, data, ends, number)
         if close and number == 0 and len(found) == 1 and not found.raw(0):
-            found = _frame(path, data, ends[:0], 0)  # an array of nothing
+            found = _batch(path, data, ends[:0], 0)  # an array of nothing
         if len(found):
             yield found
         number += len(found)
@@ -70,7 +70,7 @@ def frames(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[Frame]:
             yield from _following(path, file, pending[0], number, limit)
             return
     rest = (lost.head or b"".join(pending)).strip(_BLANK)
-    yield one_message(path, rest, number, fault="the file ends inside of its JSON array: it is cut off")
+    yield one_message(path, rest, number, error="the file ends inside of its JSON array: it is cut off")
 
 
 def _first_piece(file: Bytes) -> bytes:
@@ -135,13 +135,13 @@ class _Scan:
         return np.setdiff1d(quotes, escaped, assume_unique=True)
 
 
-def _frame(path: str, data: bytes, ends: Offsets, number: int) -> Frame:
+def _batch(path: str, data: bytes, ends: Offsets, number: int) -> MessageBatch:
     """The elements that end where ``ends`` says, without the blanks around them."""
     bounds = [_trimmed(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
     starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
     positions = np.arange(number, number + len(ends), dtype=np.int64)
-    data = data[: int(ends[-1])] if len(ends) else b""  # the next element counts with its own frame
-    return Frame(path=path, block=data, starts=starts, ends=ends, positions=positions)
+    data = data[: int(ends[-1])] if len(ends) else b""  # the next element counts with its own batch
+    return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=positions)
 
 
 def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
@@ -155,10 +155,10 @@ def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
     return end - len(element.lstrip(_BLANK)), end
 
 
-def _following(path: str, file: Bytes, rest: bytes, number: int, limit: int) -> Iterator[Frame]:
+def _following(path: str, file: Bytes, rest: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
     content, _ = _to_end(file, rest, limit)
     if content:
-        yield one_message(path, content, number, fault="bytes follow the JSON array")
+        yield one_message(path, content, number, error="bytes follow the JSON array")
 
 
 def _to_end(file: Bytes, head: bytes, limit: int) -> tuple[bytes, int]:

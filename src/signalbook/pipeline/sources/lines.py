@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Frame, Split
+from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.limits import KEPT, too_long
 
 # Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-one-pass-on-arrow.md).
@@ -26,17 +26,17 @@ _NEWLINE: Final = ord("\n")
 _STEP: Final = 64 * 1024
 
 
-def frames(split: Split) -> Iterator[Frame]:
-    """The lines that begin in ``split``, as frames whose positions are byte offsets in the (unpacked) file.
+def line_batches(split: Split) -> Iterator[MessageBatch]:
+    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file.
 
-    Of a line beyond the split's limit the beginning is kept, as a frame that says so. Raises ``PipelineError`` for a
+    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises ``PipelineError`` for a
     file that cannot be read.
     """
     with reading(split.path) as file:
         offset = _seek(file, split)
         # of a packed file the size says nothing
         remaining = ENDLESS if is_packed(split.path) else split.end - offset
-        yield from _Lines(file, split.path, split.limit, offset, remaining).frames()
+        yield from _Lines(file, split.path, split.limit, offset, remaining).batches()
 
 
 def open_file(path: str) -> Bytes:
@@ -70,7 +70,7 @@ class _Lines:
     remaining: int
     rest: bytes = b""
 
-    def frames(self) -> Iterator[Frame]:
+    def batches(self) -> Iterator[MessageBatch]:
         """Blocks of whole lines; the last line of a file may lack its newline."""
         while self.remaining > 0:
             # a long line is copied a few times only
@@ -82,12 +82,12 @@ class _Lines:
         if self.rest:
             yield from self._last()
 
-    def _take(self, piece: bytes) -> Iterator[Frame]:
+    def _take(self, piece: bytes) -> Iterator[MessageBatch]:
         while piece:
             cut = piece.rfind(b"\n") + 1
             if cut:
                 block = self.rest + piece[:cut]
-                yield _frame(self.path, block, self.offset)
+                yield _batch(self.path, block, self.offset)
                 self.offset += len(block)
                 self.rest = piece[cut:]
                 return
@@ -97,7 +97,7 @@ class _Lines:
             found, piece = self._skip(piece)
             yield found
 
-    def _last(self) -> Iterator[Frame]:
+    def _last(self) -> Iterator[MessageBatch]:
         """The line that begins in the split, and ends behind it."""
         while piece := self.file.read(max(64 * 1024, len(self.rest))):
             cut = piece.find(b"\n") + 1
@@ -107,9 +107,9 @@ class _Lines:
             self.rest += piece[:cut] if cut else piece
             if cut:
                 break
-        yield _frame(self.path, self.rest, self.offset)
+        yield _batch(self.path, self.rest, self.offset)
 
-    def _skip(self, piece: bytes) -> tuple[Frame, bytes]:
+    def _skip(self, piece: bytes) -> tuple[MessageBatch, bytes]:
         """Keep nothing of the line but its beginning; what is at hand behind it, as far as it is in the split."""
         head, size = (self.rest + piece[:KEPT])[:KEPT], len(self.rest) + len(piece)
         more, following, self.remaining = _to_newline(self.file, self.remaining)
@@ -144,11 +144,11 @@ def _to_newline(file: Bytes, remaining: int) -> tuple[int, bytes, int]:
     return size, b"", remaining
 
 
-def _frame(path: str, block: bytes, offset: int) -> Frame:
+def _batch(path: str, block: bytes, offset: int) -> MessageBatch:
     if not block.endswith(b"\n"):
         block += b"\n"
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int64, copy=False)
     starts = np.empty_like(ends)
     starts[0] = 0
     starts[1:] = ends[:-1] + 1
-    return Frame(path=path, block=block, starts=starts, ends=ends, positions=starts + offset, lines=True)
+    return MessageBatch(path=path, content=block, starts=starts, ends=ends, positions=starts + offset, lines=True)

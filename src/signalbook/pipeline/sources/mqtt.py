@@ -21,7 +21,7 @@ from signalbook.messages.bindings.mqtt import V3, V5, publish
 from signalbook.pipeline import headers
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import brokers, spooled
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.mqttlink import Lost, SessionLink
 from signalbook.pipeline.sources.receiving import Link
 from signalbook.pipeline.sources.spool import Memory, Spool, Spooled
@@ -55,21 +55,21 @@ class Mqtt:
         self.name = name
         self.protocol = protocol
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
         """There is none. Raises ``PipelineError``."""
         return spooled.refuse(self)
 
-    def stream(
+    def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
         """What comes from the first subscription on, and what waits at the broker."""
         return spooled.stream(self, session, inputs, options, most, home)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the broker said of it."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
-        return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=frame.path)
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
+        return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Broker:
         """Where the messages are. Raises ``PipelineError``."""

@@ -21,7 +21,7 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.nats import message
 from signalbook.pipeline import headers
 from signalbook.pipeline.sources import connected
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.natsstreams import Offsets, Piece, Streams
 
 # Spark asks for news again and again.
@@ -36,12 +36,12 @@ class Nats:
     packages = ()
     cloudevents_json = True
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """All that the streams hold now."""
         Streams.of(inputs, options)
         return connected.brought(session, session.read, _Source, inputs, options)
 
-    def stream(
+    def load_stream(
         self,
         session: SparkSession,
         inputs: Sequence[str],
@@ -53,17 +53,17 @@ class Nats:
         Streams.of(inputs, options)
         return connected.brought(session, session.readStream, _Source, inputs, options, most=most)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
         named = [(name, value.decode(errors="backslashreplace")) for name, value in headers.pairs(row["headers"])]
         return message(
             row["address"],
             row["value"],
             named,
             received_at=row["received_at"],
-            reference=f"{frame.path}/{row['position']}",
+            reference=f"{batch.path}/{row['position']}",
         )
 
 

@@ -170,7 +170,7 @@ class _Batches:
 def _start(
     job: StreamJob, session: SparkSession, source: RecordSource, batches: _Batches, place: Path
 ) -> StreamingQuery:
-    frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
+    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
     try:
