@@ -37,7 +37,7 @@ from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import MessageBatch, Split
-from signalbook.pipeline.sources.cloudevents import JSONL
+from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.ways import Structured
 from signalbook.values import dump_json, now, parse_json
 

@@ -36,7 +36,7 @@ from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
-from signalbook.pipeline.sources.cloudevents import JSONL, structured
+from signalbook.pipeline.sources.files import JSONL, structured
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.values import now
 

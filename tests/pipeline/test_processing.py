@@ -21,10 +21,9 @@ from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import records, registry
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
+from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.sources.limits import within_limit
 
 Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 
@@ -39,7 +38,7 @@ def take(tmp_path: Path, parcels: Any) -> Take:
         path.write_bytes(content)
         landing = Landing(tmp_path, staged="s", prefix=name)
         mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
-        source = registry.files(name)
+        source = base.file_source(name)
         processing = Processing(contract, source, landing, mark)
         for frame in within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
             processing.take(frame)

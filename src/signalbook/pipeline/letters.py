@@ -17,7 +17,7 @@ from signalbook.messages import Message, of_record
 from signalbook.pipeline import columns
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.sources.base import MessageBatch, MessageLocation, Offsets, Unreadable
+from signalbook.pipeline.sources.base import MessageBatch, MessageLocation, Offsets, UnreadableMessage
 
 Mask = npt.NDArray[np.bool_]
 # Letters are judged in portions: of so many rows, and of one row group, which Landing bounds in bytes.
@@ -80,7 +80,7 @@ class LetterSource:
         try:
             return of_record(frame.records.column("message")[index].as_py(), frame.raw(index) if body is None else body)
         except ValueError as error:
-            raise Unreadable(str(error)) from None
+            raise UnreadableMessage(str(error)) from None
 
 
 def portions(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:

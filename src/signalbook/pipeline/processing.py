@@ -28,7 +28,14 @@ from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Span, Tally, charged
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
-from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch, MessageLocation, RecordSource, Source, Unreadable
+from signalbook.pipeline.sources.base import (
+    LIGHTEST,
+    MessageBatch,
+    MessageLocation,
+    RecordSource,
+    Source,
+    UnreadableMessage,
+)
 from signalbook.pipeline.ways import Binary, Structured, Way
 from signalbook.values import Finding
 
@@ -127,7 +134,7 @@ class Processing:
             place = frame.location(index)
             try:
                 message = _message(self._source, frame, index)
-            except Unreadable as error:
+            except UnreadableMessage as error:
                 finding = Finding(path="", rule=frame.rule, message=str(error))
                 self._reject(
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, place=place)
@@ -213,7 +220,7 @@ class Processing:
 def _message(source: Source, frame: MessageBatch, index: int) -> Message:
     """One message of a frame. Raises ``Unreadable``."""
     if frame.error:
-        raise Unreadable(frame.error)
+        raise UnreadableMessage(frame.error)
     return source.message(frame, index)
 
 

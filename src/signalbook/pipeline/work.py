@@ -30,9 +30,8 @@ from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import records, registry
-from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split
-from signalbook.pipeline.sources.limits import within_limit
+from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
 
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
@@ -83,7 +82,7 @@ class Mileage:
 def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
-    source = registry.files(task.plan.source)
+    source = base.file_source(task.plan.source)
     for batch in batches:
         for number in batch.column(0).to_pylist():
             splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
@@ -97,7 +96,7 @@ def take(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     frames = (frame for batch in batches for frame in records.record_batches(batch))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    yield row(partial(task.process, number, registry.find(task.plan.source), frames))
+    yield row(partial(task.process, number, base.find_source(task.plan.source), frames))
 
 
 def read_manifest(text: str) -> Manifest:

@@ -22,7 +22,7 @@ from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, e
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import MessageBatch, one_message
-from signalbook.pipeline.sources.spool import Spool
+from signalbook.pipeline.sources.spool import MessageSpool
 
 PATIENCE = 300
 UUID_1 = UUID(int=1)
@@ -125,12 +125,12 @@ def test_what_is_no_address(inputs: list[str], words: str) -> None:
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
-    with Spool(tmp_path / "spool") as opened:
+def spool(tmp_path: Path) -> Iterator[MessageSpool]:
+    with MessageSpool(tmp_path / "spool") as opened:
         yield opened
 
 
-def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> None:
+def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool) -> None:
     """At least once: a link that ends before it has confirmed is given everything again."""
     queue = f"again-{os.getpid()}-{next(_numbers)}"
     sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
@@ -158,7 +158,7 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> No
     ],
 )
 def test_a_broker_that_refuses_says_why(
-    artemis: Broker, spool: Spool, scheme: str, options: dict[str, str], words: str
+    artemis: Broker, spool: MessageSpool, scheme: str, options: dict[str, str], words: str
 ) -> None:
     port = artemis.ports["tls" if scheme == "amqps" else "plain"]
     with pytest.raises(PipelineError, match=words) as caught:

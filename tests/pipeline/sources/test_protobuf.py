@@ -10,7 +10,7 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
 from signalbook.pipeline import PipelineError
 from signalbook.pipeline.sources import protobuf
-from signalbook.pipeline.sources.base import Split, Unreadable
+from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.sources.protobuf import BATCH, STREAM, ProtobufEvents
 
 FORMAT = find_format("application/cloudevents+protobuf")
@@ -44,7 +44,7 @@ def read(tmp_path: Path) -> Read:
             for index in range(len(frame)):
                 try:
                     fault = "" if source.message(frame, index).body == frame.raw(index) else "another body"
-                except Unreadable as error:
+                except UnreadableMessage as error:
                     fault = str(error)
                 found.append((frame.raw(index), int(frame.positions[index]), fault))
         return found

@@ -11,8 +11,8 @@ from signalbook.events.delivery.opening import Opener
 from signalbook.events.delivery.progress import Retries
 from signalbook.events.delivery.relay import Relay
 from signalbook.events.head import Head
-from signalbook.events.sinks.agreement import allowed_rate
-from signalbook.events.sinks.base import Consent, Policy
+from signalbook.events.sinks.base import Consent, SinkPolicy
+from signalbook.events.sinks.httprequests import allowed_rate
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
@@ -69,9 +69,9 @@ class Deliveries:
         return self._relay.status() if self._on else {"delivers": False}
 
 
-def policy(settings: Settings) -> Policy:
+def policy(settings: Settings) -> SinkPolicy:
     """What the operator allows and asks of every sink."""
-    return Policy(
+    return SinkPolicy(
         allow=AllowList(settings.allow_sinks, setting="allow_sinks"),
         origin=urlsplit(settings.base_url).hostname or "localhost",
         timeout=settings.sink_timeout,

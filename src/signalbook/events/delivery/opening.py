@@ -10,8 +10,8 @@ from typing import Final
 
 from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.state import CONSENTS
-from signalbook.events.sinks import registry
-from signalbook.events.sinks.base import Consent, DeliveryError, Policy, Sink
+from signalbook.events.sinks import base
+from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 
 _SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a note
@@ -21,7 +21,7 @@ _KEY_BYTES: Final = 32
 class Opener:
     """Opens sinks as ``policy`` has it. ``callback`` is the URL that sinks may call, with ``{id}``; empty for none."""
 
-    def __init__(self, engine: Engine, policy: Policy, callback: str = "") -> None:
+    def __init__(self, engine: Engine, policy: SinkPolicy, callback: str = "") -> None:
         self._engine = engine
         self._policy = policy
         self._callback = callback
@@ -31,7 +31,7 @@ class Opener:
         if subscription.fault:
             raise DeliveryError(subscription.fault)
         try:
-            kind = registry.find(subscription.protocol)
+            kind = base.find_sink(subscription.protocol)
         except SubscriptionError as error:
             raise DeliveryError(str(error)) from None
         policy = self._policy

@@ -8,8 +8,10 @@ and back. A ``RecordSource`` has Spark bring records, from a broker or a table, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -18,7 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from signalbook import plugins
 from signalbook.messages import Message
+from signalbook.pipeline.failures import PipelineError
 
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.
@@ -116,7 +120,7 @@ class Source(Protocol):
     cloudevents_json: bool
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """One message of a batch as a message of its protocol. Raises ``Unreadable`` if its bytes are none."""
+        """One message of a batch as a message of its protocol. Raises ``UnreadableMessage`` if its bytes are none."""
         ...
 
 
@@ -158,5 +162,100 @@ class RecordSource(Source, Protocol):
         ...
 
 
-class Unreadable(ValueError):
+class UnreadableMessage(ValueError):
     """Bytes that are no message; the text says why."""
+
+
+KEPT: Final = 64 * 1024
+"""Bytes that a dead letter has of a message that is too long."""
+_RULE: Final = "too_long"
+
+
+def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
+    """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
+    error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
+    return replace(one_message(path, head[:KEPT], position, error), rule=_RULE)
+
+
+def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
+    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so."""
+    for batch in batches:
+        if len(batch.content) <= limit or batch.error or not len(batch):
+            yield batch
+        else:
+            yield from _apart(batch, limit)
+
+
+def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
+    sizes = batch.ends - batch.starts
+    long = sizes > limit
+    edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
+    for start, end in pairwise(edges):
+        if not long[start]:
+            yield _slice(batch, start, end)
+            continue
+        for index in range(start, end):
+            head = batch.content[batch.starts[index] : min(batch.ends[index], batch.starts[index] + KEPT)]
+            yield too_long(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
+
+
+def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
+    """The messages from one index to another."""
+    first, last = int(batch.starts[start]), int(batch.ends[end - 1])
+    return replace(
+        batch,
+        content=batch.content[first : last + batch.lines],
+        starts=batch.starts[start:end] - first,
+        ends=batch.ends[start:end] - first,
+        positions=batch.positions[start:end],
+        records=None if batch.records is None else batch.records.slice(start, end - start),
+    )
+
+
+GROUP: Final = "signalbook.sources"
+
+
+def find_source(name: str) -> FileSource | RecordSource:
+    """The source called ``name``. Raises ``PipelineError`` if there is none, or not all that it takes."""
+    offered = _offered()
+    if name not in offered:
+        raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
+    try:
+        found: FileSource | RecordSource = plugins.load(offered[name])
+        return found
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("signalbook"):
+            raise
+        raise PipelineError(_lacking(offered[name], str(error.name))) from None
+
+
+def file_source(name: str) -> FileSource:
+    """The source called ``name``, which reads files. Raises ``PipelineError``."""
+    source = find_source(name)
+    if isinstance(source, RecordSource):
+        raise PipelineError(f"{name} reads no files: this takes an input format of files")
+    return source
+
+
+def record_source(name: str) -> RecordSource:
+    """The source called ``name``, which Spark reads, and so can follow. Raises ``PipelineError``."""
+    source = find_source(name)
+    if isinstance(source, RecordSource):
+        return source
+    raise PipelineError(f"{name} is an input format of files, which are no stream: read them by pipeline run")
+
+
+def source_names() -> tuple[str, ...]:
+    """The names of all sources."""
+    return tuple(sorted(_offered()))
+
+
+def _lacking(point: EntryPoint, module: str) -> str:
+    if module.startswith("pyspark."):
+        return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'signalbook[pipeline]'"
+    extra = ",".join(("pipeline", *point.extras))
+    return f"the input format {point.name} takes the package {module!r}: pip install 'signalbook[{extra}]'"
+
+
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "input format", plugins.lower)

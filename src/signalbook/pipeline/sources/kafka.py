@@ -81,7 +81,7 @@ class Kafka:
 SOURCE: Final = Kafka()
 
 
-def read(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
     """What Spark's connector is told: one cluster, its topics, ``options``. Raises ``PipelineError``."""
     parts = [_parts(text) for text in inputs]
     clusters = {part.netloc for part in parts}
@@ -128,7 +128,7 @@ def _shown(text: str) -> str:
 def _records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
-    told = {**read(inputs, options), **limit}
+    told = {**connector_options(inputs, options), **limit}
     try:
         frame: DataFrame = reader.options(**told).load()
         return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))

@@ -15,10 +15,9 @@ import numpy as np
 from signalbook.messages import Message
 from signalbook.messages.eventformats.registry import PROTOBUF_FORMAT
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources import lines
+from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Split, one_message
-from signalbook.pipeline.sources.cloudevents import structured
-from signalbook.pipeline.sources.lines import BLOCK, Bytes
+from signalbook.pipeline.sources.files import BLOCK, Bytes, structured
 
 MAX_EVENT: Final = MAX_MESSAGE
 _LONGEST_VARINT: Final = 10
@@ -37,7 +36,7 @@ class ProtobufEvents:
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The file's events. Raises ``PipelineError`` for one beyond ``MAX_EVENT`` bytes."""
-        with lines.reading(split.path) as file:
+        with files.reading(split.path) as file:
             yield from _batches(split.path, file, self.tag)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
