@@ -17,7 +17,7 @@ from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.base import Frame, Split
 from signalbook.pipeline.sources.limits import KEPT, too_long
 
-# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-one-pass-on-arrow.md).
+# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
 ENDLESS: Final = 1 << 62
 """More bytes than any file has."""

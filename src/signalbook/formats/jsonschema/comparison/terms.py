@@ -7,14 +7,14 @@ a term, nor is anything its draft does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
 import jsonschema_rs
 
-from signalbook.formats.jsonschema.dialect import DIALECTS
-from signalbook.formats.jsonschema.document import UNUSABLE, compiled
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compiled
 from signalbook.values import JSON, canonical_json
 
 # Keyword to what it says: a JSON value, a Term, a tuple of Terms, or Terms by name.
@@ -171,3 +171,116 @@ def matches(pattern: str, text: str) -> bool:
     """Whether the validator finds ``pattern`` in ``text``."""
     check = _pattern(pattern)
     return check is not None and bool(check.is_valid(text))
+
+
+_UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
+# Pairs looked at; beyond that none is the same.
+_MAX_STEPS: Final = 300_000
+
+
+class Sameness:
+    """Remembers which terms were found to be the same, or different.
+
+    Two schemas that refer to themselves are the same unless a difference is found: while a pair is being looked at it
+    counts as the same, and what was concluded from that is forgotten if it turns out not to be.
+    """
+
+    def __init__(self) -> None:
+        self.same: dict[tuple[Term, Term], None] = {}
+        self.different: set[tuple[Term, Term]] = set()
+        self.steps = 0
+
+    def __call__(self, a: Term, b: Term) -> bool:
+        """Whether ``a`` and ``b`` say the same; false if that is not plain to see."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            return False
+        a, b = target(a), target(b)
+        key = (a, b)
+        if a is b or key in self.same:
+            return True
+        if key in self.different or a.says.keys() != b.says.keys() or (a.year == 2013) != (b.year == 2013):
+            return False
+        mark = len(self.same)
+        self.same[key] = None
+        if all(self._agree(keyword, a.says[keyword], b.says[keyword]) for keyword in a.says):
+            return True
+        while len(self.same) > mark:
+            self.same.popitem()
+        self.different.add(key)
+        return False
+
+    def _agree(self, keyword: str, a: Any, b: Any) -> bool:
+        if keyword == "const":
+            return identity(a) == identity(b)
+        if keyword == "enum":
+            return set(map(identity, a)) == set(map(identity, b))
+        if isinstance(a, Term):
+            return self(a, b)
+        if isinstance(a, dict):
+            return a.keys() == b.keys() and all(self._agree("", a[name], b[name]) for name in a)
+        if keyword in _UNORDERED:
+            return len(a) == len(b) and self._match(a, b)
+        if keyword == "prefixItems":
+            return len(a) == len(b) and all(map(self, a, b))
+        return bool(a == b)
+
+    def _match(self, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
+        """Whether each of ``a`` has a partner of its own in ``b``; the one at the same place is tried first."""
+        left = dict(enumerate(b))
+        for index, term in enumerate(a):
+            places = [index, *(place for place in left if place != index)] if index in left else list(left)
+            places = places[: max(0, _MAX_STEPS - self.steps)]
+            found = next((place for place in places if self(term, left[place])), None)
+            if found is None or self.steps > _MAX_STEPS:
+                return False
+            del left[found]
+        return True
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """Names, patterns of names, and the number of first items; or all of them."""
+
+    names: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    all_members: bool = False
+    items: int = 0
+    all_items: bool = False
+
+
+def evaluated(term: Term, *, certain: bool) -> Evaluated:
+    """What keywords beside ``unevaluated...`` look at in a valid value: surely, or possibly if not ``certain``."""
+    found = Evaluated()
+    seen: set[Term] = set()
+    waiting = [(term, True)]
+    while waiting:
+        here, own = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        _look(here, found, own=own, certain=certain)
+        waiting.extend((inner, False) for inner in _inner(here, certain=certain))
+    return found
+
+
+def _look(term: Term, found: Evaluated, *, own: bool, certain: bool) -> None:
+    says = term.says
+    found.names |= says.get("properties", {}).keys()
+    found.patterns |= says.get("patternProperties", {}).keys()
+    found.all_members |= "additionalProperties" in says or ("unevaluatedProperties" in says and not own)
+    found.items = max(found.items, len(says.get("prefixItems", ())))
+    found.all_items |= "items" in says or ("unevaluatedItems" in says and not own)
+    if not certain:
+        opaque = "opaque" in says
+        found.all_members |= opaque
+        found.all_items |= opaque or "contains" in says
+
+
+def _inner(term: Term, *, certain: bool) -> Iterator[Term]:
+    """Schemas that look at the same value, or may do so. What ``not`` has looked at does not count; it does no harm."""
+    if not certain:
+        yield from in_place(term)
+        return
+    yield from (term.says[keyword] for keyword in ("ref", "dynamicRef") if keyword in term.says)
+    yield from term.says.get("allOf", ())

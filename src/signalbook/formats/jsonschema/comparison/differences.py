@@ -1,4 +1,4 @@
-"""Every kind of difference there is, by its rule, and what it tells people."""
+"""Every kind of difference there is, by its rule, and its message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from signalbook.formats.base import shorten
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.jsonschema.comparison.term import Term
+from signalbook.formats.jsonschema.comparison.terms import Term
 from signalbook.values import JSON, dump_json
 
 _MAX_SHOWN: Final = 300
@@ -74,9 +74,9 @@ def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **
     """A difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
     path = term.at(keyword) if keyword else term.path
     new = term.written(keyword) if keyword else term.raw
-    told = {"old": text(old), "new": text(new), **words}
+    words_shown = {"old": text(old), "new": text(new), **words}
     return Difference(
-        path=path, rule=rule, old=brief(old), new=brief(new), message=shorten(MESSAGES[rule].format(**told))
+        path=path, rule=rule, old=brief(old), new=brief(new), message=shorten(MESSAGES[rule].format(**words_shown))
     )
 
 

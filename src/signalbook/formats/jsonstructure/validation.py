@@ -1,4 +1,4 @@
-"""Payloads held to a JSON Structure schema."""
+"""Validating JSON payloads by a JSON Structure schema."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from itertools import islice
 from typing import Final
 
 from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
-from signalbook.formats.jsonstructure.primitives import PRIMITIVES
-from signalbook.formats.jsonstructure.structure import Structure, required
+from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure, required
 from signalbook.values import JSON, Finding, JSONObject, canonical_json
 
 Path = tuple[str | int, ...]

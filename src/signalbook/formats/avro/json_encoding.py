@@ -1,4 +1,4 @@
-"""Avro's JSON encoding: written, and read strictly, every fault with its path.
+"""Avro's JSON encoding: written, and read strictly, every finding with its path.
 
 The library's own reader takes text for a number and drops surplus members without a word; a registry's data must not.
 """
@@ -6,24 +6,109 @@ The library's own reader takes text for a number and drops surplus members witho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from typing import Any, Final
 
+from fastavro.validation import validate
 from fastavro.write import LOGICAL_WRITERS
 
-from signalbook.formats.avro.conformance import chosen
-from signalbook.formats.avro.names import PRIMITIVES, Path, Type, branch_name
+from signalbook.formats.avro.document import PRIMITIVES, Path, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
 from signalbook.values import JSON, Finding, JSONObject
+
+_MAX_DEPTH: Final = 64
+
+
+def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+    """Every violation in ``value``, with its JSON Pointer."""
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if len(path) > _MAX_DEPTH:
+        yield _finding(path, "depth", f"nested deeper than {_MAX_DEPTH} levels")
+    elif isinstance(node, list):
+        yield from _union(value, node, types, path)
+    elif isinstance(node, dict) and node["type"] in _CONTAINERS:
+        yield from _container(value, node, types, path)
+    elif wrong := _wrong(value, node):
+        yield _finding(path, "type", wrong)
+
+
+_CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
+
+
+def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
+    kind = node["type"]
+    if not isinstance(value, _CONTAINERS[kind]):
+        yield _finding(path, "type", f"{value!r} is no {kind}")
+    elif kind == "record":
+        for field in node["fields"]:
+            if field["name"] in value or "default" not in field:
+                yield from violations(value.get(field["name"]), field["type"], types, (*path, field["name"]))
+    else:
+        inner = node["values"] if kind == "map" else node["items"]
+        for key, item in value.items() if kind == "map" else enumerate(value):
+            yield from violations(item, inner, types, (*path, key))
+
+
+def _union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
+    branches = [branch for branch in node if branch != "null"]
+    if value is None and len(branches) < len(node):
+        return
+    if len(branches) == 1:
+        yield from violations(value, branches[0], types, path)
+    elif all(any(True for _ in violations(value, branch, types, path)) for branch in branches):
+        yield _finding(path, "union", f"{value!r} is none of the alternatives")
+
+
+def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+    """Every member of a conforming value that its record does not have: a reader skips it, a writer would lose it."""
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, list):
+        if value is not None:
+            yield from surplus(value, chosen(value, node, types), types, path)
+    elif isinstance(node, dict) and node["type"] == "record":
+        fields = {field["name"]: field["type"] for field in node["fields"]}
+        for name, item in value.items():
+            if name in fields:
+                yield from surplus(item, fields[name], types, (*path, name))
+            else:
+                yield _finding((*path, name), "unknown", f"the record {node['name']} has no such field")
+    elif isinstance(node, dict) and node["type"] in ("map", "array"):
+        inner = node["values"] if node["type"] == "map" else node["items"]
+        for key, item in value.items() if node["type"] == "map" else enumerate(value):
+            yield from surplus(item, inner, types, (*path, key))
+
+
+def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
+    """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
+    fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
+    return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
+
+
+def _wrong(value: JSON, node: Type) -> str:
+    """Why a value is none of a simple type, or ``""``."""
+    try:
+        if validate(value, node, raise_errors=False):
+            return ""
+        why = ""
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # as of a decimal with too many digits
+        why = f": {error}"
+    return f"{value!r} is no {node if isinstance(node, str) else node['type']}{why}"
+
+
+def _finding(path: Path, rule: str, message: str) -> Finding:
+    return Finding(path=pointer(path), rule=rule, message=shorten(message))
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RANGES: Final = {"int": 2**31, "long": 2**63}
 
 
 def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
-    """The value that JSON-encoded Avro stands for, and every fault in it."""
+    """The value that JSON-encoded Avro stands for, and every finding about it."""
     reader = _Reader(types)
     return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
 
@@ -74,7 +159,7 @@ class _Reader:
         self.findings: list[Finding] = []
         self.tagged = True
 
-    def fault(self, path: Path, rule: str, message: str) -> None:
+    def report(self, path: Path, rule: str, message: str) -> None:
         self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
 
     def read(self, value: JSON, node: Type, path: Path) -> JSON:
@@ -99,23 +184,23 @@ class _Reader:
             if tag in branches:
                 return self.read(inner, branches[tag], (*path, tag))
         names = [*(["null"] if "null" in node else []), *(f'{{"{name}": ...}}' for name in branches)]
-        self.fault(path, "union", f"expected {' or '.join(names)}")
+        self.report(path, "union", f"expected {' or '.join(names)}")
         return None
 
     def read_record(self, value: JSON, node: JSONObject, path: Path) -> JSON:
         if not isinstance(value, dict):
-            self.fault(path, "type", f"expected an object for the record {node['name']}")
+            self.report(path, "type", f"expected an object for the record {node['name']}")
             return None
         fields = {part["name"]: part for part in node["fields"]}
         for name in value.keys() - fields.keys():
-            self.fault((*path, name), "unknown", f"the record {node['name']} has no such field")
+            self.report((*path, name), "unknown", f"the record {node['name']} has no such field")
         return {name: self.field(value, part, (*path, name)) for name, part in fields.items()}
 
     def field(self, value: JSONObject, part: JSONObject, path: Path) -> JSON:
         if part["name"] in value:
             return self.read(value[part["name"]], part["type"], path)
         if "default" not in part:
-            self.fault(path, "required", "the field is missing and has no default")
+            self.report(path, "required", "the field is missing and has no default")
             return None
         before, self.tagged = self.tagged, False
         found = self.read(part["default"], part["type"], path)
@@ -124,38 +209,38 @@ class _Reader:
 
     def read_array(self, value: JSON, node: JSONObject, path: Path) -> JSON:
         if not isinstance(value, list):
-            self.fault(path, "type", "expected an array")
+            self.report(path, "type", "expected an array")
             return None
         return [self.read(item, node["items"], (*path, index)) for index, item in enumerate(value)]
 
     def read_map(self, value: JSON, node: JSONObject, path: Path) -> JSON:
         if not isinstance(value, dict):
-            self.fault(path, "type", "expected an object")
+            self.report(path, "type", "expected an object")
             return None
         return {key: self.read(item, node["values"], (*path, key)) for key, item in value.items()}
 
     def read_enum(self, value: JSON, node: JSONObject, path: Path) -> JSON:
         if not isinstance(value, str) or value not in node["symbols"]:
-            self.fault(path, "enum", f"expected one of {', '.join(node['symbols'])}")
+            self.report(path, "enum", f"expected one of {', '.join(node['symbols'])}")
         return value
 
     def scalar(self, value: JSON, kind: str, node: Type, path: Path) -> JSON:
-        wrong = _wrong(value, kind, node)
+        wrong = _wrong_json(value, kind, node)
         if wrong:
-            self.fault(path, "type", f"expected {wrong}")
+            self.report(path, "type", f"expected {wrong}")
             return None
         plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in _FLOATS else value
         try:
             return _logical(plain, node)
         except (ArithmeticError, ValueError) as error:
-            self.fault(path, "range", f"not a {node['logicalType']}: {error}")
+            self.report(path, "range", f"not a {node['logicalType']}: {error}")
             return None
 
 
 _FLOATS: Final = frozenset({"float", "double"})
 
 
-def _wrong(value: JSON, kind: str, node: Type) -> str:
+def _wrong_json(value: JSON, kind: str, node: Type) -> str:
     """What was expected instead of ``value``, or ``""``."""
     if kind in ("bytes", "fixed"):
         if not isinstance(value, str) or any(ord(char) > 255 for char in value):

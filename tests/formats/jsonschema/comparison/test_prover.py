@@ -12,9 +12,9 @@ from signalbook.formats.base import MAX_FINDINGS, Resolve
 from signalbook.formats.compatibility import Difference, SchemaText, comparing, rules
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.comparison.compare import compare_terms
-from signalbook.formats.jsonschema.comparison.explain import MESSAGES
-from signalbook.formats.jsonschema.comparison.library import Library
+from signalbook.formats.jsonschema.comparison.differences import MESSAGES
+from signalbook.formats.jsonschema.comparison.prover import compare_terms
+from signalbook.formats.jsonschema.comparison.resolution import Library
 from signalbook.formats.jsonschema.document import load
 from signalbook.values import JSON, dump_json, parse_json
 
@@ -560,7 +560,7 @@ def test_all_rules_can_be_checked() -> None:
 
 
 def test_every_rule_is_explained() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "decisions" / "055-json-schema-compatibility.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "compatibility.md").read_text()
     assert [rule for rule in MESSAGES if f"`{rule}`" not in page] == []
 
 

@@ -65,7 +65,7 @@ class Names:
 def read(document: bytes, resolve: Resolve | None = None) -> Names:
     """Read a schema document; ``resolve`` is asked for types that it names and does not define, by full name.
 
-    Raises ``SchemaError`` with every fault found.
+    Raises ``SchemaError`` with every finding.
     """
     resolver = _Resolver(resolve=resolve)
     root = _json(document)
@@ -112,14 +112,14 @@ def _accepted(known: Names) -> None:
 
 @dataclass(slots=True)
 class _Resolver:
-    """Walks a document once, giving every name its namespace and noting every fault."""
+    """Walks a document once, giving every name its namespace and reporting every finding."""
 
     resolve: Resolve | None = None
     others: list[bytes] = field(default_factory=list)
     types: dict[str, JSONObject] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
-    def fault(self, path: Path, rule: str, message: str) -> None:
+    def report(self, path: Path, rule: str, message: str) -> None:
         self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
 
     def type(self, node: JSON, space: str, path: Path) -> Type:
@@ -129,7 +129,7 @@ class _Resolver:
             return self.union(node, space, path)
         if isinstance(node, dict):
             return self.complex(node, space, path)
-        self.fault(path, "type", "a type is a name, an object or an array of alternatives")
+        self.report(path, "type", "a type is a name, an object or an array of alternatives")
         return "null"
 
     def reference(self, name: str, space: str, path: Path) -> str:
@@ -139,7 +139,7 @@ class _Resolver:
         if full in self.types or (name not in self.types and self.elsewhere(full)):
             return full
         if name not in self.types:
-            self.fault(path, "name", f"there is no type {name!r} (defined before it is used)")
+            self.report(path, "name", f"there is no type {name!r} (defined before it is used)")
             return "null"
         return name
 
@@ -154,13 +154,13 @@ class _Resolver:
 
     def union(self, node: list[JSON], space: str, path: Path) -> list[Type]:
         if not node:
-            self.fault(path, "union", "a union has at least one alternative")
+            self.report(path, "union", "a union has at least one alternative")
         found = [self.type(item, space, (*path, index)) for index, item in enumerate(node)]
         kinds = [branch_name(item) if not isinstance(item, list) else "union" for item in found]
         if "union" in kinds:
-            self.fault(path, "union", "a union is no alternative of a union")
+            self.report(path, "union", "a union is no alternative of a union")
         if not self.findings and len(set(kinds)) < len(kinds):
-            self.fault(path, "union", "two alternatives of a union have the same type")
+            self.report(path, "union", "two alternatives of a union have the same type")
         return found
 
     def complex(self, node: JSONObject, space: str, path: Path) -> Type:
@@ -168,7 +168,7 @@ class _Resolver:
         if isinstance(kind, (dict, list)):
             return self.type(kind, space, (*path, "type"))
         if not isinstance(kind, str):
-            self.fault(path, "type", "the type is missing")
+            self.report(path, "type", "the type is missing")
             return "null"
         if kind in NAMED:
             return self.named(node, kind, space, path)
@@ -182,7 +182,7 @@ class _Resolver:
     def named(self, node: JSONObject, kind: str, space: str, path: Path) -> Type:
         full = self.full_name(node, space, path)
         if full in self.types:
-            self.fault(path, "name", f"the type {full!r} is defined twice")
+            self.report(path, "name", f"the type {full!r} is defined twice")
         kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
         made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
         made.update(_aliases(node, full.rpartition(".")[0]))
@@ -193,7 +193,7 @@ class _Resolver:
         elif kind == "fixed":
             made.update({"size": node.get("size"), **_logical(node)})
             if not isinstance(made["size"], int) or isinstance(made["size"], bool) or made["size"] < 0:
-                self.fault((*path, "size"), "fixed", "the size of a fixed is a number of bytes")
+                self.report((*path, "size"), "fixed", "the size of a fixed is a number of bytes")
         else:
             made["fields"] = self.fields(node.get("fields"), full.rpartition(".")[0], path)
         return made
@@ -201,29 +201,29 @@ class _Resolver:
     def full_name(self, node: JSONObject, space: str, path: Path) -> str:
         name, given = node.get("name"), node.get("namespace", space)
         if not isinstance(name, str) or not isinstance(given, str):
-            self.fault(path, "name", "a named type has a name, and a namespace that is text")
+            self.report(path, "name", "a named type has a name, and a namespace that is text")
             return "unnamed"
         full = name if "." in name or not given else f"{given}.{name}"
         if not all(_NAME.fullmatch(part) for part in full.split(".")):
-            self.fault((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
+            self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
         return full
 
     def symbols(self, symbols: JSON, path: Path) -> None:
         if not isinstance(symbols, list) or not all(isinstance(s, str) and _NAME.fullmatch(s) for s in symbols):
-            self.fault((*path, "symbols"), "enum", "symbols are an array of Avro names")
+            self.report((*path, "symbols"), "enum", "symbols are an array of Avro names")
 
     def fields(self, fields: JSON, space: str, path: Path) -> list[JSONObject]:
         if not isinstance(fields, list):
-            self.fault((*path, "fields"), "fields", "a record has an array of fields")
+            self.report((*path, "fields"), "fields", "a record has an array of fields")
             return []
         found: list[JSONObject] = []
         for index, part in enumerate(fields):
             here = (*path, "fields", index)
             name = part.get("name") if isinstance(part, dict) else None
             if not isinstance(name, str) or not _NAME.fullmatch(name):
-                self.fault(here, "name", "a field is an object with an Avro name")
+                self.report(here, "name", "a field is an object with an Avro name")
             elif any(name == other["name"] for other in found):
-                self.fault((*here, "name"), "name", f"the field {name!r} is there twice")
+                self.report((*here, "name"), "name", f"the field {name!r} is there twice")
             else:
                 kept = {key: part[key] for key in ("name", "doc", "default") if key in part} | _aliases(part, "")
                 found.append({**kept, "type": self.type(part.get("type"), space, (*here, "type"))})

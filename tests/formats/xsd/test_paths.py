@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.formats.xsd.expressions import is_bounded, is_path
+from signalbook.formats.xsd.paths import is_bounded, is_path
 
 
 @pytest.mark.parametrize(
