@@ -26,7 +26,7 @@ from signalbook.pipeline.inference import drafting
 from signalbook.pipeline.inference.observing import Observations, kinds, telling_header
 from signalbook.pipeline.inference.schemas import LADDER, Rules
 from signalbook.pipeline.inference.tasks import Trial
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 
 RESULTS = Path(__file__).parents[1] / "results" / "drafting.json"
 ACCEPT = 0.99

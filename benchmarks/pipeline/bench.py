@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, spark.session(MASTER) as session:
+    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, spark.open_session(MASTER) as session:
         bench = Bench(Path(name), session, options.events)
         size = bench.input.stat().st_size // options.events
         found = result(measure(bench, options.rounds), size)

@@ -220,7 +220,7 @@ def main() -> None:
         broker = kafka.cluster(folder / "kafka")
         broker.open()
         try:
-            with spark.session(MASTER, jars=[java.jars("spark")]) as session:
+            with spark.open_session(MASTER, jars=[java.jars("spark")]) as session:
                 session.conf.set("spark.sql.streaming.numRecentProgressUpdates", PROGRESS)
                 bench = Bench(folder, session, f"127.0.0.1:{broker.ports['plain']}", count(1))
                 found = result(bench, options)

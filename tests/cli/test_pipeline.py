@@ -9,7 +9,8 @@ from typing import get_args
 import pytest
 
 from signalbook.cli.jobs import TableFormat
-from signalbook.pipeline import journal, posting
+from signalbook.pipeline import posting
+from signalbook.pipeline.commit import journal
 
 from .conftest import Cli
 

@@ -94,5 +94,5 @@ def definitions(tmp_path: Path, parcels: Parcels) -> Path:
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
     """The session that runs of this process work in."""
-    with spark.session("local[2]", jars=[CONNECTORS]) as session:
+    with spark.open_session("local[2]", jars=[CONNECTORS]) as session:
         yield session

@@ -11,7 +11,7 @@ import pytest
 from signalbook.pipeline import Job, PipelineError, compact, run
 from signalbook.pipeline.backtesting import backtest
 from signalbook.pipeline.backtests import Backtest
-from signalbook.pipeline.job import BacktestJob
+from signalbook.pipeline.job.jobs import BacktestJob
 from signalbook.values import JSONObject
 
 pytestmark = pytest.mark.usefixtures("spark_session")

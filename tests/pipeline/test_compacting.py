@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline import compacting
-from signalbook.pipeline.committing import settle
+from signalbook.pipeline.commit.committing import settle
 from signalbook.pipeline.compacting import compact
 from signalbook.pipeline.compactions import Compaction
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Progress
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.tables.naming import TableName
 
 from .shelf import KINDS, NOON, ORDER, XID, Shelf
 

@@ -15,7 +15,7 @@ from signalbook.messages import Message, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline.backtests import Backtest
 from signalbook.pipeline.comparing import Comparison, compare, read_result
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 
 ACCEPTED, DELIVERED, NEW = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "new"))
 

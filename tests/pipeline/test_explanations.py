@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline.attempt import explain
-from signalbook.pipeline.failures import disk_failure
+from signalbook.pipeline.errors import disk_failure
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (
-            "Py4J: x\n  signalbook.pipeline.failures.PipelineError: cannot read a.gz: CRC\n\tat java",
+            "Py4J: x\n  signalbook.pipeline.errors.PipelineError: cannot read a.gz: CRC\n\tat java",
             "cannot read a.gz: CRC",
         ),
         ("OSError: [Errno 28] No space left on device\n\tat java.x", "no space left on device while writing to lake"),

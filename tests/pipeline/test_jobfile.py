@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.jobfile import options, read
+from signalbook.pipeline.job.file import options, read
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"

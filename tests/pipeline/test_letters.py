@@ -16,12 +16,12 @@ import pytest
 from signalbook.messages import Message, Reason, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline import columns
-from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.letters import LetterSource, choose, frames, portions
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.jobs import Wanted
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.deadletters import LetterSource, choose, frames, portions
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.sources.base import Frame
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

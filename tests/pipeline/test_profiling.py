@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
-from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.commit.journal import TableFormat
 from signalbook.pipeline.profiles import ColumnProfile, Profile
 
 from .conftest import Parcels

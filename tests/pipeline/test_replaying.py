@@ -17,8 +17,8 @@ from tests.pipeline.test_running import rows
 
 from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, run
-from signalbook.pipeline.job import ReplayJob, Wanted
-from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.commit.journal import Journal, TableFormat
+from signalbook.pipeline.job.jobs import ReplayJob, Wanted
 from signalbook.pipeline.replaying import replay as replay_with
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.values import JSONObject

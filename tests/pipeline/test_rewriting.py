@@ -14,9 +14,9 @@ from tests.pipeline.test_letters import NOW, Given, event, sidelined
 
 from signalbook.messages import Message, Policy
 from signalbook.pipeline import work
-from signalbook.pipeline.job import Wanted
+from signalbook.pipeline.job.jobs import Wanted
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.rewriting import WANTED, rewrite
-from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Split
 
 ALL = Wanted()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from signalbook.messages import Policy
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.work import PLAN, PROGRESS, SNAPSHOT, Plan, read_manifest, work
 from signalbook.values import now

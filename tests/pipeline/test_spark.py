@@ -31,7 +31,7 @@ with spark.session("local[1]", jars=[Path(sys.argv[1])]) as session:
 
 def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSession) -> None:
     def work() -> None:
-        with spark.session("local[7]") as session:
+        with spark.open_session("local[7]") as session:
             found.append(session.sparkContext.master)
 
     found: list[str | None] = []

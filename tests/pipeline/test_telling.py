@@ -17,10 +17,10 @@ from signalbook.client import Client
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import posting
 from signalbook.pipeline.audience import Audience
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch, Journal
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.posting import Posts
-from signalbook.pipeline.report import Span, Tally
+from signalbook.pipeline.reports.report import Span, Tally
 from signalbook.pipeline.telling import exposition, telling
 from signalbook.server import build
 from signalbook.settings import Settings

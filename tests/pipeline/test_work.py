@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from signalbook.messages import Policy
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.work import PLAN, PROGRESS, SNAPSHOT, Plan, read_manifest, work
 from signalbook.values import now

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.backtests import Backtest
+from signalbook.pipeline.commands.status import Status, StreamState
+from signalbook.pipeline.commands.status import status as status_of
+from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.compactions import Compaction
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import Draft, DraftJob
-from signalbook.pipeline.job import BacktestJob, Job, Progress, ReplayJob, StreamJob, Wanted
-from signalbook.pipeline.jobfile import JobOptions
-from signalbook.pipeline.jobfile import options as job_options
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.job.file import JobOptions
+from signalbook.pipeline.job.file import options as job_options
+from signalbook.pipeline.job.jobs import BacktestJob, Job, Progress, ReplayJob, StreamJob, Wanted
 from signalbook.pipeline.profiles import Profile
 from signalbook.pipeline.replays import Replay
-from signalbook.pipeline.report import Report
-from signalbook.pipeline.streaming.state import Status, StreamState
-from signalbook.pipeline.streaming.state import status as status_of
+from signalbook.pipeline.reports.report import Report
 from signalbook.values import JSONObject
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run(job: Job, progress: Callable[[Progress], None] = lambda _: None) -> Repo
     next one with the same output and batch id.
     """
     with _extra():
-        from signalbook.pipeline.running import run as run_now
+        from signalbook.pipeline.commands.run import run as run_now
     return run_now(job, progress)
 
 
@@ -91,7 +91,7 @@ def stream(
     all batches that were reported committed; the next run of the same stream goes on behind them.
     """
     with _extra():
-        from signalbook.pipeline.streaming.running import run as stream_now
+        from signalbook.pipeline.commands.stream import run as stream_now
     stream_now(job, stop, tell, done)
 
 
@@ -127,7 +127,7 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
     """
     with _extra():
-        from signalbook.pipeline.reading import read as read_now
+        from signalbook.pipeline.tables.reading import read as read_now
     return read_now(session, output, definition)
 
 
@@ -138,7 +138,7 @@ def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") 
     Raises ``PipelineError``.
     """
     with _extra():
-        from signalbook.pipeline.reading import views as views_now
+        from signalbook.pipeline.tables.reading import views as views_now
     return views_now(output, definitions, catalog)
 
 

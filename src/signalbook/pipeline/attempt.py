@@ -21,13 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Policy
 from signalbook.pipeline import work
-from signalbook.pipeline.failures import PipelineError, full_disk
-from signalbook.pipeline.job import Progress
-from signalbook.pipeline.journal import STAGING, Batch, Journal, Partition, TableFormat
-from signalbook.pipeline.naming import escape
-from signalbook.pipeline.report import Tally
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.commit.journal import STAGING, Batch, Journal, Partition, TableFormat
+from signalbook.pipeline.errors import PipelineError, full_disk
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
+from signalbook.pipeline.tables.naming import escape
 
 Show = Callable[[Progress], None]
 _LOOK: Final = 0.3

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from signalbook.pipeline import comparing, spark
 from signalbook.pipeline.attempt import explain
 from signalbook.pipeline.backtests import Backtest
-from signalbook.pipeline.candidates import affected, with_candidate
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import BacktestJob
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.naming import DEAD_LETTERS, home, table_name
-from signalbook.pipeline.snapshot import Snapshot, read_documents
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.candidate import affected, with_candidate
+from signalbook.pipeline.job.jobs import BacktestJob
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
 from signalbook.pipeline.tables.registry import standing
 
 Files = list[tuple[str, str]]
@@ -42,7 +42,7 @@ def backtest(job: BacktestJob, tell: Callable[[str], None]) -> Backtest:
     if not files:
         return Backtest()
     tell("starting Spark")
-    with spark.session(job.master) as session:
+    with spark.open_session(job.master) as session:
         tell(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
         return _compared(session, job, today, tomorrow, files)
 

@@ -19,15 +19,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.committing import PATIENCE, commit, disk, settle, swept
+from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, settle, swept
+from signalbook.pipeline.commit.journal import STAGING, Batch, DataFile, Journal, TableFormat
 from signalbook.pipeline.compactions import Compaction
-from signalbook.pipeline.evolution import merge, promote
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Progress
-from signalbook.pipeline.journal import STAGING, Batch, DataFile, Journal, TableFormat
-from signalbook.pipeline.landing import ROW_GROUP_BYTES, open_file
-from signalbook.pipeline.naming import TableName, definition_of, home
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
+from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.tables.evolution import merge, promote
+from signalbook.pipeline.tables.naming import TableName, definition_of, home
 from signalbook.pipeline.tables.registry import open_tables, standing
 
 TARGET: Final = 256 * 1024 * 1024

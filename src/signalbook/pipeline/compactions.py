@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from signalbook.pipeline.naming import TableName, definition_of
+from signalbook.pipeline.tables.naming import TableName, definition_of
 from signalbook.values import JSONObject
 
 

@@ -16,13 +16,14 @@ import pyarrow.parquet as pq
 
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
-from signalbook.pipeline import columns, rebuilding
+from signalbook.pipeline import columns
 from signalbook.pipeline.backtests import Backtest, Example, violations_of
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.letters import LetterFrame, LetterSource, choose, frames, portions
-from signalbook.pipeline.report import decode
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Wanted
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing import rebuild
+from signalbook.pipeline.landing.deadletters import LetterFrame, LetterSource, choose, frames, portions
+from signalbook.pipeline.reports.report import decode
 from signalbook.pipeline.sources.base import Unreadable
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
@@ -81,11 +82,11 @@ class _Comparing:
         here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
-        rebuild = _unread if known is None else rebuilding.payloads(known)
+        rebuild = _unread if known is None else rebuild.payloads(known)
         for first, rows in _portions(path):
             read = _sent if _is_opaque(rows.schema) else rebuild
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
-                attributes, payload = rebuilding.attributes(row), read(row)
+                attributes, payload = rebuild.attributes(row), read(row)
                 now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
                 if now and here is not None:
                     self.found.doubtful += 1
@@ -152,7 +153,7 @@ def _is_opaque(schema: pa.Schema) -> bool:
 
 
 def _sent(row: Mapping[str, Any]) -> msgspec.Raw:
-    return msgspec.Raw(rebuilding.opaque(row) or b"")
+    return msgspec.Raw(rebuild.opaque(row) or b"")
 
 
 def _unread(_: Mapping[str, Any]) -> JSON:

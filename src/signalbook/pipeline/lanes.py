@@ -19,8 +19,8 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.contexts import STRANGER, Contexts, demands
+from signalbook.pipeline.landing.rows import Target
 from signalbook.pipeline.payloads import Reader
-from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame, Offsets
 from signalbook.pipeline.vetting import Vetting
 from signalbook.pipeline.ways import Way

@@ -24,7 +24,7 @@ from signalbook.messages.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
 from signalbook.pipeline.columnar import avro, json, protobuf
 from signalbook.pipeline.columnar.cursors import Cursors
-from signalbook.pipeline.rows import Payloads, Target
+from signalbook.pipeline.landing.rows import Payloads, Target
 from signalbook.pipeline.texts import is_text, too_deep
 from signalbook.values import MAX_DEPTH
 

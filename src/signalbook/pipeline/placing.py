@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.evolution import Incompatible
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch, DataFile
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.commit.journal import Batch, DataFile
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.evolution import Incompatible
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 
 def place(tables: Tables, output: Path, batch: Batch) -> Batch:

@@ -14,8 +14,8 @@ from typing import Final
 
 from signalbook.client import Client, Refused
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
 from signalbook.values import digest
 
 FOLDER: Final = "reports"

@@ -17,11 +17,11 @@ from signalbook.formats.base import Schema
 from signalbook.messages import Policy
 from signalbook.pipeline import columns, spark
 from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TAGS, TRANSPORT
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.pipeline.profiles import ColumnProfile, Profile
-from signalbook.pipeline.reading import Lake
-from signalbook.pipeline.snapshot import Snapshot, read_documents
+from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.reading import Lake
 
 _OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names, *TAGS.names))
 # Distinct values within 5 %: exact counts would need all values in one place.
@@ -41,7 +41,7 @@ def profile(
     chosen = lake.chosen(definitions)
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, show)
     show("starting Spark")
-    with spark.session(master) as session:
+    with spark.open_session(master) as session:
         found = [_table(xid, table, lake.frame(session, table), show) for xid, table in chosen.items()]
     return [replace(each, declared=declared[each.definition]) for each in found]
 

@@ -20,16 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline import rewriting, spark, work
 from signalbook.pipeline.attempt import Attempt, Intake, Show
-from signalbook.pipeline.committing import PATIENCE, commit, disk, settle, swept
-from signalbook.pipeline.job import Progress, ReplayJob, Wanted
-from signalbook.pipeline.journal import Batch, DataFile, Journal
-from signalbook.pipeline.naming import DEAD_LETTERS, home
+from signalbook.pipeline.commands.run import check
+from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, settle, swept
+from signalbook.pipeline.commit.journal import Batch, DataFile, Journal
+from signalbook.pipeline.job.jobs import Progress, ReplayJob, Wanted
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.placing import place
 from signalbook.pipeline.replays import Replay
-from signalbook.pipeline.report import Report, Tally
-from signalbook.pipeline.running import check
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
 from signalbook.pipeline.tables.registry import open_tables, standing
 from signalbook.values import now
 
@@ -48,7 +48,7 @@ def replay(job: ReplayJob, show: Show) -> Replay:
         if not files:
             return _nothing(job, snapshot)
         show(Progress(stage="spark"))
-        with spark.session(job.master) as session:
+        with spark.open_session(job.master) as session:
             return _replay(job, journal, snapshot, files, session, show)
 
 

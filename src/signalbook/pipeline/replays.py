@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from signalbook.pipeline.report import Report
+from signalbook.pipeline.reports.report import Report
 from signalbook.values import JSONObject
 
 

@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.letters import LetterPlace, LetterSource, Mask, choose, frames, portions, verdicts
-from signalbook.pipeline.naming import DEAD_LETTERS
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import DeadLetter, DeadLetters
+from signalbook.pipeline.job.jobs import Wanted
+from signalbook.pipeline.landing.deadletters import LetterPlace, LetterSource, Mask, choose, frames, portions, verdicts
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.tables.naming import DEAD_LETTERS
 from signalbook.pipeline.work import Manifest, Task, row
 
 WANTED: Final = "wanted.json"

@@ -20,7 +20,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 
 _NO_JAVA: Final = (
     "Spark needs Java 17 or later and there is none: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
@@ -49,7 +49,7 @@ _OFFLINE: Final = (
 
 
 @contextmanager
-def session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> Iterator[SparkSession]:
+def open_session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> Iterator[SparkSession]:
     """This process's Spark session if there is one, else a new one on ``master`` that ends with the block.
 
     ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
@@ -71,7 +71,7 @@ def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]
 
     Java outlives a driver that is killed by seconds, in which it goes on writing; no lock of the driver's shows that.
     """
-    jvm = session.sparkContext._jvm
+    jvm = open_session.sparkContext._jvm
     assert jvm is not None
     opened = jvm.java.io.RandomAccessFile(str(file), "rw")
     try:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.audience import Audience
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.metrics import Metrics
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.posting import Posts
+from signalbook.pipeline.reports.metrics import Metrics
 from signalbook.xid import XidError, check_id
 
 _NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)

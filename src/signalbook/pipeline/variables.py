@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 

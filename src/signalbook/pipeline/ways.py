@@ -9,8 +9,8 @@ from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.pipeline import binarymode, payloads
 from signalbook.pipeline.blocks import Block
 from signalbook.pipeline.envelopes import Envelopes
+from signalbook.pipeline.landing.rows import Target
 from signalbook.pipeline.payloads import Reader
-from signalbook.pipeline.rows import Target
 from signalbook.pipeline.sources.base import Frame
 
 _NOTHING: Final = Message()

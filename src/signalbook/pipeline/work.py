@@ -22,14 +22,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.collecting import uncollected
-from signalbook.pipeline.failures import PipelineError, disk_failure
-from signalbook.pipeline.journal import DataFile
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.report import Tally, decode
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.commit.journal import DataFile
+from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.job.garbage import uncollected
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import records, registry
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Source, Split
 from signalbook.pipeline.sources.limits import bounded

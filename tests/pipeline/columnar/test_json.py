@@ -16,8 +16,8 @@ from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.pipeline import columns, native
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.columnar import json
+from signalbook.pipeline.landing.rows import Mark, Target
 from signalbook.pipeline.payloads import ColumnReader, Text, ValueReader, reader
-from signalbook.pipeline.rows import Mark, Target
 from signalbook.values import MAX_DEPTH, dump_json, now, parse_json
 
 FRAGMENTS = st.sampled_from(

@@ -12,7 +12,7 @@ from signalbook.model import builtin, compile_model
 from signalbook.pipeline.inference import drafting
 from signalbook.pipeline.inference.observing import Observations
 from signalbook.pipeline.inference.schemas import LADDER, Rules
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
 
 RULES = LADDER[0]

@@ -14,7 +14,7 @@ import pytest
 from signalbook.documents import write_document
 from signalbook.pipeline import DraftJob, Job, PipelineError, infer, run
 from signalbook.pipeline.inference.schemas import LADDER
-from signalbook.pipeline.naming import home, table_name
+from signalbook.pipeline.tables.naming import home, table_name
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 

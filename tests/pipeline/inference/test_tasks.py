@@ -12,7 +12,7 @@ from signalbook.pipeline.inference import drafting, tasks
 from signalbook.pipeline.inference.observing import Observations
 from signalbook.pipeline.inference.schemas import LADDER
 from signalbook.pipeline.inference.tasks import MOST_NAMES, OTHERS, Plan, Trial
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.planning import find_files, plan
 

@@ -19,7 +19,7 @@ from signalbook.amqp.connection import Connection
 from signalbook.amqp.message import Message, to_bytes
 from signalbook.amqp.sender import Link, Sender
 from signalbook.amqp.types import Described, Symbol, Timestamp, Ulong, encode
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import Frame, one_message
 from signalbook.pipeline.sources.spool import Spool

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.cloudevents import BATCH, JSONL
 from signalbook.pipeline.sources.planning import LARGEST_TASK, find_files, plan
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline import Job, PipelineError, StreamJob
-from signalbook.pipeline.journal import Batch, Journal
-from signalbook.pipeline.report import Tally
-from signalbook.pipeline.streaming import checkpoint
+from signalbook.pipeline.commands import checkpoint
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.reports.report import Tally
 
 
 class Landed:

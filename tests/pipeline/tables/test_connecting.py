@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables import connecting
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
 from signalbook.pipeline.tables.connecting import connect

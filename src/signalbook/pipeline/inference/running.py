@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 from signalbook.messages import Message
 from signalbook.pipeline import spark
 from signalbook.pipeline.attempt import explain
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import drafting, tasks
 from signalbook.pipeline.inference.draft import Draft, DraftJob
 from signalbook.pipeline.inference.observing import Observations, telling_header
 from signalbook.pipeline.inference.schemas import LADDER, Rules
 from signalbook.pipeline.inference.tasks import Halves, Plan, Trial
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.planning import find_files, plan
@@ -42,7 +42,7 @@ def run(job: DraftJob, show: Callable[[str], None]) -> Draft:
     files = find_files(job.inputs)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         show("starting Spark")
-        with spark.session(job.master) as session:
+        with spark.open_session(job.master) as session:
             dealt = plan(source, files, session.sparkContext.defaultParallelism)
             stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt))
             show("looking at messages")

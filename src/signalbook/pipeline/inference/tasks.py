@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.inference.observing import Observations, kinds
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import Split, Unreadable
 from signalbook.pipeline.violations import kind

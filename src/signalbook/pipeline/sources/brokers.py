@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 import httpcore
 
 from signalbook.fetching import Deadline, connect
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")

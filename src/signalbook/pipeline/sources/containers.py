@@ -14,7 +14,7 @@ import fastavro
 import pyarrow as pa
 
 from signalbook.formats.avro import BROKEN
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.lines import Bytes
 
 MAX_BLOCK: Final = 256 * 1024 * 1024

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import Frame, Split
 from signalbook.pipeline.sources.limits import KEPT, too_long
 

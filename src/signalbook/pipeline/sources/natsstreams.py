@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from signalbook.fetching import Deadline
 from signalbook.nats.connection import NATSError, NATSLine, Refused
 from signalbook.nats.jetstream import JetStream, Stored, StreamState
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers
 
 _KIND: Final = brokers.Kind(

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from typing import Final
 
 from signalbook import plugins
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 
 GROUP: Final = "signalbook.sources"

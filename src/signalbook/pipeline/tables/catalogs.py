@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal, sync_folder
+from signalbook.pipeline.commit.journal import Journal, sync_folder
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.variables import VARIABLE, as_text
 
 FILE: Final = "catalog.json"

@@ -15,10 +15,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.utils.config import Config, merge_config
 from requests.adapters import HTTPAdapter
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import BATCHES
-from signalbook.pipeline.naming import TABLES
+from signalbook.pipeline.commit.journal import BATCHES
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.catalogs import NAME, CatalogChoice, recorded, secrets_in
+from signalbook.pipeline.tables.naming import TABLES
 from signalbook.pipeline.tables.plainly import hidden, plainly
 from signalbook.pipeline.variables import VARIABLE, filled
 

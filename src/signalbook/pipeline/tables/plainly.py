@@ -17,7 +17,7 @@ from pyiceberg.exceptions import (
 )
 from requests import RequestException
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Outdated
 
 _KEPT: Final = "a batch that was under way is kept, and the next run goes on with it"

@@ -13,9 +13,9 @@ import msgspec
 from signalbook.documents import read_document
 from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.audience import Audience
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Job, StreamJob
-from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.commit.journal import Partition, TableFormat
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Job, StreamJob
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
 from signalbook.pipeline.variables import filled

@@ -22,9 +22,9 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
-from signalbook.pipeline.failures import PipelineError, Stopped, disk_failure
-from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, escape, home
-from signalbook.pipeline.report import Report, Tally, decode
+from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
+from signalbook.pipeline.reports.report import Report, Tally, decode
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, escape, home
 
 BATCHES: Final = "batches"
 PREPARED: Final = "batches/prepared"

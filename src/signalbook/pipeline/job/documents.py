@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from signalbook.documents import Upload
 from signalbook.messages import wireprefix
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONObject, dump_json
 
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})

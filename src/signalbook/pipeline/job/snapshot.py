@@ -16,9 +16,9 @@ from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.messages.compilation import Book, compile_all
 from signalbook.messages.deferred import Deferred
 from signalbook.messages.outline import Outline
-from signalbook.pipeline import catalogue
-from signalbook.pipeline.collecting import uncollected
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job import documents
+from signalbook.pipeline.job.garbage import uncollected
 from signalbook.values import JSONObject, canonical_json, digest
 
 # Registry documents, each with a name.
@@ -75,11 +75,11 @@ class Snapshot:
         there: set[str] = set()
         pinned: dict[str, JSONObject] = {}
         for name, document in documents:
-            _merge(messages, dict(catalogue.messages_of(document)), name)
-            _merge(schemas, {xid: _slim(schema) for xid, schema in catalogue.schemas_of(document)}, name)
-            parents |= catalogue.reach(document, groups)
-            there |= catalogue.groups_of(document)
-            pinned |= {xid: found for xid in versions if (found := catalogue.version_of(document, xid)) is not None}
+            _merge(messages, dict(documents.messages_of(document)), name)
+            _merge(schemas, {xid: _slim(schema) for xid, schema in documents.schemas_of(document)}, name)
+            parents |= documents.reach(document, groups)
+            there |= documents.groups_of(document)
+            pinned |= {xid: found for xid in versions if (found := documents.version_of(document, xid)) is not None}
         for group in groups:
             if group not in there:
                 raise PipelineError(f"there is no message group or endpoint {group} among the definitions")
@@ -130,7 +130,7 @@ class Snapshot:
         if schema is not None and "/versions/" not in xid:
             xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
             schema = self.schemas.get(xid)
-        content = None if schema is None else catalogue.contents(schema)
+        content = None if schema is None else documents.contents(schema)
         if schema is None or content is None:
             return None
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
@@ -190,7 +190,7 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
     if not path.exists():
         raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
     sources = read_folder(path) if path.is_dir() else [read_source(path)]
-    return [(source.name, catalogue.whole(aim(source.document))) for source in sources]
+    return [(source.name, documents.whole(aim(source.document))) for source in sources]
 
 
 def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:

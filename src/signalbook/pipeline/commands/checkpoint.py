@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import StreamJob
-from signalbook.pipeline.journal import BATCHES, Journal
-from signalbook.pipeline.naming import escape
+from signalbook.pipeline.commit.journal import BATCHES, Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import StreamJob
+from signalbook.pipeline.tables.naming import escape
 from signalbook.values import fingerprint
 
 _OFFSETS: Final = "offsets"

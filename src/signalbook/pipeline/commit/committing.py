@@ -13,13 +13,13 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline.attempt import Attempt, Show
-from signalbook.pipeline.failures import PipelineError, disk_failure
-from signalbook.pipeline.job import Job, Progress
-from signalbook.pipeline.journal import Batch, DataFile, Journal, TableFormat
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, TableFormat
+from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.job.jobs import Job, Progress
 from signalbook.pipeline.placing import place
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.registry import open_tables
 from signalbook.values import now
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline import columns
-from signalbook.pipeline.journal import DataFile
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.commit.journal import DataFile
+from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 HELD_BYTES: Final = 128 * 1024 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 
 # The path of a column, the field that is there and the one that comes; what the type is to be.
 Judgement = Callable[[str, pa.Field, pa.Field], pa.DataType]

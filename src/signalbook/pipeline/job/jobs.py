@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from signalbook.messages import Policy
-from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.commit.journal import Partition, TableFormat
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 

@@ -19,16 +19,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import spark
 from signalbook.pipeline.attempt import Attempt, Intake, Show, explain
-from signalbook.pipeline.committing import disk, fits, land, reach, settle
-from signalbook.pipeline.failures import PipelineError, Stopped
-from signalbook.pipeline.job import StreamJob
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.report import Report
-from signalbook.pipeline.running import check
+from signalbook.pipeline.commands import checkpoint, status
+from signalbook.pipeline.commands.run import check
+from signalbook.pipeline.commit.committing import disk, fits, land, reach, settle
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError, Stopped
+from signalbook.pipeline.job.definitions import Definitions, kept_name
+from signalbook.pipeline.job.jobs import StreamJob
+from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import RecordSource
-from signalbook.pipeline.streaming import checkpoint, state
-from signalbook.pipeline.streaming.definitions import Definitions, kept_name
 from signalbook.values import now
 
 _CHECKPOINT: Final = "checkpoint"
@@ -58,7 +58,7 @@ def run(
     check(job.job.policy)
     source = registry.records(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
-    home = state.home(journal, job.name)
+    home = status.home(journal, job.name)
     with suppress(Stopped), disk(journal.output), _alone(home, job.name):
         with journal.alone(_PATIENCE, stop):
             settle(journal, show)
@@ -68,7 +68,7 @@ def run(
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
         with (
             closing(definitions),
-            spark.session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
+            spark.open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
         ):
             behind = checkpoint.resume(home / _CHECKPOINT, journal, job) if alone else ""
@@ -106,7 +106,7 @@ class _Batches:
         self.failure: BaseException | None = None
         self._stream = job
         self._journal = journal
-        self._checkpoint = state.home(journal, job.name) / _CHECKPOINT
+        self._checkpoint = status.home(journal, job.name) / _CHECKPOINT
         self._definitions = definitions
         self._stop = stop
         self._done = done
@@ -205,7 +205,7 @@ def _follow(
 
 def _look(journal: Journal, name: str, tell: Callable[[str], None], before: bool) -> bool:
     """Whether the stream's folder is full, and say so when it has come to be or is no longer."""
-    full = state.is_full(journal, name)
+    full = status.is_full(journal, name)
     if full and not before:
         tell(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
     if before and not full:

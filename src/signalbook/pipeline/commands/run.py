@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from signalbook.messages import Policy
 from signalbook.pipeline import spark
 from signalbook.pipeline.attempt import Attempt, Intake, Show
-from signalbook.pipeline.committing import disk, fits, land, reach, same, settle
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Job, Progress
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.report import Report
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.commit.committing import disk, fits, land, reach, same, settle
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Job, Progress
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.planning import find_files, plan
@@ -48,7 +48,7 @@ def run(job: Job, show: Show) -> Report:
         show(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
         show(Progress(stage="spark"))
-        with spark.session(job.master, jars=job.jars, packages=_packages(job)) as session:
+        with spark.open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
             attempt = Attempt(
                 journal=journal,
                 batch_id=batch_id,

@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from signalbook.pipeline.failures import PipelineError, disk_failure
-from signalbook.pipeline.report import Report, Tally
+from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.violations import Violations
 
 _PREFIX: Final = "signalbook_pipeline_"

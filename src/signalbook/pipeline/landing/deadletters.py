@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from signalbook.messages import Message, of_record
 from signalbook.pipeline import columns
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Wanted
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Wanted
 from signalbook.pipeline.sources.base import Frame, Offsets, Place, Unreadable
 
 Mask = npt.NDArray[np.bool_]

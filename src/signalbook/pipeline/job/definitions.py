@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from signalbook.client import Client, NotFound, Refused, Unreachable
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import canonical_json, fingerprint
 
 Tell = Callable[[str], None]

@@ -23,12 +23,12 @@ from signalbook.messages import (
 )
 from signalbook.pipeline import binarymode
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.landing import Landing
+from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters, Mark, Row, Target
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.lanes import Lanes
-from signalbook.pipeline.naming import DEAD_LETTERS
-from signalbook.pipeline.report import Span, Tally, charged
-from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
+from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import LIGHTEST, Frame, Place, RecordSource, Source, Unreadable
+from signalbook.pipeline.tables.naming import DEAD_LETTERS
 from signalbook.pipeline.ways import Binary, Structured, Way
 from signalbook.values import Finding
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.pipeline.evolution import as_text, merge
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal, TableFormat
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of
-from signalbook.pipeline.sql import ddl, quoted, readable, selection
+from signalbook.pipeline.commit.journal import Journal, TableFormat
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.evolution import as_text, merge
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of
 from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.sql import ddl, quoted, readable, selection
 from signalbook.values import JSONObject
 
 
