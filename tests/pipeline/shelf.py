@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline.columns import TIMESTAMP
-from signalbook.pipeline.commit.committing import commit
+from signalbook.pipeline.commit.committing import commit, place
 from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, Partition, TableFormat
 from signalbook.pipeline.job.jobs import Progress
-from signalbook.pipeline.placing import place
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree

@@ -15,7 +15,7 @@ from pyiceberg.expressions import AlwaysTrue
 
 from signalbook.demo.traffic import Place
 from signalbook.pipeline.tables.catalogs import NAME
-from signalbook.pipeline.tables.connecting import CATALOG
+from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")

@@ -21,7 +21,7 @@ from signalbook.amqp.connection import Connection
 from signalbook.amqp.message import Message, to_bytes
 from signalbook.amqp.sender import Link, Sender
 from signalbook.pipeline import Job, PipelineError
-from signalbook.pipeline.commands import stream
+from signalbook.pipeline.commands.stream import MicroBatches
 
 from .following import all_once, dying_at, follow, until
 
@@ -96,7 +96,7 @@ def test_each_message_is_in_one_place_once(
     }
     definitions.write_text(json.dumps(document))
     queue.send(10)
-    monkeypatch.setattr(stream._Batches, "take", dying_at("processing"))
+    monkeypatch.setattr(MicroBatches, "take", dying_at("processing"))
     with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
         until(job, 10)
     monkeypatch.undo()

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
 
+from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit.committing import settle
 from signalbook.pipeline.commit.journal import Batch
-from signalbook.pipeline.compacting import TARGET, compact
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in

@@ -13,8 +13,8 @@ from pyiceberg.table import Table
 
 from signalbook.pipeline.commit.committing import settle
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.tables.connecting import CATALOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 from signalbook.pipeline.tables.naming import home
 
 from ..shelf import ORDER, Shelf

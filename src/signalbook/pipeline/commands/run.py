@@ -12,13 +12,13 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Policy
-from signalbook.pipeline import spark
-from signalbook.pipeline.attempt import Attempt, Intake, Show
 from signalbook.pipeline.commit.committing import disk, fits, land, reach, same, settle
 from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import Job, Progress
+from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import FileSource, RecordSource
@@ -31,24 +31,29 @@ _COMPLETED: Final = "an earlier run of this batch had processed it all and died 
 Open = Callable[[SparkSession], Intake]
 
 
-def run(job: Job, show: Show) -> Report:
-    """Do ``job``, telling ``show`` how far it is. Raises ``PipelineError`` and what reading definitions raises."""
+def run(job: Job, progress: ShowProgress = lambda _: None) -> Report:
+    """Do ``job`` as one batch and report what became of its input; ``progress`` is called several times a second.
+
+    Raises ``PipelineError`` (or another ``SignalbookError``, for definitions that cannot be read) with nothing of the
+    batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
+    next one with the same output and batch id.
+    """
     check(job.policy)
     origin, open_intake = _input(job)
     journal = Journal.open(job.output.absolute())
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     with journal.alone(), disk(job.output):
-        completed = settle(journal, show)
+        completed = settle(journal, progress)
         fits(journal, job)
         done = completed.get(batch_id) or journal.find(batch_id)
         if done is not None:
             same(done, origin)
             return done.report(_COMPLETED if batch_id in completed else _REPEATED)
         reach(journal, job.table_format)
-        show(Progress(stage="definitions"))
+        progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
-        show(Progress(stage="spark"))
-        with spark.open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
+        progress(Progress(stage="spark"))
+        with open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
             attempt = Attempt(
                 journal=journal,
                 batch_id=batch_id,
@@ -60,7 +65,7 @@ def run(job: Job, show: Show) -> Report:
                 landed_at=now(),
                 max_message_bytes=job.max_message_bytes,
             )
-            return land(attempt, session, show).report()
+            return land(attempt, session, progress).report()
 
 
 def check(policy: Policy) -> None:

@@ -54,8 +54,9 @@ class Status:
     streams: list[StreamState]
 
 
-def status(journal: Journal) -> Status:
-    """All of it, out of one reading of the journal. Raises ``PipelineError``."""
+def status(output: Path) -> Status:
+    """The batches that were committed to an output folder, and the streams. Raises ``PipelineError``."""
+    journal = Journal.existing(output)
     reports, found = list[Report](), dict[str, StreamState]()
     for batch in journal.committed():
         report = batch.report()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -17,19 +20,105 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from signalbook.errors import SignalbookError
-from signalbook.pipeline import spark
-from signalbook.pipeline.attempt import Attempt, Intake, Show, explain
-from signalbook.pipeline.commands import checkpoint, status
+from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.commit.committing import disk, fits, land, reach, settle
-from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.commit.journal import BATCHES, Journal
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
-from signalbook.pipeline.job.jobs import StreamJob
+from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
+from signalbook.pipeline.job.session import SLOW, java_lock, open_session
+from signalbook.pipeline.landing.tasks import Attempt, Intake, explain
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import registry
 from signalbook.pipeline.sources.base import RecordSource
-from signalbook.values import now
+from signalbook.pipeline.tables.naming import escape
+from signalbook.values import fingerprint, now
+
+_OFFSETS: Final = "offsets"
+_COMMITS: Final = "commits"
+_METADATA: Final = "metadata"
+_HEAD: Final = 2  # the format's version, and the settings of the batch
+# The two lines of a file of offsets, and a file of commits, of a query that keeps no state.
+_PLANNED: Final = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n'
+_LANDED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
+
+
+def input_fingerprint(checkpoint: Path, number: int) -> str:
+    """Tells the input of a micro-batch from any other: where it begins and ends in its sources.
+
+    Raises ``PipelineError`` if the checkpoint does not say.
+    """
+    return fingerprint([end_offsets(checkpoint, number - 1) if number else "", end_offsets(checkpoint, number)])
+
+
+def end_offsets(checkpoint: Path, number: int) -> str:
+    """Where a micro-batch ends in its sources. Raises ``PipelineError`` if the checkpoint does not say."""
+    path = checkpoint / _OFFSETS / str(number)
+    try:
+        return "\n".join(path.read_text().splitlines()[_HEAD:])
+    except OSError as error:
+        raise PipelineError(
+            f"cannot read the checkpoint of the stream, {path}: {error.strerror}; "
+            "the output has to be a folder that driver and workers share"
+        ) from error
+
+
+def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
+    """Have a checkpoint that is gone, or older than the journal, go on behind what was landed.
+
+    The id of the batch it goes on behind, empty for a checkpoint that knows. Raises ``PipelineError`` for one that
+    knows of other batches than the journal.
+    """
+    last = _landed(journal, job.name)
+    planned, committed = _newest(checkpoint / _OFFSETS), _newest(checkpoint / _COMMITS)
+    ends = [_ends(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
+    if planned < last and all(ends):
+        _write(checkpoint, last, ends)
+        return job.batch_id(last)
+    if committed > last or (ends and ends[-1] and planned >= last and end_offsets(checkpoint, last) != ends[-1]):
+        landed = job.batch_id(last) if ends else "the beginning"
+        raise PipelineError(
+            f"the checkpoint of the stream {job.name} is not the one that its batches were landed by, of which the "
+            f"last is {landed}: remove {checkpoint}, and the stream goes on behind that"
+        )
+    return ""
+
+
+def _landed(journal: Journal, name: str) -> int:
+    """The number of the last micro-batch that the journal has, -1 without."""
+    batch = re.compile(rf"{re.escape(escape(name))}-(\d+)\.json")
+    with os.scandir(journal.output / BATCHES) as entries:
+        return max((int(found[1]) for entry in entries if (found := batch.fullmatch(entry.name))), default=-1)
+
+
+def _ends(journal: Journal, job: StreamJob, number: int) -> str:
+    """Where a micro-batch of the journal ends; empty if it does not say."""
+    batch = journal.find(job.batch_id(number))
+    return batch.offsets if batch is not None and batch.stream == job.name else ""
+
+
+def _newest(folder: Path) -> int:
+    """The greatest number of a file there, -1 without."""
+    return max((int(path.name) for path in folder.glob("*") if path.name.isdecimal()), default=-1)
+
+
+def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
+    """A checkpoint as after the batch ``last``; it has the one before, too. Sound whenever this dies."""
+    if not (checkpoint / _METADATA).exists():
+        _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
+    for number, end in enumerate(ends, last - len(ends) + 1):
+        _replace(checkpoint / _OFFSETS / str(number), _PLANNED + end)
+    _replace(checkpoint / _COMMITS / str(last), _LANDED)
+
+
+def _replace(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)  # Spark's sum of what was there before
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(content)
+    fresh.replace(path)
+
 
 _CHECKPOINT: Final = "checkpoint"
 _LOCK: Final = ".lock"
@@ -43,16 +132,16 @@ _TURNS: Final = 5
 """How often a stream is begun, since Spark gives each Python process it starts ten seconds and no more."""
 
 
-def run(
+def stream(
     job: StreamJob,
     stop: threading.Event,
-    tell: Callable[[str], None],
-    done: Callable[[Report], None],
-    show: Show = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
+    done: Callable[[Report], None] = lambda _: None,
+    show: ShowProgress = lambda _: None,
 ) -> None:
-    """Land a stream until ``stop`` is set, or all that is there now with ``job.once``.
+    """Land messages as they come until ``stop`` is set, and with ``job.once`` no longer than there are some.
 
-    ``done`` takes the report of each batch, ``tell`` what people should know. Raises ``PipelineError`` and what reading
+    ``done`` takes the report of each batch, ``tell`` notices for people. Raises ``PipelineError`` and what reading
     definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
     """
     check(job.job.policy)
@@ -68,14 +157,14 @@ def run(
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
         with (
             closing(definitions),
-            spark.open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
+            open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
         ):
-            behind = checkpoint.resume(home / _CHECKPOINT, journal, job) if alone else ""
+            behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
                 tell(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             for left in reversed(range(_TURNS if alone else 0)):
-                batches = _Batches(job, journal, definitions, stop, done, show)
+                batches = MicroBatches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
                 try:
                     _follow(query, batches, stop, job, partial(_look, journal, job.name, tell))
@@ -91,7 +180,7 @@ class _SlowError(PipelineError):
     """A process of Spark's did not start in time: it may the next time."""
 
 
-class _Batches:
+class MicroBatches:
     """Lands one micro-batch after the other, and none once it is stopped or ``stop`` is set."""
 
     def __init__(
@@ -101,7 +190,7 @@ class _Batches:
         definitions: Definitions,
         stop: threading.Event,
         done: Callable[[Report], None],
-        show: Show,
+        show: ShowProgress,
     ) -> None:
         self.failure: BaseException | None = None
         self._stream = job
@@ -140,7 +229,7 @@ class _Batches:
         job = self._stream.job
         settle(self._journal, self._show)
         batch_id = self._stream.batch_id(number)
-        origin = checkpoint.origin(self._checkpoint, number)
+        origin = input_fingerprint(self._checkpoint, number)
         committed = self._journal.find(batch_id)
         if committed is not None:
             if committed.origin != origin:
@@ -155,7 +244,7 @@ class _Batches:
             journal=self._journal,
             batch_id=batch_id,
             stream=self._stream.name,
-            offsets=checkpoint.offsets(self._checkpoint, number),
+            offsets=end_offsets(self._checkpoint, number),
             intake=Intake(source=job.input_format, origin=origin, records=records),
             snapshot=self._definitions.current(),
             table_format=job.table_format,
@@ -168,7 +257,7 @@ class _Batches:
 
 
 def _start(
-    job: StreamJob, session: SparkSession, source: RecordSource, batches: _Batches, place: Path
+    job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path
 ) -> StreamingQuery:
     frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
@@ -182,7 +271,7 @@ def _start(
 
 
 def _follow(
-    query: StreamingQuery, batches: _Batches, stop: threading.Event, job: StreamJob, look: Callable[[bool], bool]
+    query: StreamingQuery, batches: MicroBatches, stop: threading.Event, job: StreamJob, look: Callable[[bool], bool]
 ) -> None:
     """Wait for the end of the stream, or bring it about; ``look`` meanwhile."""
     full = False
@@ -195,7 +284,7 @@ def _follow(
     finally:
         batches.stop()
         _end(query)
-    if spark.SLOW in str(failed):
+    if SLOW in str(failed):
         raise _SlowError(f"the stream {job.name} ended: Spark's Python did not start in time")
     if isinstance(batches.failure, SignalbookError):
         raise batches.failure
@@ -241,7 +330,7 @@ def _after_others(
     False if the stream was stopped meanwhile.
     """
     deadline = time.monotonic() + _DYING
-    with spark.java_lock(session, file) as locked:
+    with java_lock(session, file) as locked:
         alone = locked()
         if not alone:
             tell(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")

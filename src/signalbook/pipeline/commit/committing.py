@@ -4,30 +4,70 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline.attempt import Attempt, Show
 from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, TableFormat
 from signalbook.pipeline.errors import PipelineError, disk_failure
-from signalbook.pipeline.job.jobs import Job, Progress
-from signalbook.pipeline.placing import place
+from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.landing.tasks import Attempt
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
+from signalbook.pipeline.tables.evolution import Incompatible
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.registry import open_tables
 from signalbook.values import now
+
+
+def place(tables: Tables, output: Path, batch: Batch) -> Batch:
+    """``batch`` with each file in a table that takes it, and in its folder there.
+
+    Raises ``PipelineError`` if someone else changed a table.
+    """
+    files: list[DataFile] = []
+    for table, group in groupby(sorted(batch.files, key=_table), key=_table):
+        files += _placed(tables, output, batch, table, list(group))
+    return replace(batch, files=tuple(files))
+
+
+def _table(file: DataFile) -> TableName:
+    return file.table
+
+
+def _placed(tables: Tables, output: Path, batch: Batch, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+    # the columns depend on the definition alone, so they are those of all files
+    chosen = _taker(tables, table, pq.read_schema(output / files[0].staged))
+    folder = tables.folder(chosen, batch)
+    return [replace(file, table=chosen, name=folder + file.name) for file in files]
+
+
+def _taker(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
+    """The newest table of a definition that takes ``columns``, or one that is to be made."""
+    there = tables.versions(table)
+    for version in reversed(there):
+        try:
+            tables.follow(version, columns)
+        except Incompatible as error:
+            if table == DEAD_LETTERS:
+                raise PipelineError(f"table {table} was changed by someone else: {error}. Rename it away") from error
+        else:
+            return version
+    return table.numbered(there[-1].version + 1) if there else table
+
 
 # A stream that writes to the same folder lets go of it between batches.
 PATIENCE: Final = 60.0
 
 
-def land(attempt: Attempt, session: SparkSession, show: Show) -> Batch:
+def land(attempt: Attempt, session: SparkSession, show: ShowProgress) -> Batch:
     """Process a batch and commit it. Raises ``PipelineError`` with nothing of it committed, or nothing left to do but
     what ``settle`` does.
     """
@@ -43,7 +83,7 @@ def land(attempt: Attempt, session: SparkSession, show: Show) -> Batch:
     return commit(journal, tables, batch, show)
 
 
-def settle(journal: Journal, show: Show) -> dict[str, Batch]:
+def settle(journal: Journal, show: ShowProgress) -> dict[str, Batch]:
     """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged."""
     completed: dict[str, Batch] = {}
     for batch in journal.unfinished():
@@ -54,7 +94,7 @@ def settle(journal: Journal, show: Show) -> dict[str, Batch]:
     return completed
 
 
-def commit(journal: Journal, tables: Tables, batch: Batch, show: Show) -> Batch:
+def commit(journal: Journal, tables: Tables, batch: Batch, show: ShowProgress) -> Batch:
     """Commit a prepared batch table by table; again after a crash, as often as it takes."""
     started = time.monotonic()
     losing = {file.table for file in batch.removed}

@@ -9,8 +9,7 @@ from typing import Final
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.documents import reach
-from signalbook.pipeline.job.snapshot import Documents, Snapshot, group_of, read_documents
+from signalbook.pipeline.job.snapshot import Documents, Snapshot, group_of, reach, read_documents
 from signalbook.values import JSONError, JSONObject, parse_json
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")

@@ -12,13 +12,27 @@ import msgspec
 
 from signalbook.documents import read_document
 from signalbook.messages.policy import parse_policy
-from signalbook.pipeline.audience import Audience
 from signalbook.pipeline.commit.journal import Partition, TableFormat
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Job, StreamJob
 from signalbook.pipeline.sources.base import MAX_MESSAGE
-from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
-from signalbook.pipeline.variables import filled
+from signalbook.pipeline.tables.catalogs import filled, named_catalog, parse_catalog
+
+
+class ReportOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The section ``report`` of a job file.
+
+    ``to`` is the URL of a registry, ``name`` what the pipeline is called there and in metrics, by default as its output
+    folder. ``metrics_file`` is replaced after each batch; while batches are processed, metrics are served at
+    ``metrics_host`` and ``metrics_port``, with 0 nowhere.
+    """
+
+    to: str = ""
+    name: str = ""
+    metrics_file: str = ""
+    metrics_port: int = 0
+    metrics_host: str = "127.0.0.1"
+
 
 FORMATS: Final = {
     "kafka": "kafka",
@@ -59,7 +73,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     policy: dict[str, Any] = {}
     max_message_bytes: int = MAX_MESSAGE
     stream: StreamOptions = StreamOptions()
-    report: Audience = Audience()
+    report: ReportOptions = ReportOptions()
 
     def job(self) -> Job:
         """The job. Raises ``PipelineError`` if something is missing, and ``PolicyError``."""
@@ -113,7 +127,7 @@ def read(path: Path) -> JobOptions:
         raise PipelineError(f"the job file {path}: {error}") from None
 
 
-def options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
+def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
     """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None; of ``options`` each alone.
 
     ``stream`` are those of ``StreamOptions``; a ``catalog`` may be a name or a URL.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -64,7 +64,7 @@ class StreamJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DeadLetterFilter:
     """Which dead letters to look at: those of any of these reasons, candidates and batches; none means all."""
 
     reasons: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class ReplayJob:
 
     registry: str
     output: Path
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     groups: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
@@ -123,3 +123,6 @@ class Progress:
     read: int = 0
     landed: int = 0
     dead_lettered: int = 0
+
+
+ShowProgress = Callable[[Progress], None]

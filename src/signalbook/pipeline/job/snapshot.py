@@ -2,24 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from signalbook.client import Client
-from signalbook.documents import aim, read_folder, read_source
-from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.documents import Upload, aim, read_folder, read_source
+from signalbook.messages import Contract, Policy, Reason, SchemaDocument, wireprefix
 from signalbook.messages.compilation import Book, compile_all
 from signalbook.messages.deferred import Deferred
 from signalbook.messages.outline import Outline
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job import documents
-from signalbook.pipeline.job.garbage import uncollected
-from signalbook.values import JSONObject, canonical_json, digest
+from signalbook.values import JSONObject, canonical_json, digest, dump_json
+
+_NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
+_MESSAGES: Final = "messages"
+_SCHEMAS: Final = "schemas"
+
+
+def whole(upload: Upload) -> JSONObject:
+    """A document about a part of a registry as one about the registry."""
+    document: Any = upload.body
+    for part in reversed(upload.target.parts):
+        document = {part: document}
+    return dict(document)
+
+
+def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+    """Each message's xid and its default Version. Raises ``PipelineError`` for one that is no definition."""
+    for xid, resource in _resources(document, _MESSAGES):
+        yield xid, _default(xid, _followed(document, resource))[1]
+
+
+def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+    """Each schema Version's xid and attributes, and under the Resource's xid which Version is the default one.
+
+    Which one wire prefixes mean by a number is there under that number, too.
+    """
+    for xid, resource in _resources(document, _SCHEMAS):
+        resource = _followed(document, resource)
+        versionid, default = _default(xid, resource)
+        versions = resource.get("versions") or {versionid: default}
+        yield xid, {"versionid": versionid}
+        for name, version in versions.items():
+            if isinstance(version, dict):
+                yield f"{xid}/versions/{name}", {**version, "versionid": name}
+                labels = version.get("labels")
+                number = labels.get(wireprefix.LABEL) if isinstance(labels, dict) else None
+                if number is not None:
+                    yield wireprefix.reference(xid, number), {"versionid": name}
+
+
+def version_of(document: JSONObject, xid: str) -> JSONObject | None:
+    """The attributes of a Version, if it is one of a message or schema here."""
+    resource_xid, _, versionid = xid.partition("/versions/")
+    parts = resource_xid.strip("/").split("/")
+    resource = _entity(document, resource_xid)
+    if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
+        return None
+    resource = _followed(document, resource)
+    found = (resource.get("versions") or dict([_default(resource_xid, resource)])).get(versionid)
+    return {**found, "versionid": versionid} if isinstance(found, dict) else None
+
+
+def contents(schema: JSONObject) -> bytes | None:
+    """The document of a schema Version, if it is in the registry document; one that lies elsewhere is not fetched."""
+    encoded, text = schema.get("schemabase64"), schema.get("schema")
+    if isinstance(encoded, str):
+        try:
+            return b64decode(encoded)
+        except ValueError:
+            return None
+    if text is None:
+        return None
+    return text.encode() if isinstance(text, str) else dump_json(text)
+
+
+def _resources(document: JSONObject, plural: str) -> Iterator[tuple[str, JSONObject]]:
+    for group_type, groups in document.items():
+        if group_type in _NO_GROUPS or not isinstance(groups, dict):
+            continue
+        for group_id, group in groups.items():
+            resources = group.get(plural) if isinstance(group, dict) else None
+            for resource_id, resource in (resources or {}).items():
+                yield _xid(group_type, group_id, plural, resource_id), resource
+
+
+def _xid(*parts: str) -> str:
+    for part in parts:
+        if not part or "/" in part:
+            raise PipelineError(f"{part!r} is no id: it is empty or has a slash in it (in {'/'.join(parts)})")
+    return "/" + "/".join(parts)
+
+
+def _followed(document: JSONObject, resource: JSONObject) -> JSONObject:
+    """The Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it."""
+    target = (resource.get("meta") or {}).get("xref") or resource.get("xref")
+    if not isinstance(target, str):
+        return resource
+    return _entity(document, target) or resource
+
+
+def _entity(document: JSONObject, xid: str) -> JSONObject | None:
+    found: Any = document
+    for part in xid.strip("/").split("/"):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _default(xid: str, resource: JSONObject) -> tuple[str, JSONObject]:
+    """Id and attributes of the default Version: the one named, else the newest (core/spec.md "Default Version")."""
+    if not isinstance(resource, dict):
+        raise PipelineError(f"{xid}: not an object")
+    versions: Mapping[str, JSONObject] = resource.get("versions") or {}
+    if not versions:
+        versionid = str(resource.get("versionid") or "1")
+        return versionid, {**resource, "versionid": versionid}
+    named = (resource.get("meta") or {}).get("defaultversionid") or resource.get("versionid")
+    chosen = str(named) if named in versions else max(versions, key=lambda name: _age(name, versions[name]))
+    return chosen, {**versions[chosen], "versionid": chosen}
+
+
+def _age(versionid: str, version: JSONObject) -> tuple[str, int, str]:
+    """Orders Versions from old to new: by creation, then by id, numbers by their value."""
+    return str(version.get("createdat") or ""), int(versionid) if versionid.isdecimal() else 0, versionid
+
+
+def groups_of(document: JSONObject) -> set[str]:
+    """The xids of all Groups."""
+    kinds = {kind: groups for kind, groups in document.items() if kind not in _NO_GROUPS and isinstance(groups, dict)}
+    return {f"/{kind}/{name}" for kind, groups in kinds.items() for name in groups}
+
+
+def reach(document: JSONObject, groups: Sequence[str]) -> set[str]:
+    """The xids of ``groups``, and of every message group an endpoint among them refers to (domain.md K-10)."""
+    found = set(groups)
+    for group in groups:
+        endpoint = _entity(document, group)
+        for reference in endpoint.get("messagegroups") or () if endpoint else ():
+            found.add(_local(str(reference)))
+    return found
+
+
+def _local(reference: str) -> str:
+    """A reference to a Group as an xid: fragments and URLs name it by their last two parts."""
+    return "/" + "/".join(reference.rstrip("/").split("/")[-2:])
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles meanwhile: among millions of fresh values that takes longer than to make them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
 
 # Registry documents, each with a name.
 Documents = Iterable[tuple[str, JSONObject]]
@@ -75,11 +222,11 @@ class Snapshot:
         there: set[str] = set()
         pinned: dict[str, JSONObject] = {}
         for name, document in documents:
-            _merge(messages, dict(documents.messages_of(document)), name)
-            _merge(schemas, {xid: _slim(schema) for xid, schema in documents.schemas_of(document)}, name)
-            parents |= documents.reach(document, groups)
-            there |= documents.groups_of(document)
-            pinned |= {xid: found for xid in versions if (found := documents.version_of(document, xid)) is not None}
+            _merge(messages, dict(messages_of(document)), name)
+            _merge(schemas, {xid: _slim(schema) for xid, schema in schemas_of(document)}, name)
+            parents |= reach(document, groups)
+            there |= groups_of(document)
+            pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
         for group in groups:
             if group not in there:
                 raise PipelineError(f"there is no message group or endpoint {group} among the definitions")
@@ -121,16 +268,16 @@ class Snapshot:
 
     def message(self, reference: str) -> JSONObject | None:
         """The message an xid names; a URL or fragment by the xid in it, whatever the host."""
-        return self.messages.get(_xid(reference, _MESSAGE_GROUPS))
+        return self.messages.get(_local_xid(reference, _MESSAGE_GROUPS))
 
     def schema(self, reference: str) -> SchemaDocument | None:
         """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
-        xid = _xid(reference, _SCHEMA_GROUPS)
+        xid = _local_xid(reference, _SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
         if schema is not None and "/versions/" not in xid:
             xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
             schema = self.schemas.get(xid)
-        content = None if schema is None else documents.contents(schema)
+        content = None if schema is None else contents(schema)
         if schema is None or content is None:
             return None
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
@@ -190,7 +337,7 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
     if not path.exists():
         raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
     sources = read_folder(path) if path.is_dir() else [read_source(path)]
-    return [(source.name, documents.whole(aim(source.document))) for source in sources]
+    return [(source.name, whole(aim(source.document))) for source in sources]
 
 
 def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
@@ -204,7 +351,7 @@ def _slim(schema: JSONObject) -> JSONObject:
     return {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
 
 
-def _xid(reference: str, groups: Sequence[str]) -> str:
+def _local_xid(reference: str, groups: Sequence[str]) -> str:
     """A reference as an xid: what precedes the first type of Group in it is host and base path, or a ``#``."""
     starts = [start for group in groups if (start := reference.find(group)) >= 0]
     return reference[min(starts) :] if starts else reference

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from signalbook.messages import Message, of_record
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import Wanted
+from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.sources.base import Frame, Offsets, Place, Unreadable
 
 Mask = npt.NDArray[np.bool_]
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 _ROWS: Final = 1024
 
 
-def choose(wanted: Wanted, rows: pa.RecordBatch) -> Mask:
+def choose(wanted: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
     """Which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
     mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
     if wanted.reasons:

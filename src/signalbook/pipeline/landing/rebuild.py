@@ -24,14 +24,14 @@ _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")
 _Rebuild = Callable[[Any], JSON]
 
 
-def attributes(row: Mapping[str, Any]) -> dict[str, Any]:
+def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The context attributes of a landed event; extensions as text."""
     found = {name: row.get(f"ce_{name}") for name in ATTRIBUTES} | dict(row.get("ce_extensions") or ())
     stated = {name: _text(value) for name, value in found.items() if value is not None}
     return {"specversion": SPECVERSION, **stated}
 
 
-def payloads(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
+def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
 
     Made once for many rows, since finding out which column a member is in takes longer than reading it.
@@ -44,7 +44,7 @@ def payloads(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     return lambda row: whole(row.get(columns.PAYLOAD))
 
 
-def opaque(row: Mapping[str, Any]) -> bytes | None:
+def opaque_of(row: Mapping[str, Any]) -> bytes | None:
     """The payload of a landed row whose definition names no schema, as it was sent."""
     text, binary = row.get(columns.OPAQUE.names[0]), row.get(columns.OPAQUE.names[1])
     return text.encode() if isinstance(text, str) else binary

@@ -1,1 +1,1 @@
-"""reports"""
+"""What became of batches: reports, metrics, and their upload to a registry."""

@@ -17,8 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from signalbook.pipeline.errors import PipelineError, disk_failure
-from signalbook.pipeline.reports.report import Report, Tally
-from signalbook.pipeline.violations import Violations
+from signalbook.pipeline.reports.report import Report, Tally, Violations
 
 _PREFIX: Final = "signalbook_pipeline_"
 _PIPELINE: Final = "pipeline"

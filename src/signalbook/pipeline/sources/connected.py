@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from signalbook.pipeline import spark
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import SLOW
 from signalbook.pipeline.sources import records
 
 # Spark hides the values of options with such a name wherever it shows options.
@@ -72,7 +72,7 @@ def brought(
             return frame
         except PySparkException as error:
             left -= 1
-            if spark.SLOW not in str(error) or not left:
+            if SLOW not in str(error) or not left:
                 reason = str(error).strip().splitlines()[0]
                 raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {reason}") from error
 

@@ -83,3 +83,25 @@ def _field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa
     if pa.types.is_map(old) and pa.types.is_map(new):
         return pa.map_(old.key_type, _field(old.item_field, new.item_field, judge, f"{path}{{}}"))
     return judge(path, there, coming)
+
+
+def plain(schema: pa.Schema) -> pa.Schema:
+    """``schema`` without types that differ only in the width of their offsets."""
+    return pa.schema([_plain_field(field) for field in schema])
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    metadata = {key: value for key, value in (field.metadata or {}).items() if key == b"doc"}
+    return field.with_type(_plain_type(field.type)).with_metadata(metadata or None)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_field(kind.item_field))
+    return pa.struct([_plain_field(field) for field in kind]) if pa.types.is_struct(kind) else kind

@@ -102,13 +102,20 @@ def view_name(table: TableName) -> str:
 
 
 def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
-    """All messages of a definition (an xid) that have landed, over all its tables. Raises ``PipelineError``."""
+    """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
+
+    Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
+    """
     lake = Lake.of(output)
     return lake.frame(session, lake.chosen([definition])[definition])
 
 
-def views(output: Path, definitions: Sequence[str], catalog: str) -> list[JSONObject]:
-    """For each definition its tables and the statement that makes one view of them. Raises ``PipelineError``."""
+def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
+    """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
+
+    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
+    Raises ``PipelineError``.
+    """
     lake = Lake.of(output)
     return [
         {

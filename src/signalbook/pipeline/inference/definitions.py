@@ -9,10 +9,9 @@ from typing import Final
 
 from signalbook.formats.base import is_json
 from signalbook.pipeline.inference import schemas
-from signalbook.pipeline.inference.addresses import Addresses
-from signalbook.pipeline.inference.kin import Kin
-from signalbook.pipeline.inference.observing import EVENT, Observations, Observed, is_transport
-from signalbook.pipeline.inference.schemas import Rules
+from signalbook.pipeline.inference.observations import EVENT, Observations, Observed, is_transport
+from signalbook.pipeline.inference.schemas import Kin, Rules
+from signalbook.pipeline.inference.summaries import Addresses
 from signalbook.values import JSONObject
 
 LABELS: Final = {"stage": "draft"}

@@ -17,9 +17,7 @@ from signalbook.messages.contract import carried_event
 from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.payloads import Payload
-from signalbook.pipeline.inference.addresses import Addresses
-from signalbook.pipeline.inference.seen import Seen
-from signalbook.pipeline.inference.texts import Room
+from signalbook.pipeline.inference.summaries import Addresses, Room, Seen
 from signalbook.values import JSON
 
 EVENT: Final = "event"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,13 +15,72 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from signalbook.formats.base import Schema
 from signalbook.messages import Policy
-from signalbook.pipeline import columns, spark
+from signalbook.pipeline import columns
 from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TAGS, TRANSPORT
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
-from signalbook.pipeline.profiles import ColumnProfile, Profile
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import Lake
+from signalbook.values import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnProfile:
+    """One column, or member of one (``order.total``): its values over all rows.
+
+    ``payload`` tells those the definition's schema declares from those the pipeline adds. ``distinct`` is within 5 %,
+    None for lists and maps; ``least`` and ``most`` are texts, of lists and maps their sizes, None without a value.
+    """
+
+    name: str
+    type: str
+    payload: bool
+    nulls: int
+    distinct: int | None
+    least: str | None
+    most: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The table of one message definition.
+
+    ``declared`` are the columns that the definition would have as it is now; None if nobody asked.
+    """
+
+    definition: str
+    rows: int
+    columns: tuple[ColumnProfile, ...]
+    declared: tuple[str, ...] | None = None
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What the schema declares and no message ever had."""
+        empty = [column.name for column in self.columns if column.payload and column.nulls == self.rows]
+        if self.declared is None:
+            return tuple(empty)
+        there = {column.name for column in self.columns if column.payload}
+        return tuple(name for name in self.declared if name in empty or name not in there)
+
+    @property
+    def undeclared(self) -> tuple[str, ...]:
+        """What messages had, by the schema of their day, and the definition does not declare any more."""
+        if self.declared is None:
+            return ()
+        seen = (column.name for column in self.columns if column.payload and column.nulls < self.rows)
+        return tuple(name for name in seen if name not in self.declared)
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline profile --json`` prints."""
+        columns = [
+            {name: value for name, value in asdict(column).items() if value is not None} for column in self.columns
+        ]
+        drift: JSONObject = {"unseen": list(self.unseen)}
+        if self.declared is not None:
+            drift["undeclared"] = list(self.undeclared)
+        return {"definition": self.definition, "rows": self.rows, **drift, "columns": columns}
+
 
 _OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names, *TAGS.names))
 # Distinct values within 5 %: exact counts would need all values in one place.
@@ -30,7 +89,11 @@ _LONGEST: Final = 200
 
 
 def profile(
-    output: Path, definitions: Sequence[str], registry: str | None, master: str, show: Callable[[str], None]
+    output: Path,
+    definitions: Sequence[str] = (),
+    master: str = "local[*]",
+    progress: Callable[[str], None] = lambda _: None,
+    registry: str | None = None,
 ) -> list[Profile]:
     """Profiles of the tables of ``output``, those of ``definitions`` (xids) only if there are any.
 
@@ -39,10 +102,10 @@ def profile(
     """
     lake = Lake.of(output)
     chosen = lake.chosen(definitions)
-    declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, show)
-    show("starting Spark")
-    with spark.open_session(master) as session:
-        found = [_table(xid, table, lake.frame(session, table), show) for xid, table in chosen.items()]
+    declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
+    progress("starting Spark")
+    with open_session(master) as session:
+        found = [_table(xid, table, lake.frame(session, table), progress) for xid, table in chosen.items()]
     return [replace(each, declared=declared[each.definition]) for each in found]
 
 

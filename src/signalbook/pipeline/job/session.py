@@ -71,7 +71,7 @@ def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]
 
     Java outlives a driver that is killed by seconds, in which it goes on writing; no lock of the driver's shows that.
     """
-    jvm = open_session.sparkContext._jvm
+    jvm = session.sparkContext._jvm
     assert jvm is not None
     opened = jvm.java.io.RandomAccessFile(str(file), "rw")
     try:

@@ -8,7 +8,7 @@ longer than its format takes to swap files. One row group is in memory at a time
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -21,34 +21,63 @@ import pyarrow.parquet as pq
 
 from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, settle, swept
 from signalbook.pipeline.commit.journal import STAGING, Batch, DataFile, Journal, TableFormat
-from signalbook.pipeline.compactions import Compaction
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import merge, promote
 from signalbook.pipeline.tables.naming import TableName, definition_of, home
 from signalbook.pipeline.tables.registry import open_tables, standing
+from signalbook.values import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What became of one table: files and their bytes before and after."""
+
+    table: TableName
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline compact --json`` prints."""
+        return {
+            "table": str(self.table),
+            "definition": definition_of(self.table),
+            "rows": self.rows,
+            "files": {"before": self.files_before, "after": self.files_after},
+            "bytes": {"before": self.bytes_before, "after": self.bytes_after},
+        }
+
 
 TARGET: Final = 256 * 1024 * 1024
-Show = Callable[[Progress], None]
 
 
-def compact(output: Path, definitions: Sequence[str], target: int, show: Show) -> list[Compaction]:
-    """Compact the tables of ``definitions`` (xids), or all, into files of about ``target`` bytes.
+def compact(
+    output: Path,
+    definitions: Sequence[str] = (),
+    target_bytes: int = TARGET,
+    progress: ShowProgress = lambda _: None,
+) -> list[Compaction]:
+    """Make few files of at most ``target_bytes`` of the small ones in tables, those of ``definitions`` (xids) or all.
 
-    Tells what was done, for tables that had something to do. Raises ``PipelineError``; every table is as it was or
+    Returns what was done to each table that had something to do. Raises ``PipelineError``; every table is as it was or
     compacted then, and the next run or compaction completes the one under way.
     """
     journal = Journal.existing(output.absolute())
     with journal.alone(PATIENCE), disk(output):
-        settle(journal, show)
+        settle(journal, progress)
         table_format = journal.table_format()
         if table_format is None:
             return []
         tables = _chosen(journal, definitions)
-        plans = [plan for table, files in tables.items() if (plan := _sound(journal, table, files, target))]
-        work = _Work(journal, table_format, show, sum(file.bytes for plan in plans for files in plan for file in files))
+        plans = [plan for table, files in tables.items() if (plan := _sound(journal, table, files, target_bytes))]
+        work = _Work(
+            journal, table_format, progress, sum(file.bytes for plan in plans for files in plan for file in files)
+        )
         return [work.do(plan) for plan in plans]
 
 
@@ -95,7 +124,7 @@ class _Work:
 
     journal: Journal
     table_format: TableFormat
-    show: Show
+    show: ShowProgress
     total: int
     done: int = 0
 
