@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import Mode
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.incoming import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.blocks import Block, Extension
 from signalbook.pipeline.envelopes import ATTRIBUTES, MOST_EXTENSIONS

@@ -3,32 +3,165 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from signalbook.messages.bindings.base import Binding
-from signalbook.messages.bindings.registry import find_binding, protocols
+from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
-from signalbook.messages.compilation import Book, Compilation, compile_all, compile_later
-from signalbook.messages.deferred import Deferred
-from signalbook.messages.definition import CompiledDefinition, Key
-from signalbook.messages.encodings import TEXT, Unreadable, check_text, unpacked
+from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, Key, compile_definition
+from signalbook.messages.definitions.inheritance import Bases, Materialised, materialise
+from signalbook.messages.definitions.lint import lint, lint_together, malformed
+from signalbook.messages.definitions.schemas import Lookup, SchemaShelf
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.index import Bucket, Index
-from signalbook.messages.matching import Explanation, Fit, Subject, explain, fit_all
-from signalbook.messages.materialise import Bases
-from signalbook.messages.message import Message
-from signalbook.messages.outcome import Dropped, Outcome, Passed, Rejected
-from signalbook.messages.outline import Outline
-from signalbook.messages.payloads import Payload
+from signalbook.messages.matching.index import Bucket, Index
+from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
+from signalbook.messages.matching.outcome import Dropped, Outcome, Passed, Rejected, decide
+from signalbook.messages.message import Message, Reason
+from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, unpacked
+from signalbook.messages.payloads.payload import Payload
 from signalbook.messages.policy import Policy
-from signalbook.messages.reasons import Reason
-from signalbook.messages.schemas import Lookup
-from signalbook.messages.verdicts import decide
 from signalbook.values import Finding, JSONObject
+
+
+class Outline(msgspec.Struct, frozen=True, array_like=True):
+    """A definition in outline.
+
+    ``type`` is the type that its events must have, ``None`` where they may have several. ``constants`` are all values
+    that an event's attributes must have, with their names.
+    """
+
+    xid: str
+    is_event: bool
+    protocol: str
+    type: str | None
+    constants: tuple[tuple[str, str], ...]
+
+
+def outline(definition: CompiledDefinition) -> Outline:
+    """The outline of a definition: what a contract files it by."""
+    constants = {key.name: key.value for key in definition.event_keys if isinstance(key.value, str)}
+    return Outline(
+        definition.xid, definition.is_event, definition.protocol, constants.get("type"), tuple(constants.items())
+    )
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Deferred(Mapping[K, V]):
+    """Values by the keys of ``sources``, each made of its source when first asked for, and once.
+
+    Which keys there are is known without making anything.
+    """
+
+    def __init__(self, sources: Mapping[K, Any], make: Callable[[Any], V]) -> None:
+        self._sources = sources
+        self._make = make
+        self._made: dict[K, V] = {}
+
+    def __getitem__(self, key: K) -> V:
+        found = self._made.get(key)
+        if found is None:
+            source = self._sources[key]
+            found = self._made.setdefault(key, self._make(source))  # of two threads one wins
+        return found
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value, without taking an error of making it for a key that is not there."""
+        return self[key] if key in self._sources else default
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._sources
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def made(self) -> int:
+        """How many values were asked for so far."""
+        return len(self._made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """Raw definitions by xid, as a registry document has them, and where to look for schemas and ``basemessage``."""
+
+    definitions: Mapping[str, JSONObject]
+    schemas: Lookup
+    bases: Bases
+
+    def materialised(self, xid: str) -> Materialised:
+        """A definition completed by its bases. Raises ``DefinitionError``."""
+        raw = self.definitions[xid]
+        if not isinstance(raw, Mapping):
+            raise DefinitionError(xid, [Finding(path="", rule="structure", message="must be an object")])
+        return materialise({"xid": xid, **raw}, self.bases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compilation:
+    """The usable definitions, their outlines in the same order, and the findings that make others unusable."""
+
+    book: Book
+    definitions: Mapping[str, CompiledDefinition]
+    outlines: tuple[Outline, ...]
+    broken: Mapping[str, tuple[Finding, ...]]
+
+    def verify(self) -> Mapping[str, tuple[Finding, ...]]:
+        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
+
+        Parses every schema, which otherwise waits until a message needs it.
+        """
+        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
+        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
+
+    @cached_property
+    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
+        """What is doubtful about the usable ones."""
+        made = {xid: self.book.materialised(xid) for xid in self.definitions}
+        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
+        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
+            found[xid] += doubts
+        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
+
+
+def compile_all(book: Book, policy: Policy) -> Compilation:
+    """Compile every definition by itself; one that is broken does not stop the others."""
+    shelf = SchemaShelf(book.schemas)
+    compiled: dict[str, CompiledDefinition] = {}
+    broken: dict[str, tuple[Finding, ...]] = {}
+    for xid in book.definitions:
+        try:
+            compiled[xid] = _compile(xid, book, shelf, policy)
+        except DefinitionError as error:
+            broken[xid] = error.findings
+    outlines = tuple(map(outline, compiled.values()))
+    return Compilation(book=book, definitions=compiled, outlines=outlines, broken=broken)
+
+
+def compile_later(book: Book, outlines: Iterable[Outline], policy: Policy) -> Compilation:
+    """Compile each of the definitions with these outlines when it is first asked for: they are known to be sound."""
+    shelf, known = SchemaShelf(book.schemas), tuple(outlines)
+    definitions = Deferred({each.xid: each.xid for each in known}, lambda xid: _compile(xid, book, shelf, policy))
+    return Compilation(book=book, definitions=definitions, outlines=known, broken={})
+
+
+def _compile(xid: str, book: Book, shelf: SchemaShelf, policy: Policy) -> CompiledDefinition:
+    """A definition ready for use. Raises ``DefinitionError``."""
+    found = book.materialised(xid)
+    faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
+    if faults:
+        raise DefinitionError(xid, faults)
+    return compile_definition(xid, found.definition, shelf, policy.of(xid))
+
 
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are judged.
 MAX_BATCH: Final = 100_000
@@ -139,7 +272,7 @@ class Contract:
             text = f"no binding for protocol {message.protocol!r}"
             return (_rejected(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
         try:
-            if TEXT in message.sections:
+            if TEXT_INDICATOR in message.sections:
                 check_text(message)
             clear = unpacked(message) if message.content_encoding else message
         except Unreadable as error:

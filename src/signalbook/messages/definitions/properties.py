@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from signalbook.messages.contenttypes import same_content_type
-from signalbook.messages.timestamps import LEGACY_NOW, NOW, is_timestamp
+from signalbook.messages.cloudevents import is_timestamp
+from signalbook.messages.payloads.content import same_content_type
 from signalbook.messages.uritemplates import Template, TemplateError, is_template, parse_template, unify
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, parse_timestamp
+from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 Values = Mapping[str, Any]
 Context = dict[str, str]
@@ -345,3 +345,85 @@ _EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
     "ulong": _same_integer,
     "uuid": _same_uuid,
 }
+
+
+# Also as the 2022 documents write it (domain.md I-6).
+NOW: Final = "0000-01-01T00:00:00Z"
+
+
+LEGACY_NOW: Final = "01-01-0000T00:00:00Z"
+
+
+# Names of the 2022 and 2023 documents (I-6).
+_LEGACY_TYPES: Final = {"var": "any", "datetime": "timestamp"}
+TEXT: Final = (str, type(None))
+_MEMBERS: Final = (
+    ("type", TEXT, "a string"),
+    ("value", TEXT, "a string"),
+    ("required", (bool, type(None)), "true or false"),
+)
+
+
+def malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
+    """Members of one property definition that are of the wrong JSON type."""
+    if not isinstance(entry, dict):
+        yield wrong_type(path, "an object with type, value and required")
+        return
+    for name, kind, said in _MEMBERS:
+        if not isinstance(entry.get(name), kind):
+            yield wrong_type(f"{path}.{name}", said)
+
+
+def normal_property(entry: JSON) -> JSON:
+    """One property definition with today's type names and its value as text (F-41)."""
+    if not isinstance(entry, dict):
+        return entry
+    found = dict(entry)
+    if isinstance(found.get("type"), str):
+        name = found["type"].lower()
+        found["type"] = _LEGACY_TYPES.get(name, name)
+    if "value" in found:
+        found["value"] = _as_text(found["value"])
+    return found
+
+
+def _as_text(value: Any) -> JSON:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return NOW if value == LEGACY_NOW else value
+
+
+def wrong_type(path: str, kind: str) -> Finding:
+    return Finding(path=path, rule="structure", message=f"must be {kind}")
+
+
+Severity = Literal["error", "warning"]
+
+_ADJACENT: Final = re.compile(r"\}\{")
+
+
+def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
+    """An unknown type, a value that is not of its type, a template that is none."""
+    declared, value = entry.get("type", "string"), entry.get("value")
+    if not isinstance(declared, str) or not known_type(declared):
+        yield Finding(path=f"{path}.type", rule="type", message=f"there is no property type {declared!r}")
+        return
+    if not isinstance(value, str):
+        return
+    if declared == "uritemplate" or is_template(value):
+        yield from lint_template(f"{path}.value", value)
+    elif not (check_type(declared, value) or (declared == "timestamp" and value == NOW)):
+        yield Finding(path=f"{path}.value", rule="type", message=f"{value!r} is not of type {declared}")
+
+
+def lint_template(path: str, text: str) -> Iterator[Finding]:
+    """A text that is no level 1 template, or one that cannot be taken apart again (F-26)."""
+    try:
+        parse_template(text)
+    except TemplateError as error:
+        yield Finding(path=path, rule="uritemplate", message=str(error))
+    if _ADJACENT.search(text):
+        message = "nothing tells where one placeholder ends and the next begins"
+        yield Finding(path=path, rule="adjacent", message=message, severity="warning")

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.definition import CompiledDefinition
-from signalbook.messages.message import Message
-from signalbook.messages.properties import CONFLICT, Context
-from signalbook.messages.reasons import Reason
+from signalbook.messages.definitions.definition import CompiledDefinition
+from signalbook.messages.definitions.properties import CONFLICT, Context
+from signalbook.messages.message import Message, Reason
 from signalbook.values import Finding
 
 MAX_FINDINGS = 100

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from signalbook.messages.checks import names_schema as names_the_schema
-from signalbook.messages.producing.inputs import names_schema
-from signalbook.messages.properties import Context, Property, compile_property
-from signalbook.messages.timestamps import LEGACY_NOW, NOW
+from signalbook.messages.definitions.definition import CompiledDefinition, names_schema
+from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Context, Property, compile_property
 from signalbook.messages.uritemplates import Template, TemplateError
 from signalbook.values import Finding, parse_timestamp
 
@@ -60,8 +59,8 @@ class Valuation:
         self._used.update(template.names if template else ())
         captured: Context = dict(self.context)
         values = {entry.name: value if isinstance(value, tuple) or not entry.multiple else (value,)}
-        if names_schema(entry):
-            check = names_the_schema(str(entry.value), entry.required)
+        if is_schema_xid(entry):
+            check = names_schema(str(entry.value), entry.required)
         else:
             check = compile_property(entry) or _passes
         finding = check(values, captured)
@@ -78,7 +77,7 @@ class Valuation:
         template = entry.template()
         if template is not None:
             return self._expanded(entry, template)
-        if entry.value is not None and not names_schema(entry) and entry.value not in (NOW, LEGACY_NOW):
+        if entry.value is not None and not is_schema_xid(entry) and entry.value not in (NOW, LEGACY_NOW):
             return entry.value
         value = self._default(entry)
         if value is None and entry.required:
@@ -154,3 +153,68 @@ _NATIVE: Final[Mapping[str, Callable[[str], Any]]] = {
     "timestamp": _timestamp,
     "uuid": UUID,
 }
+
+
+ENVELOPE: Final = "envelopemetadata."
+
+
+OPTIONS: Final = "protocoloptions."
+
+
+def is_schema_xid(declared: Property) -> bool:
+    """Whether the value is the xid of a schema, and no URI yet."""
+    return declared.path == "envelopemetadata.dataschema" and str(declared.value or "").startswith("/")
+
+
+def short_name(declared: Property) -> str:
+    """The name of an attribute, or the path of a protocol's property."""
+    return declared.path.removeprefix(ENVELOPE)
+
+
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+
+
+def by_path(
+    properties: Iterable[Property], overrides: Mapping[str, Any], definition: CompiledDefinition
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Overrides by the path of their property, and what names none.
+
+    A name without a path is that of an attribute. Attributes and options that are not declared have a path, too.
+    """
+    declared = list(properties)
+    paths = {entry.path: entry.path for entry in declared}
+    paths |= {OPTIONS + entry.name: entry.path for entry in declared if entry.path.startswith(OPTIONS)}
+    found: dict[str, Any] = {}
+    findings = []
+    for name, value in overrides.items():
+        path = name if name.startswith((ENVELOPE, OPTIONS)) else ENVELOPE + name
+        if path in paths or _may_be(path, definition):
+            found[paths.get(path, path)] = value
+        else:
+            there = ", ".join(map(short_name, declared)) or "none"
+            text = f"there is no property {name}; there are: {there}"
+            findings.append(Finding(path=name, rule="unknown", message=text))
+    return found, findings
+
+
+def undeclared(properties: Iterable[Property], given: Mapping[str, Any]) -> list[Property]:
+    """Properties that are given and not declared: other attributes of an event, other headers."""
+    declared = {entry.path for entry in properties}
+    return [Property(name=path.partition(".")[2], path=path, type="any") for path in given if path not in declared]
+
+
+def option_values(properties: Iterable[Property], found: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+    """Values of the protocol's properties by name, as its binding takes them; only AMQP has values of many types."""
+    convert = native if protocol == "AMQP/1.0" else simple
+    return {
+        entry.path.removeprefix(OPTIONS): convert(entry.type, found[entry.path])
+        for entry in properties
+        if entry.path.startswith(OPTIONS) and entry.path in found
+    }
+
+
+def _may_be(path: str, definition: CompiledDefinition) -> bool:
+    """Whether a message of the definition may have a property that is not declared."""
+    if path.startswith(OPTIONS):
+        return bool(definition.protocol)
+    return definition.is_event and _ATTRIBUTE.fullmatch(path.removeprefix(ENVELOPE)) is not None

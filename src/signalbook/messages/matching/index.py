@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from signalbook.messages.definition import CompiledDefinition, Key
-from signalbook.messages.properties import Values
-from signalbook.messages.templatetree import TemplateTree
-from signalbook.messages.uritemplates import Template
+from signalbook.messages.definitions.definition import CompiledDefinition, Key
+from signalbook.messages.definitions.properties import Values
+from signalbook.messages.uritemplates import Template, TemplateTree
 from signalbook.values import JSON
 
 # Definitions that are simply tried one after the other.

@@ -9,30 +9,118 @@ from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from signalbook.errors import SignalbookError
-from signalbook.messages.checks import (
-    MessageCheck,
-    content_type,
-    has_format,
-    has_mode,
-    message_content_type,
-    names_schema,
-)
-from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED
-from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
-from signalbook.messages.declared import declared_attributes, declared_options
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
+from signalbook.messages.definitions.normalise import CLOUDEVENTS
+from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
+from signalbook.messages.definitions.schemas import SchemaShelf, SchemaUse, version_named
+from signalbook.messages.message import Message
+from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.policy import Policy
-from signalbook.messages.properties import (
-    Check,
-    Context,
-    Property,
-    PropertyError,
-    Values,
-    compile_property,
-)
-from signalbook.messages.protocols import CLOUDEVENTS
-from signalbook.messages.schemas import SchemaShelf, SchemaUse
 from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
+
+# Looks at what is neither an attribute nor a property.
+MessageCheck = Callable[[Message, Mode], Finding | None]
+
+
+def has_mode(expected: str) -> MessageCheck:
+    """The content mode a definition demands (F-34, K-26.7)."""
+
+    def check(_: Message, mode: Mode) -> Finding | None:
+        if mode.value == expected:
+            return None
+        return Finding(path="mode", rule="mode", message=f"the content mode must be {expected}, not {mode.value}")
+
+    return check
+
+
+def has_format(expected: str, path: str) -> MessageCheck:
+    """The event format a definition demands under ``path`` (F-14, F-34, K-26.7)."""
+
+    def check(message: Message, mode: Mode) -> Finding | None:
+        if mode is Mode.STRUCTURED and same_content_type(expected, message.content_type):
+            return None
+        found = message.content_type or "none"
+        return Finding(path=path, rule="format", message=f"the event format must be {expected}, not {found}")
+
+    return check
+
+
+def states_content_type(name: str, expected: str, same: Callable[[str, str], bool]) -> Check:
+    """The content type of an event's data, where it is stated (K-26.6)."""
+
+    def check(values: Values, _: Context) -> Finding | None:
+        actual = values.get(name)
+        if actual is None or actual == expected or same(expected, str(actual)):
+            return None
+        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {actual}")
+
+    return check
+
+
+def has_content_type(expected: str, same: Callable[[str, str], bool]) -> MessageCheck:
+    """The content type of a message without envelope, where it is stated (K-26.6)."""
+
+    def check(message: Message, _: Mode) -> Finding | None:
+        actual = message.content_type
+        if not actual or actual == expected or same(expected, actual):
+            return None
+        return Finding(path="content_type", rule="content_type", message=f"must be {expected}, not {actual}")
+
+    return check
+
+
+def names_schema(xid: str, required: bool) -> Check:
+    """``dataschema`` is an absolute URI; a definition that gives an xid means it on any host (F-32, L-31)."""
+
+    def check(values: Values, _: Context) -> Finding | None:
+        actual = values.get("dataschema")
+        if actual is None:
+            text = "dataschema is required"
+            return Finding(path="dataschema", rule="required", message=text) if required else None
+        if version_named(str(actual), xid) is not None:
+            return None
+        return Finding(path="dataschema", rule="value", message=f"dataschema must name {xid}, not {actual!r}")
+
+    return check
+
+
+# Types of the core attributes, where a definition names none (F-30).
+_DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
+
+
+def declared_attributes(definition: JSONObject) -> list[Property]:
+    """The context attributes of a materialised definition, but for ``specversion``; none if it is of no event."""
+    if definition.get("envelope") != CLOUDEVENTS:
+        return []
+    metadata = definition.get("envelopemetadata") or {}
+    return [
+        _declared_attribute(name, entry.get("type"), entry.get("value"), entry.get("required"))
+        for name, entry in metadata.items()
+        if name != "specversion"
+    ]
+
+
+def declared_options(protocol: str, given: JSONObject | None) -> list[Property]:
+    """The properties that ``protocoloptions`` declare. Raises ``PropertyError`` for options of the wrong shape."""
+    binding = find_binding(protocol) if protocol else None
+    return binding.properties(given) if binding is not None and given else []
+
+
+# The definitions of a book have most of their attributes in common.
+@lru_cache(maxsize=1024, typed=True)
+def _declared_attribute(name: str, type: str | None, value: str | None, required: bool | None) -> Property:
+    """A context attribute; what CloudEvents demands is required whatever the definition says (F-31)."""
+    return Property(
+        name=name,
+        path=f"envelopemetadata.{name}",
+        type=type or _DEFAULT_TYPES.get(name, "string"),
+        value=value,
+        required=required is True or name in REQUIRED,
+        comparison="content_type" if name == "datacontenttype" else "value",
+    )
+
 
 _CACHED: Final = 1024
 # Types of core attributes that say no more than CloudEvents itself demands.
@@ -208,9 +296,9 @@ class _Compiler:
         outer = str(self.definition.get("datacontenttype") or "")
         same = same_content_type if self.payload_type == outer else is_implied
         if self.is_event:
-            self.event_checks.append(content_type("datacontenttype", self.payload_type, same))
+            self.event_checks.append(states_content_type("datacontenttype", self.payload_type, same))
         else:
-            self.message_checks.append(message_content_type(self.payload_type, same))
+            self.message_checks.append(has_content_type(self.payload_type, same))
 
     def _fault(self, path: str, message: str) -> None:
         self.findings.append(Finding(path=path, rule="definition", message=message))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.messages.normalise import normalise
+from signalbook.messages.definitions.normalise import normalise
 from signalbook.values import JSON, Finding, JSONObject
 
 # Given what a basemessageuri says, the raw definition it names, or None where there is none to be had.
