@@ -33,12 +33,12 @@ from signalbook.demo import deliveries, github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run, spark
-from signalbook.pipeline.lanes import Lanes
+from signalbook.pipeline.fastpath.modes import Structured
+from signalbook.pipeline.fastpath.routing import Lanes
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Frame, Split
 from signalbook.pipeline.sources.cloudevents import JSONL
-from signalbook.pipeline.ways import Structured
 from signalbook.values import dump_json, now, parse_json
 
 MASTER = "local[2]"

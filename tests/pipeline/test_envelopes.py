@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.pipeline import native
-from signalbook.pipeline.blocks import Block
-from signalbook.pipeline.envelopes import ATTRIBUTES, MOST_EXTENSIONS, Envelopes, NativeEnvelopes
-from signalbook.pipeline.objectenvelopes import ObjectEnvelopes
+from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.batch import Block
+from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, Envelopes, NativeEnvelopes
+from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
 from signalbook.pipeline.sources.base import Frame
 from signalbook.values import MAX_DEPTH, JSONError, parse_json
 

@@ -27,8 +27,8 @@ from tests.pipeline.kafkarows import (
 )
 
 from signalbook.messages import Contract, Message, parse_flags
+from signalbook.pipeline.fastpath.payloads import ValueReader
 from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.payloads import ValueReader
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.rows import Mark

@@ -21,15 +21,15 @@ from signalbook.messages import (
     Reason,
     Rejected,
 )
-from signalbook.pipeline import binarymode
 from signalbook.pipeline.arrays import MISFITS
+from signalbook.pipeline.fastpath import modes
+from signalbook.pipeline.fastpath.modes import Binary, Structured, Way
+from signalbook.pipeline.fastpath.routing import Lanes
 from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.lanes import Lanes
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Span, Tally, charged
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
 from signalbook.pipeline.sources.base import LIGHTEST, Frame, Place, RecordSource, Source, Unreadable
-from signalbook.pipeline.ways import Binary, Structured, Way
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -75,7 +75,7 @@ class Processing:
         self._sideline = sideline or self._wait
         protocol = _protocol(source)
         self._structured = self._way(protocol, Structured()) if source.cloudevents_json else None
-        self._binary = self._way(protocol, Binary(protocol)) if binarymode.is_known(protocol) else None
+        self._binary = self._way(protocol, Binary(protocol)) if modes.is_known(protocol) else None
         self._window = 0
 
     def take(self, frame: Frame) -> None:

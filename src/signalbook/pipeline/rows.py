@@ -17,7 +17,7 @@ from signalbook.messages import Accepted, Message, attribute_text, to_record
 from signalbook.messages.cloudevents import CORE, Attribute
 from signalbook.pipeline import columns, headers
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
-from signalbook.pipeline.envelopes import ATTRIBUTES
+from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.naming import table_name
 from signalbook.pipeline.sources.base import LIGHTEST, Place
 from signalbook.values import JSON, Finding
