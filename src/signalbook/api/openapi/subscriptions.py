@@ -7,7 +7,7 @@ from typing import Final
 from signalbook.api.openapi import parts
 from signalbook.api.openapi.schemas import reference
 from signalbook.events.filters import MAX_FILTERS
-from signalbook.events.sinks.registry import protocols
+from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
 from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
 from signalbook.values import JSONObject
@@ -65,7 +65,7 @@ def schemas() -> JSONObject:
         "filter": reference(_FILTER),
         "config": _config(),
         "sink": _TEXT,
-        "protocol": {"type": "string", "enum": [*protocols(), "HTTPS"]},
+        "protocol": {"type": "string", "enum": [*sink_protocols(), "HTTPS"]},
         "protocolsettings": {"type": "object"},
     }
     # What is ignored may be anything.

@@ -10,12 +10,11 @@ from typing import Any
 
 import nats as client
 import pytest
+from tests.brokers.nats.scripted import Scripted
 from tests.brokers.program import Broker
-from tests.nats.scripted import Scripted
 
+from signalbook.brokers.nats import JetStream, NATSConnection, NATSError, NATSRefused
 from signalbook.fetching import Deadline, connect
-from signalbook.nats.connection import NATSError, NATSLine, Refused
-from signalbook.nats.jetstream import JetStream
 
 PATIENCE = 300
 _numbers = count(1)
@@ -49,7 +48,7 @@ def streamed(nats: Broker) -> Streamed:
 def reading(broker: Broker) -> Iterator[JetStream]:
     stream = connect("127.0.0.1", broker.ports["plain"], Deadline(PATIENCE))
     try:
-        yield JetStream(NATSLine(stream, user=("", ""), encrypt=None))
+        yield JetStream(NATSConnection(stream, user=("", ""), encrypt=None))
     finally:
         stream.close()
 
@@ -105,12 +104,12 @@ def test_the_state_of_streams(nats: Broker, streamed: Streamed) -> None:
         assert jetstream.stream("NOWHERE") is None
         assert jetstream.streams_of(f"{gone}.a") == [gone]
         assert jetstream.streams_of("nothing.of.it") == []
-        with pytest.raises(Refused, match="stream not found"):
+        with pytest.raises(NATSRefused, match="stream not found"):
             list(jetstream.read("NOWHERE", 1, 2))
 
 
 def scripted(*answers: bytes) -> JetStream:
-    return JetStream(NATSLine(Scripted(answers), user=("", ""), encrypt=None))
+    return JetStream(NATSConnection(Scripted(answers), user=("", ""), encrypt=None))
 
 
 def consumer(pending: int) -> bytes:
@@ -134,7 +133,7 @@ def test_a_consumer_that_went_by_itself_is_no_failure() -> None:
 
 @pytest.mark.parametrize(
     ("code", "number", "kind"),
-    [(503, 10008, NATSError), (503, 10076, Refused), (503, 10039, Refused), (400, 1, Refused)],
+    [(503, 10008, NATSError), (503, 10076, NATSRefused), (503, 10039, NATSRefused), (400, 1, NATSRefused)],
 )
 def test_a_server_that_is_not_ready_refuses_nothing(code: int, number: int, kind: type[NATSError]) -> None:
     with pytest.raises(NATSError) as caught:

@@ -8,16 +8,25 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.amqp.receiver import SocketStream
-from tests.amqp.test_connection import HEARTBEAT, OPENED, Scripted, frame
-from tests.amqp.test_sender import performatives
+from tests.brokers.amqp.receiver import SocketStream
+from tests.brokers.amqp.test_connection import HEARTBEAT, OPENED, Scripted, frame
+from tests.brokers.amqp.test_sender import performatives
 from tests.brokers.program import Broker
 
-from signalbook.amqp.connection import ATTACH, CLOSE, DETACH, DISPOSITION, FLOW, TRANSFER, Connection, Ended, Refused
-from signalbook.amqp.message import Message, from_bytes, to_bytes
-from signalbook.amqp.receiver import Delivery, Receiver
-from signalbook.amqp.sender import Link, Sender
-from signalbook.amqp.types import AMQPError, Described, Symbol, Uint, Ulong
+from signalbook.brokers.amqp.connection import (
+    ATTACH,
+    CLOSE,
+    DETACH,
+    DISPOSITION,
+    FLOW,
+    TRANSFER,
+    AMQPConnection,
+    AMQPEnded,
+    AMQPRefused,
+)
+from signalbook.brokers.amqp.links import AMQPDelivery, AMQPReceiver, AMQPSender, SenderLink
+from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes, to_bytes
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong
 
 SOURCE = Described(Ulong(0x28), ["orders"])
 ATTACHED = frame(0, ATTACH, "link", Uint(0), False, None, None, SOURCE, None, None, None, Uint(0))
@@ -30,13 +39,15 @@ def transfer(number: int | None, content: bytes, *, settled: bool = False, more:
     return (len(made)).to_bytes(4) + made[4:]
 
 
-def received(said: bytes, accept: bool = True) -> tuple[list[Delivery], Exception | None, list[tuple[int, list[Any]]]]:
+def received(
+    said: bytes, accept: bool = True
+) -> tuple[list[AMQPDelivery], Exception | None, list[tuple[int, list[Any]]]]:
     """What came until the peer had said all, what was raised, and what it was answered."""
     stream = Scripted(OPENED + said)
-    connection = Connection(stream, host="broker.example", container="tests")
-    stream.heard, found, error = b"", list[Delivery](), None
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
+    stream.heard, found, error = b"", list[AMQPDelivery](), None
     try:
-        receiver = Receiver(connection, "orders", "link", most=5)
+        receiver = AMQPReceiver(connection, "orders", "link", most=5)
         while True:
             delivery = receiver.take()
             found += [delivery] if delivery else []
@@ -76,9 +87,13 @@ def test_a_peer_that_asks_is_told() -> None:
 @pytest.mark.parametrize(
     ("said", "kind", "words"),
     [
-        (frame(0, ATTACH, "link", Uint(0), False) + frame(0, DETACH, Uint(0), True, None), Ended, "ended the link"),
+        (frame(0, ATTACH, "link", Uint(0), False) + frame(0, DETACH, Uint(0), True, None), AMQPEnded, "ended the link"),
         (ATTACHED + transfer(None, b"a"), AMQPError, "without a number"),
-        (ATTACHED + frame(0, CLOSE, Described(Ulong(0x1D), [Symbol("amqp:connection:forced"), "bye"])), Ended, "bye"),
+        (
+            ATTACHED + frame(0, CLOSE, Described(Ulong(0x1D), [Symbol("amqp:connection:forced"), "bye"])),
+            AMQPEnded,
+            "bye",
+        ),
         (ATTACHED + transfer(1, b"a", more=True, aborted=True) + transfer(None, b"b"), AMQPError, "without a number"),
     ],
 )
@@ -90,15 +105,15 @@ def test_what_ends_a_link(said: bytes, kind: type[Exception], words: str) -> Non
 
 
 @contextmanager
-def connected(broker: Broker) -> Iterator[Connection]:
+def connected(broker: Broker) -> Iterator[AMQPConnection]:
     with SocketStream(broker.ports["plain"]) as stream:
-        yield Connection(stream, host="127.0.0.1", container=f"tests-{next(_numbers)}")
+        yield AMQPConnection(stream, host="127.0.0.1", container=f"tests-{next(_numbers)}")
 
 
 def taken(broker: Broker, count: int) -> list[str]:
     """The subjects of so many messages, accepted; what came beyond them is left where it is."""
     with connected(broker) as connection:
-        receiver, subjects = Receiver(connection, "given.again", "r", most=3), list[str]()
+        receiver, subjects = AMQPReceiver(connection, "given.again", "r", most=3), list[str]()
         while len(subjects) < count:
             if delivery := receiver.take():
                 subjects.append(from_bytes(delivery.content).properties["subject"])
@@ -110,10 +125,11 @@ def taken(broker: Broker, count: int) -> list[str]:
 def test_what_was_not_accepted_is_given_again(artemis: Broker) -> None:
     """Messages of several frames, more than there is credit for at once."""
     sent = [
-        to_bytes(Message(body=bytes([number]) * 100_000, properties={"subject": str(number)})) for number in range(9)
+        to_bytes(AMQPMessage(body=bytes([number]) * 100_000, properties={"subject": str(number)}))
+        for number in range(9)
     ]
     with connected(artemis) as connection:
-        list(Sender(connection, Link(address="given.again", name="s")).send(sent))
+        list(AMQPSender(connection, SenderLink(address="given.again", name="s")).send(sent))
         connection.part()
     assert taken(artemis, 4) == ["0", "1", "2", "3"]
     # in any order: the broker may give what comes next before it has put back what was not accepted
@@ -122,13 +138,13 @@ def test_what_was_not_accepted_is_given_again(artemis: Broker) -> None:
 
 def test_a_node_that_may_not_be_read(artemis: Broker) -> None:
     """The broker's own words."""
-    with connected(artemis) as connection, pytest.raises(Refused):
-        Receiver(connection, "", "r").take()
+    with connected(artemis) as connection, pytest.raises(AMQPRefused):
+        AMQPReceiver(connection, "", "r").take()
 
 
 def test_a_part_of_a_frame_waits_for_the_rest() -> None:
     stream = Scripted(OPENED + HEARTBEAT + transfer(1, b"abc"))
-    connection = Connection(stream, host="broker.example", container="tests")
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
     while not connection.look():
         pass
     code, fields, payload = connection.receive()
@@ -141,7 +157,7 @@ def test_a_part_of_a_frame_waits_for_the_rest() -> None:
 def test_parting_reads_on_to_the_end(farewell: bytes) -> None:
     """What was sent before would be taken back with what is left unread."""
     stream = Scripted(OPENED + transfer(1, b"abc") + HEARTBEAT + frame(0, DETACH, Uint(0), True) + farewell)
-    connection = Connection(stream, host="broker.example", container="tests")
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
     connection.part()
     assert performatives(stream.heard[-len(frame(0, CLOSE)) :]) == [(CLOSE, [])]
     assert stream.read(9) == b""
@@ -149,8 +165,8 @@ def test_parting_reads_on_to_the_end(farewell: bytes) -> None:
 
 def test_a_peer_that_parted_is_not_waited_for() -> None:
     stream = Scripted(OPENED + frame(0, CLOSE) + HEARTBEAT * 9)
-    connection = Connection(stream, host="broker.example", container="tests")
-    with pytest.raises(Ended):
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
+    with pytest.raises(AMQPEnded):
         connection.receive()
     connection.part()
     assert stream.read(1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.amqp.message import Message, from_bytes, sections, taken_apart, to_bytes
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, encode
+from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes, sections, taken_apart, to_bytes
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, encode
 
 
 def section(code: int, value: Any) -> bytes:
@@ -17,18 +17,18 @@ def section(code: int, value: Any) -> bytes:
 @pytest.mark.parametrize(
     "message",
     [
-        Message(),
-        Message(body=b"x" * 1000, durable=True),
-        Message(body=b"{}", properties={"content-type": "application/json", "to": "changes", "group-sequence": 5}),
-        Message(application_properties={"cloudEvents_id": "1", "cloudEvents_time": True}),
+        AMQPMessage(),
+        AMQPMessage(body=b"x" * 1000, durable=True),
+        AMQPMessage(body=b"{}", properties={"content-type": "application/json", "to": "changes", "group-sequence": 5}),
+        AMQPMessage(application_properties={"cloudEvents_id": "1", "cloudEvents_time": True}),
     ],
 )
-def test_what_is_written_is_read(message: Message) -> None:
+def test_what_is_written_is_read(message: AMQPMessage) -> None:
     assert from_bytes(to_bytes(message)) == message
 
 
 def test_a_content_type_is_a_symbol() -> None:
-    assert encode(Symbol("text/plain")) in to_bytes(Message(properties={"content-type": "text/plain"}))
+    assert encode(Symbol("text/plain")) in to_bytes(AMQPMessage(properties={"content-type": "text/plain"}))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, Connection, Ended, Refused
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, Ushort, encode
+from signalbook.brokers.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, AMQPConnection, AMQPEnded, AMQPRefused
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, Ushort, encode
 
 SASL = b"AMQP\x03\x01\x00\x00"
 AMQP = b"AMQP\x00\x01\x00\x00"
@@ -40,13 +40,13 @@ class Scripted:
         self.heard += buffer
 
 
-def connected(said: bytes, **more: str) -> Connection:
-    return Connection(Scripted(said), host="broker.example", container="tests", **more)
+def connected(said: bytes, **more: str) -> AMQPConnection:
+    return AMQPConnection(Scripted(said), host="broker.example", container="tests", **more)
 
 
 def test_a_peer_that_keeps_to_the_protocol_is_connected_to() -> None:
     stream = Scripted(OPENED)
-    connection = Connection(stream, host="broker.example", container="tests")
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
     assert (connection.window, connection.max_frame) == (100, 65_536)
     assert stream.heard.startswith(SASL)
     assert encode("broker.example") in stream.heard
@@ -59,7 +59,7 @@ def test_frames_without_a_body_keep_a_connection_up() -> None:
 def test_a_password_is_shown_where_it_is_asked_for() -> None:
     said = SASL + frame(1, 0x40, Symbol("PLAIN")) + frame(1, 0x44, 0) + OPENED[len(ANONYMOUS) :]
     stream = Scripted(said)
-    Connection(stream, host="broker.example", container="tests", user="alice", password="secret")
+    AMQPConnection(stream, host="broker.example", container="tests", user="alice", password="secret")
     assert b"\0alice\0secret" in stream.heard
 
 
@@ -100,13 +100,13 @@ def test_a_peer_that_does_not_keep_to_the_protocol(said: bytes, complaint: str) 
     ],
 )
 def test_a_peer_that_ends_a_connection_may_say_why(fields: list[Any], message: str, condition: str) -> None:
-    with pytest.raises(Ended) as caught:
+    with pytest.raises(AMQPEnded) as caught:
         connected(OPENED + frame(0, CLOSE, *fields)).receive()
     assert (str(caught.value), caught.value.condition) == (message, condition)
 
 
 def test_a_peer_that_ends_a_link_may_say_why() -> None:
     error = Described(Ulong(0x1D), [Symbol("amqp:not-found"), "x" * 5000])
-    with pytest.raises(Refused, match=r"^the broker ended the link: amqp:not-found x+$") as caught:
+    with pytest.raises(AMQPRefused, match=r"^the broker ended the link: amqp:not-found x+$") as caught:
         connected(OPENED + frame(0, DETACH, 0, True, error)).receive()
     assert len(str(caught.value)) < 600

@@ -6,8 +6,8 @@ import struct
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from signalbook.amqp.message import trimmed
-from signalbook.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, Ushort, decode_first, encode
+from signalbook.brokers.amqp.messages import trimmed
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, Ushort, decode_first, encode
 
 OPEN: Final = 0x10
 BEGIN: Final = 0x11
@@ -31,7 +31,7 @@ _BEAT: Final = struct.pack("!IBBH", 8, 2, 0, 0)
 _EMPTY: Final = _BEAT[:4]
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Bytes in both directions, encrypted or not, that raises when its time is over."""
 
     def read(self, max_bytes: int) -> bytes:
@@ -41,7 +41,7 @@ class Stream(Protocol):
         """Send all of it."""
 
 
-class Refused(AMQPError):
+class AMQPRefused(AMQPError):
     """What the peer does not do; ``condition`` is the standard's word for why, such as ``amqp:not-found``."""
 
     def __init__(self, message: str, condition: str = "") -> None:
@@ -49,17 +49,17 @@ class Refused(AMQPError):
         self.condition = condition
 
 
-class Ended(Refused):
+class AMQPEnded(AMQPRefused):
     """The peer ended the link or the connection."""
 
 
-class Connection:
+class AMQPConnection:
     """One connection with one session, on channel 0. For one thread.
 
     ``host`` is the name of the broker that is wanted. Raises ``AMQPError``, and whatever the stream raises.
     """
 
-    def __init__(self, stream: Stream, *, host: str, container: str, user: str = "", password: str = "") -> None:
+    def __init__(self, stream: ByteStream, *, host: str, container: str, user: str = "", password: str = "") -> None:
         self._stream = stream
         self._buffer = bytearray()
         self._over = False
@@ -80,12 +80,12 @@ class Connection:
         self._write(_AMQP[1], code, fields, payload)
 
     def receive(self) -> tuple[int, list[Any], bytes]:
-        """The next performative: its code, its fields, and the payload behind it. Raises ``Ended`` for the last."""
+        """The next performative: its code, its fields, and the payload behind it. Raises ``AMQPEnded`` for the last."""
         code, fields, payload = self._read(_AMQP[1])
         if code in (CLOSE, END):
-            raise Ended(*told("the broker ended the connection", _at(fields, 0)))
+            raise AMQPEnded(*error_text("the broker ended the connection", _at(fields, 0)))
         if code == DETACH:
-            raise Ended(*told("the broker ended the link", _at(fields, 2)))
+            raise AMQPEnded(*error_text("the broker ended the link", _at(fields, 2)))
         return code, fields, payload
 
     def look(self) -> bool:
@@ -129,12 +129,12 @@ class Connection:
         offered = _at(fields, 0)
         mechanism = "PLAIN" if user else "ANONYMOUS"
         if code != _MECHANISMS or mechanism not in (offered if isinstance(offered, list) else [offered]):
-            raise Refused(f"the broker does not offer the SASL mechanism {mechanism}")
+            raise AMQPRefused(f"the broker does not offer the SASL mechanism {mechanism}")
         response = f"\0{user}\0{password}".encode() if user else b""
         self._write(_SASL[1], _INIT, (Symbol(mechanism), response, host), b"")
         code, fields, _ = self._read(_SASL[1])
         if code != _OUTCOME or _at(fields, 0) != 0:
-            raise Refused(
+            raise AMQPRefused(
                 f"the broker does not take {'the user and the password' if user else 'anybody without a user'}"
             )
 
@@ -179,7 +179,7 @@ class Connection:
         self._buffer += found
 
 
-def told(what: str, error: Any) -> tuple[str, str]:
+def error_text(what: str, error: Any) -> tuple[str, str]:
     """Message and condition of an error as the standard has it (part 2, section 8.14), or of none."""
     fields = error.value if isinstance(error, Described) and isinstance(error.value, list) else []
     condition, description = str(_at(fields, 0) or ""), str(_at(fields, 1) or "")

@@ -6,11 +6,20 @@ import struct
 from typing import Any
 
 import pytest
-from tests.amqp.test_connection import OPENED, Scripted, frame
+from tests.brokers.amqp.test_connection import OPENED, Scripted, frame
 
-from signalbook.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, Connection, Ended, Refused
-from signalbook.amqp.sender import Link, Sender, TooLarge
-from signalbook.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, decode_first
+from signalbook.brokers.amqp.connection import (
+    ATTACH,
+    DETACH,
+    DISPOSITION,
+    FLOW,
+    TRANSFER,
+    AMQPConnection,
+    AMQPEnded,
+    AMQPRefused,
+)
+from signalbook.brokers.amqp.links import AMQPSender, MessageTooLarge, SenderLink
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, decode_first
 
 ACCEPTED = Described(Ulong(0x24), [])
 TARGET = Described(Ulong(0x29), ["changes"])
@@ -28,12 +37,12 @@ def answer(first: int, last: int | None = None, state: Any = ACCEPTED, settled: 
 def sent(said: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int, Exception | None, list[list[Any]]]:
     """How many messages were confirmed, what was raised, and the transfers that were made."""
     stream = Scripted(OPENED + said)
-    connection = Connection(stream, host="broker.example", container="tests")
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
     confirmed = 0
     error = None
     stream.heard = b""
     try:
-        sender = Sender(connection, Link(address="changes", name="link", **more))
+        sender = AMQPSender(connection, SenderLink(address="changes", name="link", **more))
         for _ in sender.send([b"x" * size] * count):
             confirmed += 1
     except AMQPError as raised:
@@ -83,7 +92,7 @@ def test_settled_messages_have_no_answers() -> None:
 def test_a_message_that_is_not_accepted_ends_the_count(state: Described, message: str) -> None:
     confirmed, error, _ = sent(ATTACHED + flow(5) + answer(0) + answer(1, state=state) + answer(2))
     assert confirmed == 1
-    assert isinstance(error, Refused)
+    assert isinstance(error, AMQPRefused)
     assert str(error) == message
 
 
@@ -97,7 +106,7 @@ def test_a_message_that_is_too_large_for_the_link_is_not_sent() -> None:
     limited = frame(0, ATTACH, "link", Uint(0), True, None, None, None, TARGET, None, None, None, Ulong(5))
     confirmed, error, transfers = sent(limited + flow(5))
     assert (confirmed, transfers) == (0, [])
-    assert isinstance(error, TooLarge)
+    assert isinstance(error, MessageTooLarge)
 
 
 def test_a_message_larger_than_a_frame_takes_several() -> None:
@@ -109,7 +118,7 @@ def test_a_message_larger_than_a_frame_takes_several() -> None:
 def test_a_flow_that_asks_for_one_is_answered() -> None:
     asking = frame(0, FLOW, Uint(0), Uint(1000), Uint(0), Uint(100), None, None, None, None, None, True)
     stream = Scripted(OPENED + ATTACHED + asking + flow(1) + answer(0))
-    sender = Sender(Connection(stream, host="x", container="tests"), Link(address="changes", name="link"))
+    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), SenderLink(address="changes", name="link"))
     stream.heard = b""
     assert len(list(sender.send([b"x"]))) == 1
     assert [code for code, _ in performatives(stream.heard)] == [FLOW, TRANSFER]
@@ -117,7 +126,7 @@ def test_a_flow_that_asks_for_one_is_answered() -> None:
 
 def test_an_answer_that_wants_one_gets_it() -> None:
     stream = Scripted(OPENED + ATTACHED + flow(1) + answer(0, settled=False))
-    sender = Sender(Connection(stream, host="x", container="tests"), Link(address="changes", name="link"))
+    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), SenderLink(address="changes", name="link"))
     stream.heard = b""
     assert len(list(sender.send([b"x"]))) == 1
     assert [code for code, _ in performatives(stream.heard)] == [TRANSFER, DISPOSITION]
@@ -134,7 +143,7 @@ def test_an_answer_that_wants_one_gets_it() -> None:
 def test_an_address_that_is_not_there(said: bytes) -> None:
     confirmed, error, _ = sent(said)
     assert confirmed == 0
-    assert isinstance(error, Ended)
+    assert isinstance(error, AMQPEnded)
     assert error.condition == "amqp:not-found"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.amqp.types import AMQPError, Described, Symbol, Ulong, decode, decode_each, encode
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, decode, decode_each, encode
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
@@ -43,7 +43,7 @@ _SYMBOLS: Final = ("content-type", "content-encoding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class AMQPMessage:
     """A message: ``body`` is bytes for data sections, else the value or the sequence of values that there is.
 
     ``properties`` are by the names of the specification; ``durable`` asks the broker to keep it on disk.
@@ -55,7 +55,7 @@ class Message:
     durable: bool = False
 
 
-def to_bytes(message: Message) -> bytes:
+def to_bytes(message: AMQPMessage) -> bytes:
     """The message with its body as one data section. Raises ``AMQPError``."""
     listed = [_property(name, message.properties.get(name)) for name in _NAMES]
     sections: list[tuple[int, Any]] = [(_HEADER, [message.durable]), (_PROPERTIES, trimmed(listed))]
@@ -65,7 +65,7 @@ def to_bytes(message: Message) -> bytes:
     return b"".join(encode(Described(Ulong(code), value)) for code, value in sections)
 
 
-def from_bytes(data: bytes) -> Message:
+def from_bytes(data: bytes) -> AMQPMessage:
     """The message that ``data`` holds; annotations and footers are passed over. Raises ``AMQPError``."""
     sections: dict[int, list[Any]] = {}
     for section in decode(data):
@@ -74,7 +74,7 @@ def from_bytes(data: bytes) -> Message:
         sections.setdefault(section.descriptor, []).append(section.value)
     header = _first(sections, _HEADER, list)
     properties = dict(zip(_NAMES, _first(sections, _PROPERTIES, list), strict=False))
-    return Message(
+    return AMQPMessage(
         body=_body(sections),
         properties={name: value for name, value in properties.items() if value is not None},
         application_properties=_first(sections, _APPLICATION_PROPERTIES, dict),
@@ -83,7 +83,7 @@ def from_bytes(data: bytes) -> Message:
 
 
 def taken_apart(data: bytes) -> tuple[bytes, Any]:
-    """All sections of a message but its body, as they were sent, and the body as ``Message`` has it.
+    """All sections of a message but its body, as they were sent, and the body as ``AMQPMessage`` has it.
 
     Raises ``AMQPError``.
     """

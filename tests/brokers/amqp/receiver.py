@@ -6,9 +6,9 @@ import socket
 from types import TracebackType
 from typing import Any
 
-from signalbook.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, Connection
-from signalbook.amqp.message import Message, from_bytes
-from signalbook.amqp.types import Described, Ubyte, Uint, Ulong
+from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, AMQPConnection
+from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes
+from signalbook.brokers.amqp.types import Described, Ubyte, Uint, Ulong
 
 
 class SocketStream:
@@ -35,7 +35,7 @@ class Receiver:
 
     def __init__(self, port: int, address: str) -> None:
         self._stream = SocketStream(port)
-        self._connection = Connection(self._stream, host="127.0.0.1", container="receiver")
+        self._connection = AMQPConnection(self._stream, host="127.0.0.1", container="receiver")
         source = Described(Ulong(0x28), [address])
         target = Described(Ulong(0x29), ["receiver"])
         self._connection.send(ATTACH, "receiver", Uint(0), True, Ubyte(0), Ubyte(0), source, target)
@@ -50,7 +50,7 @@ class Receiver:
             self._connection.send(DETACH, Uint(0), True)
             self._connection.part()
 
-    def take(self) -> Message:
+    def take(self) -> AMQPMessage:
         """The next message, once it is there."""
         content = b""
         while True:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.nats.scripted import GREETING, Scripted
+from tests.brokers.nats.scripted import GREETING, Scripted
 
-from signalbook.nats.connection import NATSError, NATSLine, Refused
+from signalbook.brokers.nats import NATSConnection, NATSError, NATSRefused
 
 
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        ("'Authorization Violation'", Refused),
-        ("'Permissions Violation for Publish to \"a\"'", Refused),
+        ("'Authorization Violation'", NATSRefused),
+        ("'Permissions Violation for Publish to \"a\"'", NATSRefused),
         ("'Maximum Connections Exceeded'", NATSError),
         ("'Authentication Timeout'", NATSError),
         ("'Stale Connection'", NATSError),
@@ -22,6 +22,6 @@ from signalbook.nats.connection import NATSError, NATSLine, Refused
 )
 def test_what_may_pass_is_no_refusal(said: str, kind: type[NATSError]) -> None:
     with pytest.raises(NATSError) as caught:
-        NATSLine(Scripted(greeting=GREETING + f"-ERR {said}\r\n".encode()), user=("", ""), encrypt=None)
+        NATSConnection(Scripted(greeting=GREETING + f"-ERR {said}\r\n".encode()), user=("", ""), encrypt=None)
     assert type(caught.value) is kind
     assert said in str(caught.value)
