@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from signalbook.messages import Accepted, Contract, Message, Rejected, SchemaDocument
-from signalbook.messages.definitions import inheritance, lint, normalise
+from signalbook.messages.definitions.inheritance import materialise
+from signalbook.messages.definitions.lint import lint
+from signalbook.messages.definitions.normalise import normalise
 from signalbook.values import JSONObject, dump_json, parse_json
 
 SAMPLES = (
@@ -56,7 +58,7 @@ def test_every_sample_compiles_without_error(shared_data: Path, name: str) -> No
     for raw in messages(document).values():
         definition, doubts = normalise(raw)
         assert normalise(definition) == (definition, [])
-        found = [*doubts, *lint(inheritance(raw, messages(document).get).definition)]
+        found = [*doubts, *lint(materialise(raw, messages(document).get).definition)]
         assert [finding for finding in found if finding.severity == "error"] == []
     compiled = contract(document)
     assert compiled.broken == {}
