@@ -1,12 +1,14 @@
-"""Groups and Resources as they are compared: their own attributes, without what each registry sets for itself."""
+"""Two registries side by side: Groups and Resources without what each registry sets for itself, joined by id."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
-from signalbook.replication.origin import unstamped
+from signalbook.client import BadAnswer
+from signalbook.replication.link import without_origin
+from signalbook.replication.registry import PAGE, Source, TooLarge
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
@@ -56,14 +58,14 @@ class Types:
         return bool({name, "*"} & (resource.get("attributes") or {}).keys())
 
 
-def group(shown: JSONObject, xid: Xid, types: Types) -> JSONObject:
+def group_attributes(shown: JSONObject, xid: Xid, types: Types) -> JSONObject:
     """The own attributes of a Group, but for when it was made: several registries may have made it."""
     derived = {f"{plural}{suffix}" for plural in types.resources(xid.group_type) for suffix in ("", "url", "count")}
     hidden = _OWN | derived | {f"{types.singular(xid)}id", "createdat"}
     return {name: value for name, value in shown.items() if name not in hidden}
 
 
-def resource(shown: JSONObject, xid: Xid, types: Types) -> Resource:
+def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> Resource:
     """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
     singular = types.singular(xid)
     versions = shown.get("versions")
@@ -73,10 +75,10 @@ def resource(shown: JSONObject, xid: Xid, types: Types) -> Resource:
         versions = {}
     if versions is None:
         return Resource(meta=meta, versions=None)
-    return Resource(meta=meta, versions={name: version(body, singular) for name, body in versions.items()})
+    return Resource(meta=meta, versions={name: version_attributes(body, singular) for name, body in versions.items()})
 
 
-def version(shown: JSONObject, singular: str) -> JSONObject:
+def version_attributes(shown: JSONObject, singular: str) -> JSONObject:
     """The own attributes of a Version; its document stays as it is, text or base64."""
     hidden = {f"{singular}id"}
     return {name: value for name, value in shown.items() if name not in _OF_VERSION and name not in hidden}
@@ -114,7 +116,7 @@ def difference(wanted: JSONObject, there: JSONObject, singular: str = "", *, par
 
 
 def _said(entity: JSONObject) -> JSONObject:
-    return {name: value for name, value in unstamped(entity).items() if name != "modifiedat"}
+    return {name: value for name, value in without_origin(entity).items() if name != "modifiedat"}
 
 
 def _covers(there: JSON, wanted: JSON) -> bool:
@@ -122,3 +124,95 @@ def _covers(there: JSON, wanted: JSON) -> bool:
     if isinstance(there, dict) and isinstance(wanted, dict):
         return all(name in there and _covers(there[name], value) for name, value in wanted.items())
     return bool(there == wanted)
+
+
+_SMALLER: Final = 10
+T = TypeVar("T")
+
+
+def read_resources(registry: Source, collection: Xid, types: Types) -> Iterator[tuple[str, Resource]]:
+    """The Resources of a collection by id, with their Versions where these can be held at once."""
+    last = ""
+    try:
+        for name, shown in registry.members(collection, deep=True):
+            yield name, resource_attributes(shown, collection / name, types)
+            last = name.lower()
+    except TooLarge:
+        for name, shown in _shallow(registry, collection):
+            if name.lower() > last:
+                xid = collection / name
+                yield name, read_resource(registry, xid, types) or resource_attributes(shown, xid, types)
+
+
+def read_resource(registry: Source, xid: Xid, types: Types) -> Resource | None:
+    """One Resource, None if it is not there."""
+    try:
+        shown = registry.find(xid, deep=True)
+    except TooLarge:
+        shown = registry.find(xid, deep=False)
+    return None if shown is None else resource_attributes(shown, xid, types)
+
+
+def read_versions(registry: Source, xid: Xid, known: Resource | None, types: Types) -> Iterator[tuple[str, JSONObject]]:
+    """The Versions of a Resource by id."""
+    if known is None:
+        return
+    if known.versions is not None:
+        yield from sorted(known.versions.items(), key=lambda item: item[0].lower())
+        return
+    singular = types.singular(xid)
+    for name, shown in _shallow(registry, xid / "versions"):
+        yield name, version_attributes(shown, singular)
+
+
+def joined(ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T | None, T | None]]:
+    """Both by id, whatever its case: what is of one or of the other, or of both.
+
+    Raises ``BadAnswer`` where one does not come by id: what seems to be missing could be elsewhere.
+    """
+    left, right = _ordered(ours), _ordered(theirs)
+    one, other = next(left, None), next(right, None)
+    while one is not None or other is not None:
+        order = _compare(one, other)
+        if order < 0 and one is not None:
+            yield one[0], one[1], None
+            one = next(left, None)
+        elif order > 0 and other is not None:
+            yield other[0], None, other[1]
+            other = next(right, None)
+        elif one is not None and other is not None:
+            yield one[0], one[1], other[1]
+            one, other = next(left, None), next(right, None)
+
+
+def _shallow(registry: Source, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
+    """The members of a collection alone, on pages as large as they can be."""
+    last, page = "", PAGE
+    while True:
+        try:
+            for name, shown in registry.members(collection, deep=False, page=page):
+                if name.lower() > last:
+                    yield name, shown
+                    last = name.lower()
+            return
+        except TooLarge:
+            if page == 1:
+                raise
+            page = max(1, page // _SMALLER)
+
+
+def _compare(one: tuple[str, T] | None, other: tuple[str, T] | None) -> int:
+    """Which comes first, below 0 if it is ``one``."""
+    if one is None or other is None:
+        return (one is None) - (other is None)
+    left, right = one[0].lower(), other[0].lower()
+    return (left > right) - (left < right)
+
+
+def _ordered(members: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+    last = ""
+    for name, member in members:
+        if name.lower() <= last:
+            raise BadAnswer(f"a collection does not come by id: {name} after {last}")
+        last = name.lower()
+        yield name, member

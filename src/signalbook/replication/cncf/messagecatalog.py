@@ -12,8 +12,8 @@ from signalbook.client import BadAnswer, NotFound
 from signalbook.cncf.messagecatalog import definitions, documents, groups, originals
 from signalbook.cncf.messagecatalog.formats import format_of
 from signalbook.cncf.paths import entity_id
-from signalbook.replication.drafts.base import Requests, route
-from signalbook.replication.origin import unstamped
+from signalbook.replication.cncf.registry import Requests, route
+from signalbook.replication.link import without_origin
 from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 
@@ -148,7 +148,7 @@ class Catalog(_Catalog):
         """As the protocol says."""
         form = format_of(self._group(group))
         whole = {
-            **unstamped(version),
+            **without_origin(version),
             "messageid": entity_id(member),
             "versionid": "1",
             "createdat": "",
@@ -177,7 +177,7 @@ def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONO
 
 
 def _whole(group: str, attributes: Mapping[str, JSON]) -> JSONObject:
-    return {**unstamped(dict(attributes)), "messagegroupid": entity_id(group), "createdat": "", "modifiedat": ""}
+    return {**without_origin(dict(attributes)), "messagegroupid": entity_id(group), "createdat": "", "modifiedat": ""}
 
 
 def _said(attributes: JSONObject) -> JSONObject:

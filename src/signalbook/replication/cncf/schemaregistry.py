@@ -12,8 +12,8 @@ import httpx
 from signalbook.client import NotFound
 from signalbook.cncf.formats import draft_format
 from signalbook.cncf.schemaregistry import Given, group_attributes, render_group, version_attributes
-from signalbook.replication.drafts.base import Requests, route
-from signalbook.replication.origin import unstamped
+from signalbook.replication.cncf.registry import Requests, route
+from signalbook.replication.link import without_origin
 from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONObject, dump_json
 
@@ -47,7 +47,7 @@ class SchemaRegistry:
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
         """As the protocol says."""
-        whole = {**unstamped(dict(attributes)), "schemagroupid": group, "createdat": "", "modifiedat": ""}
+        whole = {**without_origin(dict(attributes)), "schemagroupid": group, "createdat": "", "modifiedat": ""}
         body = {name: value for name, value in render_group(whole).items() if name not in (*_TIMES, "id")}
         headers = {"Content-Type": "application/json"}
         self._requests.transport.send("PUT", route("schemagroups", group), content=dump_json(body), headers=headers)

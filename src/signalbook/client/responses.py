@@ -1,4 +1,4 @@
-"""Answers: what is taken from them, and the errors they are (core/http.md "Error Processing")."""
+"""Responses: what is taken from them, and the errors they are (core/http.md "Error Processing")."""
 
 from __future__ import annotations
 
