@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from signalbook.drafts.messagecatalog.formats import format_of
-from signalbook.drafts.paths import version_number
+from signalbook.cncf.messagecatalog.formats import format_of
+from signalbook.cncf.paths import version_number
 from signalbook.engine import numbers
 from signalbook.engine.listing import Listed, Page, Position
 from signalbook.engine.references import named
 from signalbook.engine.view import View, ViewOptions
 from signalbook.engine.view_tree import Node
 from signalbook.errors import RegistryError
-from signalbook.messages.materialise import materialise
-from signalbook.messages.normalise import BASE_NAMES
+from signalbook.messages.definitions.inheritance import materialise
+from signalbook.messages.definitions.normalise import BASE_NAMES
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 

@@ -31,7 +31,7 @@ from signalbook.pipeline.landing.deadletters import LetterFrame, LetterSource, c
 from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
 from signalbook.pipeline.landing.tasks import explain
 from signalbook.pipeline.reports.report import HELD, MOST, decode, kind
-from signalbook.pipeline.sources.base import Unreadable
+from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
 from signalbook.pipeline.tables.registry import standing
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
@@ -270,7 +270,7 @@ class _Comparing:
         letter = _Letter(frame.records, index)
         try:
             message = source.message(frame, index)
-        except Unreadable:
+        except UnreadableMessage:
             self.found.refused += self._asked(letter, ())
             return
         now, then = self._today.process(message), self._tomorrow.process(message)

@@ -26,9 +26,9 @@ from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.tasks import explain
 from signalbook.pipeline.reports.report import kind
-from signalbook.pipeline.sources import registry
-from signalbook.pipeline.sources.base import Split, Unreadable
-from signalbook.pipeline.sources.planning import find_files, plan
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import Split, UnreadableMessage
+from signalbook.pipeline.sources.files import find_files, plan_tasks
 from signalbook.values import JSONObject
 from signalbook.xid import XidError, check_id
 
@@ -152,10 +152,10 @@ def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
 
 def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
     """A task's messages, None for what is none, and whether they are of the second half."""
-    source = registry.files(plan.source)
+    source = base.file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
-        for frame in source.frames(split):
+        for frame in source.read(split):
             for index in range(len(frame)):
                 if 0 < plan.limit <= seen:
                     return
@@ -163,7 +163,7 @@ def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
                 second = bool(crc32(b"%d" % frame.positions[index]) & 1)
                 try:
                     yield source.message(frame, index), second
-                except Unreadable:
+                except UnreadableMessage:
                     yield None, second
 
 
@@ -245,12 +245,12 @@ def infer(job: InferenceJob, progress: Callable[[str], None] = lambda _: None) -
     reading the input raises.
     """
     _check(job)
-    source = registry.files(job.input_format)
+    source = base.file_source(job.input_format)
     files = find_files(job.inputs)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         progress("starting Spark")
         with open_session(job.master) as session:
-            dealt = plan(source, files, session.sparkContext.defaultParallelism)
+            dealt = plan_tasks(source, files, session.sparkContext.defaultParallelism)
             stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt))
             progress("looking at messages")
             halves = stream.each(look, Halves())

@@ -30,7 +30,7 @@ from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
 from signalbook.pipeline.landing.tasks import Attempt, Intake, explain
 from signalbook.pipeline.reports.report import Report
-from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.tables.naming import escape
 from signalbook.values import fingerprint, now
@@ -145,7 +145,7 @@ def stream(
     definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
     """
     check(job.job.policy)
-    source = registry.records(job.job.input_format)
+    source = base.record_source(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
     home = status.home(journal, job.name)
     with suppress(Stopped), disk(journal.output), _alone(home, job.name):
@@ -259,7 +259,7 @@ class MicroBatches:
 def _start(
     job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path
 ) -> StreamingQuery:
-    frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
+    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
     try:

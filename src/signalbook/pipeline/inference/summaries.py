@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from signalbook.messages.timestamps import is_timestamp
+from signalbook.messages.cloudevents import is_timestamp
 from signalbook.messages.uritemplates import MAX_TEMPLATE
 from signalbook.uris import is_uri
 from signalbook.values import JSON

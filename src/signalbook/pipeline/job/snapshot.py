@@ -15,10 +15,9 @@ import msgspec
 
 from signalbook.client import Client
 from signalbook.documents import Upload, aim, read_folder, read_source
-from signalbook.messages import Contract, Policy, Reason, SchemaDocument, wireprefix
-from signalbook.messages.compilation import Book, compile_all
-from signalbook.messages.deferred import Deferred
-from signalbook.messages.outline import Outline
+from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.messages.matching.contract import Book, Deferred, Outline, compile_all
+from signalbook.messages.payloads import wireprefix
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
 
