@@ -19,7 +19,7 @@ from typing import Any, Final
 from signalbook.engine import filters, sorting
 from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
-from signalbook.engine.listing import Page
+from signalbook.engine.listing import PageRequest
 from signalbook.engine.view import View, ViewOptions
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -110,14 +110,14 @@ def _ask(engine: Engine, path: str, expression: str | None, sort: str | None = N
     xid = Xid.parse(path)
     with engine.reading() as view:
         options = _options(view, xid, expression, sort)
-        return view.members(xid, view.listed(xid, options, Page(limit=_PAGE)), options)
+        return view.members(xid, view.listed(xid, options, PageRequest(limit=_PAGE)), options)
 
 
 def _options(view: View, xid: Xid, expression: str | None, sort: str | None) -> ViewOptions:
     chosen = () if expression is None else (expression,)
     return ViewOptions(
-        filter=filters.parse(chosen, xid, view.model, subject=str(xid)),
-        sort=sorting.parse(sort, xid, view.model, subject=str(xid)),
+        filter=filters.parse_filter(chosen, xid, view.model, subject=str(xid)),
+        sort=sorting.parse_sort(sort, xid, view.model, subject=str(xid)),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from signalbook.api.answers import Answer
 from signalbook.api.errors import PreconditionFailed
 from signalbook.api.problems import Conflict, ReadOnly, problem
-from signalbook.engine.tree import Clash
+from signalbook.engine.tree import IdClash
 from signalbook.errors import RegistryError
 from signalbook.values import Finding
 from signalbook.xid import Xid
@@ -35,7 +35,7 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [RegistryError("compatibility_violation", subject="/s", compat="backward"), Clash(Xid.parse("/schemagroups/G"))],
+    [RegistryError("compatibility_violation", subject="/s", compat="backward"), IdClash(Xid.parse("/schemagroups/G"))],
 )
 def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
     """A-26, J-20: xRegistry has no 409, the drafts do."""

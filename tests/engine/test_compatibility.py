@@ -10,7 +10,7 @@ import pytest
 from tests.engine.conftest import Registry, model_of
 
 from signalbook.engine import compatibility, vicinity
-from signalbook.engine.drafts import ResourceDraft, VersionDraft
+from signalbook.engine.drafts import ResourceCopy, VersionCopy
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -38,14 +38,14 @@ LONG = {**PLAIN, "fields": [{"name": "a", "type": "long"}]}
 """Reads what PLAIN wrote; PLAIN does not read what it wrote."""
 
 
-def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> ResourceDraft:
+def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> ResourceCopy:
     """Versions with their ancestors; those in ``stored`` were found compatible before, ``!`` with another document."""
     stamp = now()
     xid = Xid.parse(F1)
     versions = {}
     for name, ancestor in links.items():
         attributes: JSONObject = {"format": AVRO}
-        version = VersionDraft(
+        version = VersionCopy(
             xid=xid / "versions" / name, createdat=stamp, modifiedat=stamp, ancestorid=ancestor, attributes=attributes
         )
         if name in stored.replace("!", "").split():
@@ -56,10 +56,10 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
     before = Row(
         key=1, parent=0, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"compatibility": rule}
     )
-    return ResourceDraft(xid=xid, createdat=stamp, modifiedat=stamp, before=before, versions=versions)
+    return ResourceCopy(xid=xid, createdat=stamp, modifiedat=stamp, before=before, versions=versions)
 
 
-def pairs(draft: ResourceDraft, rule: str, *, assumed: bool = False) -> dict[str, str]:
+def pairs(draft: ResourceCopy, rule: str, *, assumed: bool = False) -> dict[str, str]:
     found = compatibility.pending(draft, rule, assumed=assumed)
     return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in found}
 

@@ -15,7 +15,7 @@ from tests.engine.conftest import Make, model_of
 
 from signalbook.engine import resources, vicinity
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.drafts import ResourceDraft, Stored
+from signalbook.engine.drafts import ResourceCopy, StoredVersions
 from signalbook.engine.engine import Engine
 from signalbook.engine.lineage import semver_key
 from signalbook.errors import RegistryError
@@ -135,7 +135,7 @@ def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     loaded: list[int] = []
     settle = resources._settle
 
-    def watched(resource: ResourceDraft, *rest: Any) -> None:
+    def watched(resource: ResourceCopy, *rest: Any) -> None:
         loaded.append(len(resource.versions))
         settle(resource, *rest)
 
@@ -159,8 +159,8 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
     with registry.store.read() as reader:
-        draft = ResourceDraft.of(registry.row(F1))
-        draft.stored = Stored(reader, registry.row(F1), 100)
+        draft = ResourceCopy.of(registry.row(F1))
+        draft.stored = StoredVersions(reader, registry.row(F1), 100)
         draft.find("v001", "v002", "none")
         for version in draft.versions.values():
             draft.find(f"{version.id[:3]}9")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from signalbook.engine import view_pieces
-from signalbook.engine.inline import parse
+from signalbook.engine.inline import parse_inline
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import dump_json
@@ -66,7 +66,7 @@ def test_the_same_bytes(
     monkeypatch.setattr(view_pieces, "_TOGETHER", 5)
     xid = Xid.parse(path)
     with filled.engine.reading() as view:
-        inline = parse(wanted, xid, view.model, subject=path)
+        inline = parse_inline(wanted, xid, view.model, subject=path)
         options = ViewOptions(base_url="http://r.example", inline=inline, doc=doc)
         show = view.collection if xid.is_collection else view.entity
         at_once = outcome(lambda: dump_json(show(xid, options)))

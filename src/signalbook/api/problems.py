@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.api.answers import Answer, Header
 from signalbook.api.errors import NOT_KEPT, PreconditionFailed, error_answer, failure_answer
-from signalbook.engine.tree import Clash
+from signalbook.engine.tree import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
 from signalbook.values import Finding, JSONObject, dump_json
 
@@ -62,7 +62,7 @@ def problem(error: Exception, path: str, allow: tuple[str, ...] = ()) -> Answer:
 
 def _catalogued(error: RegistryError, path: str, allow: tuple[str, ...]) -> Answer:
     """Its type and title, its faults, and in ``detail`` all that a person needs to know."""
-    conflict = isinstance(error, Clash) or error.code in _CONFLICTS
+    conflict = isinstance(error, IdClash) or error.code in _CONFLICTS
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}
     body["detail"] = describe(error.title, error.detail, error.faults)

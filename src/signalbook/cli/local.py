@@ -11,7 +11,7 @@ from signalbook.engine import filters, inline, sorting
 from signalbook.engine.capabilities import resolve_ignore
 from signalbook.engine.commands import Command, Flags, Method
 from signalbook.engine.engine import Engine, Session
-from signalbook.engine.listing import Page
+from signalbook.engine.listing import PageRequest
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
@@ -61,7 +61,7 @@ class LocalRegistry:
         """As the protocol says."""
         with self._reading() as view:
             options = _options(view, xid, reading)
-            listed = view.listed(xid, options, Page(limit=reading.limit))
+            listed = view.listed(xid, options, PageRequest(limit=reading.limit))
             yield from view.members(xid, listed, options).items()
 
     def export(self, target: Xid) -> Iterator[bytes]:
@@ -128,9 +128,9 @@ def _options(view: View, xid: Xid, reading: Reading) -> ViewOptions:
     _require_types(view, xid)
     subject = str(xid)
     return ViewOptions(
-        inline=inline.parse(reading.inline, xid, view.model, subject=subject),
-        filter=filters.parse(reading.filter, xid, view.model, subject=subject),
-        sort=sorting.parse(reading.sort, xid, view.model, subject=subject),
+        inline=inline.parse_inline(reading.inline, xid, view.model, subject=subject),
+        filter=filters.parse_filter(reading.filter, xid, view.model, subject=subject),
+        sort=sorting.parse_sort(reading.sort, xid, view.model, subject=subject),
     )
 
 

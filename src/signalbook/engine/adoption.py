@@ -11,15 +11,15 @@ from datetime import datetime
 from signalbook.engine import compliance, resources, tracking, updates
 from signalbook.engine.changes import Change
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft
-from signalbook.engine.tree import Tree, load_versions
+from signalbook.engine.drafts import OwnerCopy, ResourceCopy, WorkingCopy
+from signalbook.engine.tree import WorkingTree, load_versions
 from signalbook.engine.versions import VALIDATION
 from signalbook.model import AttributeSet, GroupType, Model, ResourceType
 from signalbook.storage.base import Row, Writer
 from signalbook.xid import ROOT
 
 
-def adopt(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
+def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
@@ -32,12 +32,12 @@ def adopt(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
         before = old.groups.get(plural)
         if root is not None and before is not None and _differ(before, group):
             for row in writer.children([root.key], plural):
-                yield from _group(writer, root, row, before, context)
+                yield from _migrate_group(writer, root, row, before, context)
     if context.problems.errors:
         raise compliance.refusal(context.problems.faults)
 
 
-def fill(draft: Draft, rules: AttributeSet, now: datetime) -> None:
+def fill_defaults(draft: WorkingCopy, rules: AttributeSet, now: datetime) -> None:
     """Give ``draft`` the defaults it lacks; that counts as an update (R34)."""
     stored = {name: value for name, value in draft.attributes.items() if name not in VALIDATION}
     values = {**draft.attributes, **rules.check(stored).values}
@@ -58,27 +58,27 @@ def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
             yield kind
 
 
-def _group(writer: Writer, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
+def _migrate_group(writer: Writer, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
     group = context.model.groups[before.plural]
-    draft = OwnerDraft.of(row)
-    fill(draft, group.attributes, context.now)
-    yield from _store(writer, Tree(registry=OwnerDraft.of(root), groups={row.xid: draft}), context)
+    draft = OwnerCopy.of(row)
+    fill_defaults(draft, group.attributes, context.now)
+    yield from _apply(writer, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: draft}), context)
     for kind in _stale(before, group):
         for resource in writer.children([row.key], kind.plural):
             if resource.xref is None:
-                tree = Tree(registry=OwnerDraft.of(root), resources={resource.xid: ResourceDraft.of(resource)})
-                _resource(writer, tree.resources[resource.xid], kind, context)
-                yield from _store(writer, tree, context)
+                tree = WorkingTree(registry=OwnerCopy.of(root), resources={resource.xid: ResourceCopy.of(resource)})
+                _migrate_resource(writer, tree.resources[resource.xid], kind, context)
+                yield from _apply(writer, tree, context)
 
 
-def _resource(writer: Writer, draft: ResourceDraft, kind: ResourceType, context: Context) -> None:
+def _migrate_resource(writer: Writer, draft: ResourceCopy, kind: ResourceType, context: Context) -> None:
     load_versions(writer, [draft])
-    fill(draft, kind.metaattributes, context.now)
+    fill_defaults(draft, kind.metaattributes, context.now)
     for version in draft.versions.values():
-        fill(version, kind.attributes, context.now)
-    resources.resettle(draft, kind, context)
+        fill_defaults(version, kind.attributes, context.now)
+    resources.resettle_resource(draft, kind, context)
 
 
-def _store(writer: Writer, tree: Tree, context: Context) -> tuple[Change, ...]:
+def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
     updates.store(tree, context.documents, writer)
     return tracking.changes(tree, context.model)

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import Draft
-from signalbook.engine.intents import Mode
+from signalbook.engine.drafts import WorkingCopy
+from signalbook.engine.intents import WriteMode
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, faults_to_error
 from signalbook.values import JSON, JSONObject, parse_timestamp
@@ -42,7 +42,7 @@ def check_epoch(given: JSON, stored: int, subject: Xid) -> None:
         raise RegistryError("mismatched_epoch", subject=str(subject), bad_epoch=given, epoch=stored)
 
 
-def update(draft: Draft, body: JSONObject, context: Context) -> None:
+def update(draft: WorkingCopy, body: JSONObject, context: Context) -> None:
     """Check the epoch, set both timestamps and count ``draft`` as updated (R34-R42).
 
     A Resource has these in its meta, which errors name (R38).
@@ -59,11 +59,11 @@ def update(draft: Draft, body: JSONObject, context: Context) -> None:
     draft.touch(context.now)
 
 
-def combine(stored: JSONObject, body: JSONObject, mode: Mode, without: Collection[str]) -> JSONObject:
+def combine(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
     """The plain attributes a write asks for: PUT takes the body's alone (R142); PATCH lays the body's top-level
     attributes over the stored ones, null deleting (R144). Names in ``without`` are none of them."""
     given = {name: value for name, value in body.items() if name not in without}
-    values = {**stored, **given} if mode is Mode.MERGE else given
+    values = {**stored, **given} if mode is WriteMode.MERGE else given
     return {name: value for name, value in values.items() if value is not None}
 
 

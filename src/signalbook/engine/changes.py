@@ -92,7 +92,7 @@ def _merged(one: Change, other: Change) -> Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class WriteResult:
     """What a door needs to answer a write.
 
     ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).

@@ -13,13 +13,13 @@ from typing import Final
 from signalbook.engine import capabilities
 from signalbook.engine.context import Context
 from signalbook.engine.documents import schema_text
-from signalbook.engine.drafts import ResourceDraft, VersionDraft
+from signalbook.engine.drafts import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText, finding, is_transitive, violations
 from signalbook.values import Finding
 
-Versions = Mapping[str, VersionDraft]
+VersionsById = Mapping[str, VersionCopy]
 
 MAX_FAULTS: Final = 100
 MAX_PAIRS: Final = 10_000
@@ -30,7 +30,7 @@ _known: Final[dict[tuple[str | None, ...], None]] = {}
 
 
 @dataclass(slots=True, kw_only=True)
-class Verdict:
+class Comparisons:
     """What comes of comparing a Resource's Versions.
 
     ``reasons`` has every Version looked at: None if it is compatible, else why that could not be found out. ``broken``
@@ -43,7 +43,7 @@ class Verdict:
     faults: list[Finding] = field(default_factory=list)
     compared: int = 0
 
-    def error(self, resource: ResourceDraft, rule: str) -> RegistryError:
+    def error(self, resource: ResourceCopy, rule: str) -> RegistryError:
         """``compatibility_violation`` with all that was found."""
         listed = "; ".join(f"{new} (after {', '.join(old)})" for new, old in self.broken.items())
         return RegistryError(
@@ -55,35 +55,37 @@ class Verdict:
         )
 
 
-def check(resource: ResourceDraft, rule: str, context: Context) -> Verdict:
+def compare_versions(resource: ResourceCopy, rule: str, context: Context) -> Comparisons:
     """Compare what has to be compared anew under ``rule``; documents are read pair by pair."""
-    verdict = Verdict()
+    verdict = Comparisons()
     for version, ancestors in pending(resource, rule, assumed=context.compatibility is not None):
         if version.attributes.get("format"):
-            _judge(version, ancestors, rule, context, verdict)
+            _compare_with_ancestors(version, ancestors, rule, context, verdict)
     return verdict
 
 
 def pending(
-    resource: ResourceDraft, rule: str, *, assumed: bool = False
-) -> Iterator[tuple[VersionDraft, list[VersionDraft]]]:
+    resource: ResourceCopy, rule: str, *, assumed: bool = False
+) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
     """Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
 
     A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
     between them are what they were. A rule that is only ``assumed`` is held against what this request changes.
     """
     anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
-    changed = {v.id for v in resource.versions.values() if anew or _changed(v, assumed=assumed)}
-    _gather(resource, changed)
+    changed = {v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed)}
+    _load_compared(resource, changed)
     if is_transitive(rule):
         stirred = _stirred(resource.versions, changed)
-        found = ((v, _line(v, resource.versions, changed)) for v in resource.versions.values() if v.id in stirred)
+        found = (
+            (v, _moved_ancestors(v, resource.versions, changed)) for v in resource.versions.values() if v.id in stirred
+        )
     else:
         found = ((v, _nearest(v, resource.versions, changed)) for v in resource.versions.values())
     yield from ((version, ancestors) for version, ancestors in found if ancestors or version.id in changed)
 
 
-def _gather(resource: ResourceDraft, changed: set[str]) -> None:
+def _load_compared(resource: ResourceCopy, changed: set[str]) -> None:
     """Load what a Resource with some of its Versions at hand lacks: those before and behind what is to be compared."""
     if resource.stored is not None:
         moved = [v for v in resource.versions.values() if v.id in changed or _relinked(v)]
@@ -96,7 +98,7 @@ def _rule(attributes: Mapping[str, object]) -> str:
     return str(attributes.get("compatibility") or "").casefold()
 
 
-def _changed(version: VersionDraft, *, assumed: bool) -> bool:
+def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
     """Whether a Version is another schema than the one it was found compatible with."""
     before = version.before
     if before is None or before.document != version.document:
@@ -106,22 +108,22 @@ def _changed(version: VersionDraft, *, assumed: bool) -> bool:
     return not assumed and before.attributes.get("compatibilityvalidated") is not True
 
 
-def _parent(version: VersionDraft, versions: Versions) -> VersionDraft | None:
+def _parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
     return None if version.ancestorid in (None, version.id) else versions.get(version.ancestorid or "")
 
 
-def _relinked(version: VersionDraft) -> bool:
+def _relinked(version: VersionCopy) -> bool:
     return version.before is None or version.before.ancestorid != version.ancestorid
 
 
-def _nearest(version: VersionDraft, versions: Versions, changed: set[str]) -> list[VersionDraft]:
+def _nearest(version: VersionCopy, versions: VersionsById, changed: set[str]) -> list[VersionCopy]:
     parent = _parent(version, versions)
     if parent is None or not (version.id in changed or parent.id in changed or _relinked(version)):
         return []
     return [parent]
 
 
-def _line(version: VersionDraft, versions: Versions, changed: set[str]) -> list[VersionDraft]:
+def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: set[str]) -> list[VersionCopy]:
     """The ancestors a Version has not been compared with since it, they, or a link between them changed."""
     found, moved, here = [], version.id in changed, version
     while (parent := _parent(here, versions)) is not None:
@@ -132,7 +134,7 @@ def _line(version: VersionDraft, versions: Versions, changed: set[str]) -> list[
     return found
 
 
-def _stirred(versions: Versions, changed: set[str]) -> set[str]:
+def _stirred(versions: VersionsById, changed: set[str]) -> set[str]:
     """Versions on whose line up to the root anything changed; each link is looked at once."""
     known: dict[str, bool] = {}
     for start in versions.values():
@@ -145,7 +147,9 @@ def _stirred(versions: Versions, changed: set[str]) -> set[str]:
     return {name for name, moved in known.items() if moved}
 
 
-def _judge(version: VersionDraft, ancestors: list[VersionDraft], rule: str, context: Context, verdict: Verdict) -> None:
+def _compare_with_ancestors(
+    version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, verdict: Comparisons
+) -> None:
     reason = _obstacle(version, rule, context)
     for ancestor in ancestors if reason is None else ():
         told = _obstacle(ancestor, rule, context)
@@ -155,7 +159,7 @@ def _judge(version: VersionDraft, ancestors: list[VersionDraft], rule: str, cont
     verdict.reasons[version.id] = reason
 
 
-def _obstacle(version: VersionDraft, rule: str, context: Context) -> str | None:
+def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
     """Why a Version cannot be compared with any other (R254)."""
     name, told = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
     if not name:
@@ -168,7 +172,7 @@ def _obstacle(version: VersionDraft, rule: str, context: Context) -> str | None:
 
 
 def _compare(
-    version: VersionDraft, ancestor: VersionDraft, rule: str, context: Context, verdict: Verdict
+    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, verdict: Comparisons
 ) -> str | None:
     """Put what is in the way of ``version`` into ``verdict``; returns why there is no answer, if there is none."""
     new, old = _names(version), _names(ancestor)
@@ -204,7 +208,7 @@ def _compare(
     return None
 
 
-def _names(version: VersionDraft) -> tuple[str | None, str]:
+def _names(version: VersionCopy) -> tuple[str | None, str]:
     return version.document, str(version.attributes["format"])
 
 

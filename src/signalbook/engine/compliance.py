@@ -7,7 +7,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
 
-from signalbook.engine.constraints import Limits
+from signalbook.engine.constraints import GroupConstraints
 from signalbook.engine.lineage import ORDERED
 from signalbook.engine.versions import VALIDATION
 from signalbook.errors import RegistryError
@@ -20,7 +20,7 @@ _BATCH: Final = 500
 _MAX_FINDINGS: Final = 100
 
 
-def check(reader: Reader, model: Model) -> None:
+def check_compliance(reader: Reader, model: Model) -> None:
     """Raise ``model_compliance_error`` naming what does not fit (the first hundred faults).
 
     Documents where there may be none are ``hasdocument_violation`` (R96); a sticky default where ``maxversions`` is
@@ -109,7 +109,7 @@ def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -
 
 def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints, owner: Row) -> Iterator[Finding]:
     try:
-        Limits(constraints=constraints, group=owner.attributes).check(row.xid, versions)
+        GroupConstraints(constraints=constraints, group=owner.attributes).check(row.xid, versions)
     except RegistryError as error:
         yield _finding(row.xid, error.code, error.title, error.arguments["path"])
 

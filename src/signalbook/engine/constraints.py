@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from signalbook.engine.drafts import OwnerDraft, ResourceDraft
-from signalbook.engine.tree import Tree, load_entities
+from signalbook.engine.drafts import OwnerCopy, ResourceCopy
+from signalbook.engine.tree import WorkingTree, load_entities
 from signalbook.errors import RegistryError
 from signalbook.model import Constraints, GroupType, Model
 from signalbook.storage.base import Reader
@@ -15,7 +15,7 @@ from signalbook.xid import Xid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class GroupConstraints:
     """The constraints in force in one Group, with the Group's own attributes that ``equals`` compares with."""
 
     constraints: Constraints
@@ -40,13 +40,13 @@ class Limits:
                 )
 
 
-def in_force(draft: OwnerDraft, type: GroupType) -> Limits:
+def group_constraints(draft: OwnerCopy, type: GroupType) -> GroupConstraints:
     """What the Group ``draft``, whose own constraints have been checked, demands of its Resources."""
     constraints, _ = type.narrowed(draft.attributes.get("constraints"))
-    return Limits(constraints=constraints, group=draft.attributes)
+    return GroupConstraints(constraints=constraints, group=draft.attributes)
 
 
-def check_references(reader: Reader, tree: Tree, model: Model, stored: Mapping[Xid, Xid]) -> None:
+def check_references(reader: Reader, tree: WorkingTree, model: Model, stored: Mapping[Xid, Xid]) -> None:
     """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110).
 
     Looks at references made in ``tree``, at ``stored`` ones (xid to target) of Groups that changed in it, and at stored
@@ -61,14 +61,14 @@ def check_references(reader: Reader, tree: Tree, model: Model, stored: Mapping[X
         _check_targets(reader, tree, targets, model)
 
 
-def _check_targets(reader: Reader, tree: Tree, targets: dict[Xid, Xid], model: Model) -> None:
+def _check_targets(reader: Reader, tree: WorkingTree, targets: dict[Xid, Xid], model: Model) -> None:
     groups = {source.owner for source in targets}
     missing = {target for target in targets.values() if target not in tree.resources}
     stored = load_entities(reader, groups - set(tree.groups), missing)
     owners = {**stored.groups, **tree.groups}
-    resources: dict[Xid, ResourceDraft] = {**stored.resources, **tree.resources}
+    resources: dict[Xid, ResourceCopy] = {**stored.resources, **tree.resources}
     for source, target in targets.items():
         shown = resources.get(target)
         if shown is not None:
-            limits = in_force(owners[source.owner], model.groups[source.group_type])
+            limits = group_constraints(owners[source.owner], model.groups[source.group_type])
             limits.check(source, [version.attributes for version in shown.versions.values()])

@@ -6,8 +6,8 @@ from typing import Final
 
 from signalbook.engine.attributes import check_epoch, check_id
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import ResourceDraft
-from signalbook.engine.intents import Mode, ResourceIntent
+from signalbook.engine.drafts import ResourceCopy
+from signalbook.engine.intents import ResourceIntent, WriteMode
 from signalbook.errors import RegistryError
 from signalbook.values import JSON
 from signalbook.xid import Kind, Xid, XidError
@@ -15,16 +15,16 @@ from signalbook.xid import Kind, Xid, XidError
 _DERIVED: Final = frozenset({"self", "shortself", "xid", "metaurl", "versionsurl", "versionscount"})
 
 
-def wanted(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Xid | None:
+def wanted(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid | None:
     """The xref this Resource is to have after the request: set, kept or gone."""
     meta = intent.meta
-    if meta is None or ("xref" not in meta and intent.mode is Mode.MERGE):
+    if meta is None or ("xref" not in meta and intent.mode is WriteMode.MERGE):
         return resource.xref
     value = meta.get("xref")
     return None if value is None else _target(value, resource, intent, context)
 
 
-def refer(resource: ResourceDraft, intent: ResourceIntent, target: Xid, context: Context) -> None:
+def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: Context) -> None:
     """Make (or leave) ``resource`` a reference to ``target``.
 
     Raises ``extra_xref_attribute`` (R263), ``bad_request`` (R266), ``bad_flag`` for the choice of a default Version.
@@ -44,7 +44,7 @@ def refer(resource: ResourceDraft, intent: ResourceIntent, target: Xid, context:
     resource.touch(context.now)
 
 
-def dissolve(resource: ResourceDraft, target_epoch: int) -> None:
+def dissolve(resource: ResourceCopy, target_epoch: int) -> None:
     """Take the reference away: nothing of the past returns but the creation time and a growing epoch (R269)."""
     own = resource.before.epoch if resource.before else 0
     resource.xref = None
@@ -58,7 +58,7 @@ def elsewhere(xid: Xid) -> RegistryError:
     return RegistryError("bad_request", subject=str(xid), error_detail=detail)
 
 
-def _target(value: JSON, resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Xid:
+def _target(value: JSON, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid:
     try:
         target = Xid.parse(value)
     except (XidError, AttributeError) as error:
@@ -76,11 +76,11 @@ def _target(value: JSON, resource: ResourceDraft, intent: ResourceIntent, contex
     return target
 
 
-def _malformed(value: JSON, resource: ResourceDraft, detail: str) -> RegistryError:
+def _malformed(value: JSON, resource: ResourceCopy, detail: str) -> RegistryError:
     return RegistryError("malformed_xref", subject=str(resource.xid), xref=value, error_detail=detail)
 
 
-def _check_bare(resource: ResourceDraft, intent: ResourceIntent) -> None:
+def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
     if intent.attributes is None and (intent.versions or intent.remove):  # R266
         raise elsewhere(resource.xid)
     singular = intent.type.singular

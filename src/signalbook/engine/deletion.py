@@ -9,10 +9,10 @@ from signalbook.engine.attributes import check_epoch, check_id
 from signalbook.engine.commands import Command
 from signalbook.engine.context import Context
 from signalbook.engine.crossreferences import elsewhere
-from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
+from signalbook.engine.drafts import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.engine.intents import require_object
-from signalbook.engine.tree import Tree, load_entities
-from signalbook.engine.vicinity import Partly
+from signalbook.engine.tree import WorkingTree, load_entities
+from signalbook.engine.vicinity import NeedsSome
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSON, JSONObject, format_timestamp, parse_timestamp
@@ -28,7 +28,7 @@ class Doomed:
     rows: tuple[Row, ...]
 
 
-def load(reader: Reader, command: Command, partly: Partly) -> tuple[Tree, Doomed]:
+def load(reader: Reader, command: Command, partly: NeedsSome) -> tuple[WorkingTree, Doomed]:
     """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171), ``bad_request`` (R266)."""
     collection = command.target if command.target.is_collection else command.target.parent
     owner = collection.owner
@@ -39,7 +39,7 @@ def load(reader: Reader, command: Command, partly: Partly) -> tuple[Tree, Doomed
     if found is None:
         raise RegistryError("not_found", subject=str(command.target))
     parent = _owner(tree, owner)
-    if isinstance(parent, ResourceDraft) and parent.xref is not None:
+    if isinstance(parent, ResourceCopy) and parent.xref is not None:
         raise elsewhere(owner)
     rows = tuple(_rows(reader, parent, command))
     if not command.target.is_collection and not rows:
@@ -60,7 +60,7 @@ def check(doomed: Doomed, singular: str, context: Context) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def remove(reader: Reader, tree: Tree, rows: tuple[Row, ...], context: Context) -> None:
+def remove(reader: Reader, tree: WorkingTree, rows: tuple[Row, ...], context: Context) -> None:
     """Take Groups or Resources out of ``tree``, with all beneath them listed, and touch their owner (R37, R172).
 
     Reports ``bad_request`` for each that was promised to stay, wherever the delete began (R46, GAP 28).
@@ -68,9 +68,11 @@ def remove(reader: Reader, tree: Tree, rows: tuple[Row, ...], context: Context) 
     if not rows:
         return
     owner = _owner(tree, rows[0].xid.owner)
-    if isinstance(owner, OwnerDraft):
+    if isinstance(owner, OwnerCopy):
         owner.membership_changed(rows[0].xid.parts[-2], context.now)
-    gone: list[Draft] = [ResourceDraft.of(row) if row.xid.kind is Kind.RESOURCE else OwnerDraft.of(row) for row in rows]
+    gone: list[WorkingCopy] = [
+        ResourceCopy.of(row) if row.xid.kind is Kind.RESOURCE else OwnerCopy.of(row) for row in rows
+    ]
     gone += descendants(reader, rows)
     for draft in gone:
         with context.problems:
@@ -78,22 +80,22 @@ def remove(reader: Reader, tree: Tree, rows: tuple[Row, ...], context: Context) 
     tree.deleted += gone
 
 
-def descendants(reader: Reader, rows: tuple[Row, ...]) -> Iterator[Draft]:
+def descendants(reader: Reader, rows: tuple[Row, ...]) -> Iterator[WorkingCopy]:
     """Everything beneath these rows, level by level."""
     below = list(reader.children([row.key for row in rows]))
     for row in below:
-        yield VersionDraft.of(row) if row.xid.kind is Kind.VERSION else ResourceDraft.of(row)
+        yield VersionCopy.of(row) if row.xid.kind is Kind.VERSION else ResourceCopy.of(row)
     if below and below[0].xid.kind is Kind.RESOURCE:
         yield from descendants(reader, tuple(below))
 
 
-def _owner(tree: Tree, xid: Xid) -> Draft:
+def _owner(tree: WorkingTree, xid: Xid) -> WorkingCopy:
     if not xid.parts:
         return tree.registry
     return tree.resources[xid] if xid.kind is Kind.RESOURCE else tree.groups[xid]
 
 
-def _rows(reader: Reader, parent: Draft, command: Command) -> Iterator[Row]:
+def _rows(reader: Reader, parent: WorkingCopy, command: Command) -> Iterator[Row]:
     """Stored entities to delete; ids that do not exist are passed over (R169)."""
     key = parent.before.key if parent.before else 0
     target = command.target
@@ -136,7 +138,7 @@ def _check_epoch(entry: JSONObject, row: Row, context: Context) -> None:
     check_epoch(given, row.epoch, row.xid)
 
 
-def _check_removal(draft: Draft, context: Context) -> None:
+def _check_removal(draft: WorkingCopy, context: Context) -> None:
     """An announced removal date has come (R46)."""
     if draft.xid.kind is Kind.VERSION:
         return

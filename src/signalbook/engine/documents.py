@@ -11,8 +11,8 @@ import binascii
 from signalbook.engine.attributes import invalid
 from signalbook.engine.commands import DocumentBody
 from signalbook.engine.context import Documents
-from signalbook.engine.drafts import VersionDraft
-from signalbook.engine.intents import Mode
+from signalbook.engine.drafts import VersionCopy
+from signalbook.engine.intents import WriteMode
 from signalbook.errors import RegistryError
 from signalbook.formats.registry import family
 from signalbook.model import ResourceType
@@ -28,7 +28,7 @@ def names(type: ResourceType) -> tuple[str, str, str]:
 
 
 def from_body(
-    draft: VersionDraft, body: JSONObject, mode: Mode, type: ResourceType, documents: Documents
+    draft: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType, documents: Documents
 ) -> JSONObject:
     """Take the document out of a metadata body; returns the attributes that go with it, over those of the body.
 
@@ -44,7 +44,7 @@ def from_body(
     if given == [url]:
         draft.document = None
         return {}
-    content_type = _content_type(draft, body, mode, default=mode is Mode.MERGE or given == [inline])
+    content_type = _content_type(draft, body, mode, default=mode is WriteMode.MERGE or given == [inline])
     if given == [inline]:
         content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
     else:
@@ -53,7 +53,7 @@ def from_body(
     return {url: None, **({"contenttype": content_type} if content_type else {})}
 
 
-def from_content(draft: VersionDraft, document: DocumentBody, type: ResourceType, documents: Documents) -> JSONObject:
+def from_content(draft: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents) -> JSONObject:
     """Take the document of a write in document form (R160-R164); returns the attributes that go with it.
 
     Raises ``one_resource`` when there is both content and a ``<RESOURCE>url``.
@@ -83,19 +83,19 @@ def schema_text(content: bytes, format: str = "") -> bytes:
     return value.encode("utf-8")
 
 
-def _without_document(draft: VersionDraft, body: JSONObject, mode: Mode, type: ResourceType) -> JSONObject:
+def _without_document(draft: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
     """No document in the body: a null empties it (R246), silence keeps it unless PUT drops a stored url (R247)."""
     url = names(type)[2]
-    if any(name in body for name in names(type)) or (mode is Mode.REPLACE and url in draft.attributes):
+    if any(name in body for name in names(type)) or (mode is WriteMode.REPLACE and url in draft.attributes):
         draft.document = None
         return {url: None}
     return {}
 
 
-def _content_type(draft: VersionDraft, body: JSONObject, mode: Mode, *, default: bool) -> str | None:
+def _content_type(draft: VersionCopy, body: JSONObject, mode: WriteMode, *, default: bool) -> str | None:
     """The content type to go by (R248): the body's, on PATCH then the stored one, then the request's own."""
     given = body.get("contenttype")
-    if given is None and mode is Mode.MERGE and "contenttype" not in body:
+    if given is None and mode is WriteMode.MERGE and "contenttype" not in body:
         given = draft.attributes.get("contenttype")
     if given is not None:
         return given if isinstance(given, str) else None  # a wrong type is the attribute check's to tell

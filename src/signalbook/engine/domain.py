@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
-from signalbook.engine.drafts import OwnerDraft, ResourceDraft, VersionDraft
+from signalbook.engine.drafts import OwnerCopy, ResourceCopy, VersionCopy
 from signalbook.engine.references import named
-from signalbook.engine.tree import Tree
+from signalbook.engine.tree import WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.messages.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.references import readings
@@ -35,7 +35,7 @@ _SELECTORS: Final = ("envelope", "protocol")
 _SCHEMA_NAMES: Final = ("dataschemauri", "dataschemaxid")
 
 
-def judge(tree: Tree, reader: Reader, model: Model, base_url: str = "") -> tuple[Finding, ...]:
+def judge(tree: WorkingTree, reader: Reader, model: Model, base_url: str = "") -> tuple[Finding, ...]:
     """Findings about the messages and endpoints that ``tree`` changes, up to ``MAX_FINDINGS``.
 
     Each path begins with the xid of the Version or Group it is in, then ``#``. Severity ``error`` is a broken MUST.
@@ -62,7 +62,7 @@ def _is(document: JSONObject, *domains: str) -> bool:
 class _Judge:
     """One look over one tree, before it is stored: what is in the tree counts, then what is stored."""
 
-    def __init__(self, tree: Tree, reader: Reader, model: Model, base_url: str) -> None:
+    def __init__(self, tree: WorkingTree, reader: Reader, model: Model, base_url: str) -> None:
         self._tree = tree
         self._reader = reader
         self._model = model
@@ -87,7 +87,7 @@ class _Judge:
         kind = self._model.resource_type(xid)
         return kind is not None and _is(kind.document, "message")
 
-    def _resource(self, resource: ResourceDraft) -> Iterator[Finding]:
+    def _resource(self, resource: ResourceCopy) -> Iterator[Finding]:
         group = self._tree.groups[resource.xid.owner]
         if resource.xref is not None:
             if resource.touched:
@@ -99,12 +99,12 @@ class _Judge:
             elif _restated(group):
                 yield from _at(version.xid, self._borrowed(_raw(version.attributes, resource.xid), group))
 
-    def _message(self, version: VersionDraft, resource: ResourceDraft, group: OwnerDraft) -> list[Finding]:
+    def _message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
         raw = _raw(version.attributes, resource.xid)
         found = review(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
         return [*found, *self._schemas(raw)]
 
-    def _borrowed(self, raw: JSONObject | None, group: OwnerDraft) -> list[Finding]:
+    def _borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
         if raw is None:
             return []
         return review_borrowed(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
@@ -154,7 +154,7 @@ class _Judge:
             return None
         return self._reader.get(shown.xid / "versions" / shown.defaultversionid)
 
-    def _members(self, group: OwnerDraft) -> Iterator[Finding]:
+    def _members(self, group: OwnerCopy) -> Iterator[Finding]:
         """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
         if group.before is None:
             return
@@ -171,7 +171,7 @@ class _Judge:
         found = self._default(row)
         return None if found is None else _raw(found.attributes, row.xid)
 
-    def _endpoint(self, group: OwnerDraft) -> Iterator[Finding]:
+    def _endpoint(self, group: OwnerCopy) -> Iterator[Finding]:
         changed = group.before is None or group.before.attributes != group.attributes
         if changed:
             yield from lint_endpoint(group.attributes)
@@ -183,7 +183,7 @@ class _Judge:
                     yield Finding(path=place, rule="unknown_group", message=text, severity="warning")
             yield from lint_messageids(islice(self._ids([group.xid, *places]), _MAX_IDS))
 
-    def _referred(self, group: OwnerDraft) -> Iterator[tuple[str, Xid]]:
+    def _referred(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
         """The groups of this registry that an endpoint refers to, each with where it does."""
         references = group.attributes.get("messagegroups")
         for position, reference in enumerate(references if isinstance(references, list) else ()):
@@ -214,7 +214,7 @@ def _by_xid(entity: tuple[Xid, object]) -> str:
     return str(entity[0])
 
 
-def _restated(group: OwnerDraft) -> bool:
+def _restated(group: OwnerCopy) -> bool:
     """Whether a stored group states another envelope or protocol now."""
     before = group.before
     return before is not None and any(before.attributes.get(n) != group.attributes.get(n) for n in _SELECTORS)

@@ -30,7 +30,7 @@ _STEP: Final = re.compile(
 )
 
 
-def read(text: str) -> tuple[Steps, str]:
+def read_path(text: str) -> tuple[Steps, str]:
     """The path ``text`` begins with, and what follows it: nothing, or something that starts with ``= ! < >``.
 
     Raises ``ValueError``, with a sentence for people, for text that does not begin with a path.
@@ -56,7 +56,7 @@ def _step(match: re.Match[str]) -> Step:
     return {"every": Wild.KEY, "items": Wild.ITEM}.get(kind, text)
 
 
-def find(value: JSON, steps: Sequence[Step]) -> Iterator[JSON]:
+def find_values(value: JSON, steps: Sequence[Step]) -> Iterator[JSON]:
     """Every value at ``steps`` inside ``value``; nulls are no values."""
     found: Iterable[JSON] = (value,)
     for step in steps:
@@ -76,8 +76,8 @@ def _inside(value: JSON, step: Step) -> Iterable[JSON]:
     return ()
 
 
-def write(steps: Sequence[Step]) -> str:
-    """The inverse of ``read``."""
+def write_path(steps: Sequence[Step]) -> str:
+    """The inverse of ``read_path``."""
     return "".join(map(_written, steps)).removeprefix(".")
 
 

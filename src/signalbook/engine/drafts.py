@@ -14,7 +14,7 @@ from signalbook.xid import Xid
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class WorkingCopy:
     """An entity in the making. ``before`` is its stored row, None while it is new.
 
     ``stamped`` tells that the client gave ``modifiedat``, which a knock-on change must not overwrite.
@@ -64,7 +64,7 @@ class Draft:
 
 
 @dataclass(slots=True, kw_only=True)
-class OwnerDraft(Draft):
+class OwnerCopy(WorkingCopy):
     """The Registry or a Group; ``collections`` are its nested collections that gained or lost an entity (R37)."""
 
     collections: set[str] = field(default_factory=set)
@@ -76,7 +76,7 @@ class OwnerDraft(Draft):
 
 
 @dataclass(slots=True, kw_only=True)
-class VersionDraft(Draft):
+class VersionCopy(WorkingCopy):
     """A Version. ``ancestorid`` is None until lineage is settled; ``document`` is a digest or None."""
 
     ancestorid: str | None = None
@@ -120,7 +120,7 @@ class VersionDraft(Draft):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredVersions:
     """The Versions of one Resource as they are stored, ``count`` of them: for a draft that has some."""
 
     reader: Reader
@@ -132,43 +132,43 @@ class Stored:
         """The Resource's."""
         return self.row.key
 
-    def find(self, ids: Iterable[str]) -> list[VersionDraft]:
+    def find(self, ids: Iterable[str]) -> list[VersionCopy]:
         """Those that exist among ``ids``."""
-        return _drafts(self.reader.get_many([self.row.xid / "versions" / each for each in ids]).values())
+        return _copies(self.reader.get_many([self.row.xid / "versions" / each for each in ids]).values())
 
-    def all(self) -> list[VersionDraft]:
+    def all(self) -> list[VersionCopy]:
         """Every one."""
-        return _drafts(self.reader.children([self.key], "versions"))
+        return _copies(self.reader.children([self.key], "versions"))
 
-    def newest(self) -> list[VersionDraft]:
+    def newest(self) -> list[VersionCopy]:
         """The two newest ones: one of them is the newest whatever becomes of a single Version."""
-        return _drafts(self.reader.newest(self.key, 2))
+        return _copies(self.reader.newest(self.key, 2))
 
-    def leaves(self, limit: int, *, above: tuple[str, str] = ("", "")) -> list[VersionDraft]:
+    def leaves(self, limit: int, *, above: tuple[str, str] = ("", "")) -> list[VersionCopy]:
         """The newest of those that are no other's ancestor, behind the place ``above`` (rank, id)."""
-        return _drafts(self.reader.leaves(self.key, limit, above=above))
+        return _copies(self.reader.leaves(self.key, limit, above=above))
 
-    def neighbours(self, rank: str, id: str) -> tuple[list[VersionDraft], list[VersionDraft]]:
+    def neighbours(self, rank: str, id: str) -> tuple[list[VersionCopy], list[VersionCopy]]:
         """The two before this place and the two behind it."""
         before, behind = self.reader.neighbours(self.key, rank, id, 2)
-        return _drafts(before), _drafts(behind)
+        return _copies(before), _copies(behind)
 
-    def derived(self, ancestors: Collection[str]) -> list[VersionDraft]:
+    def derived(self, ancestors: Collection[str]) -> list[VersionCopy]:
         """Those whose ancestor is another one, among ``ancestors``."""
-        return _drafts(self.reader.derived(self.key, ancestors))
+        return _copies(self.reader.derived(self.key, ancestors))
 
-    def ancestors(self, versions: Iterable[VersionDraft]) -> set[str]:
+    def ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
         """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
         ids = {version.before.key: version.id for version in versions if version.before is not None}
         return {ids[key] for key in self.reader.ancestors(ids)}
 
 
-def _drafts(rows: Iterable[Row]) -> list[VersionDraft]:
-    return [VersionDraft.of(row) for row in rows]
+def _copies(rows: Iterable[Row]) -> list[VersionCopy]:
+    return [VersionCopy.of(row) for row in rows]
 
 
 @dataclass(slots=True, kw_only=True)
-class ResourceDraft(Draft):
+class ResourceCopy(WorkingCopy):
     """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
 
     ``removed`` are stored Versions that will be gone; ``floor`` is the epoch the new one must exceed after an xref is
@@ -182,11 +182,11 @@ class ResourceDraft(Draft):
     sticky: bool = False
     versioncounter: int = 0
     xref: Xid | None = None
-    versions: dict[str, VersionDraft] = field(default_factory=dict)
-    removed: dict[str, VersionDraft] = field(default_factory=dict)
+    versions: dict[str, VersionCopy] = field(default_factory=dict)
+    removed: dict[str, VersionCopy] = field(default_factory=dict)
     floor: int = 0
     settled: str | None = None
-    stored: Stored | None = None
+    stored: StoredVersions | None = None
     open: set[str] | None = None
     inner: Collection[str] = ()
 
@@ -240,7 +240,7 @@ class ResourceDraft(Draft):
             self.stored, self.open, self.inner = None, None, ()
             self.arrange()
 
-    def add(self, versions: Iterable[VersionDraft]) -> None:
+    def add(self, versions: Iterable[VersionCopy]) -> None:
         """Have these stored Versions too, but for those that are there or were removed.
 
         In another dict: a check of the Versions may come to look for another one.

@@ -23,13 +23,13 @@ from signalbook.engine import (
     updates,
     validation,
 )
-from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
+from signalbook.engine.changes import Action, Change, Entity, WriteResult, coalesce
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
 from signalbook.engine.context import Context, Documents
 from signalbook.engine.references import resolver
 from signalbook.engine.reports import Filed, TooMany
-from signalbook.engine.tree import Clash, Tree, load_entities
+from signalbook.engine.tree import IdClash, WorkingTree, load_entities
 from signalbook.engine.view import View
 from signalbook.engine.writing import Writing, check_command
 from signalbook.errors import RegistryError
@@ -251,7 +251,7 @@ class Session:
         """The registry with this session's own writes."""
         return View(self._writer, self._configuration.model, self._configuration.capabilities)
 
-    def execute(self, command: Command | ConfigCommand) -> Result:
+    def execute(self, command: Command | ConfigCommand) -> WriteResult:
         """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
         result = self._configure(command) if isinstance(command, ConfigCommand) else self._write(command)
         self._changes += result.changes
@@ -312,7 +312,7 @@ class Session:
             changes = [change.to_json() for change in self.changes]
             self._writer.append(changes, time=self.now, correlationid=self.correlationid)
 
-    def _write(self, command: Command) -> Result:
+    def _write(self, command: Command) -> WriteResult:
         check_command(command, self._configuration.model)
         if not self._admin:
             capabilities.require_mutable(self._configuration.capabilities, "entities")
@@ -322,12 +322,12 @@ class Session:
         if command.method is Method.DELETE:
             result = writing.delete()
         else:
-            result = writing.add(intents.read(command, self._configuration.model))
+            result = writing.add(intents.read_intent(command, self._configuration.model))
             findings = self._judge(writing.tree, command)
             result = replace(result, findings=findings) if findings else result
         return self._store(result, writing.tree, context.documents, told)
 
-    def _judge(self, tree: Tree, command: Command) -> tuple[Finding, ...]:
+    def _judge(self, tree: WorkingTree, command: Command) -> tuple[Finding, ...]:
         """What is to be said about messages and endpoints. Raises ``invalid_attribute`` where that refuses them."""
         if self._rules == "off":
             return ()
@@ -351,11 +351,11 @@ class Session:
             compatibility=self._compatibility,
         )
 
-    def _store(self, result: Result, tree: Tree, documents: Documents, told: list[Change]) -> Result:
+    def _store(self, result: WriteResult, tree: WorkingTree, documents: Documents, told: list[Change]) -> WriteResult:
         try:
             updates.store(tree, documents, self._writer)
         except DuplicateId as error:
-            raise Clash(error.xid) from None
+            raise IdClash(error.xid) from None
         config = [change.xid.removeprefix("/") for change in told]
         return replace(result, changes=(*told, *tracking.changes(tree, self._configuration.model, config)))
 
@@ -372,19 +372,19 @@ class Session:
                 told += self._change(part, before)
         return told
 
-    def _configure(self, command: ConfigCommand) -> Result:
+    def _configure(self, command: ConfigCommand) -> WriteResult:
         if command.method not in _METHODS.get(command.name, ()):
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
         return self._configured(self._change(command, self._configuration.capabilities))
 
-    def _configured(self, told: list[Change]) -> Result:
+    def _configured(self, told: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
-        adoption.fill(tree.registry, self._configuration.model.attributes, self.now)
-        return self._store(Result(target=ROOT), tree, Documents(self._writer.documents), told)
+        adoption.fill_defaults(tree.registry, self._configuration.model.attributes, self.now)
+        return self._store(WriteResult(target=ROOT), tree, Documents(self._writer.documents), told)
 
     def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
         """Put one configuration document in force; ``before`` are the capabilities the request began with (R62)."""
@@ -418,8 +418,8 @@ class Session:
         told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []
         if new.fingerprint == old.fingerprint:
             return told
-        compliance.check(self._writer, new)
-        self._changes += adoption.adopt(self._writer, old, self._context(Flags()))
+        compliance.check_compliance(self._writer, new)
+        self._changes += adoption.migrate(self._writer, old, self._context(Flags()))
         return told + _told(Entity.MODEL, [])
 
 

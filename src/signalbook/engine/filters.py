@@ -31,7 +31,7 @@ _OPERATORS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expression:
+class FilterExpression:
     """One test of one attribute.
 
     ``types`` are the collections to step through from the entity that the filter is relative to (R182), ``steps`` lead
@@ -60,10 +60,10 @@ class Expression:
 
     def below(self, depth: int) -> str:
         """How it is written relative to the members of its collection number ``depth``."""
-        return dotpath.write((*self.types[depth:], *self.steps)) + self.ending
+        return dotpath.write_path((*self.types[depth:], *self.steps)) + self.ending
 
 
-Alternative: TypeAlias = tuple[Expression, ...]
+Alternative: TypeAlias = tuple[FilterExpression, ...]
 """Expressions that an entity and those around it have to pass together (R181)."""
 
 
@@ -79,10 +79,10 @@ class Filter:
         return tuple(max((each.types for each in alternative), key=len) for alternative in self.alternatives)
 
 
-NOTHING: Final = Filter()
+FILTER_NOTHING: Final = Filter()
 
 
-def parse(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> Filter | None:
+def parse_filter(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> Filter | None:
     """The flag's ``values``, one per occurrence, relative to the entity or collection ``target``; None without any.
 
     The outcome is relative to an entity: of a collection to its owner. Raises ``bad_filter`` about ``subject``.
@@ -90,7 +90,7 @@ def parse(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> 
     if not values:
         return None
     if EXCLUDE_ALL in values and len(values) == 1:
-        return NOTHING
+        return FILTER_NOTHING
     if sum(value.count(",") + 1 for value in values) > MAX_EXPRESSIONS:
         detail = f"there are more than {MAX_EXPRESSIONS} expressions; ask in several requests"
         raise RegistryError("bad_filter", subject=subject, value=values[0][:100], error_detail=detail)
@@ -115,20 +115,20 @@ def _joined(alternative: Alternative) -> bool:
     return all(each.types == longest[: len(each.types)] for each in alternative)
 
 
-def _expression(text: str, target: Xid, model: Model) -> Expression:
+def _expression(text: str, target: Xid, model: Model) -> FilterExpression:
     if not text:
         raise ValueError("an expression is missing; a comma stands between two")
     if text == EXCLUDE_ALL:
         raise ValueError(f"{EXCLUDE_ALL} stands alone")
     if len(text) > MAX_LENGTH:
         raise ValueError(f"an expression has at most {MAX_LENGTH} characters")
-    steps, ending = dotpath.read(text)
+    steps, ending = dotpath.read_path(text)
     operator, operand = _test(ending)
     types, steps = _split(steps, target, model)
     # Types that are fixed by the target are no part of the way.
     start = len(_owner_types(target))
     timestamp = any(each.type == "timestamp" for each in defined(model, types, steps))
-    return Expression(
+    return FilterExpression(
         types=types[start:], steps=steps, operator=operator, operand=operand, timestamp=timestamp, ending=ending
     )
 

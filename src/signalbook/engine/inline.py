@@ -42,7 +42,7 @@ EXPORT: Final = Inline(names={"capabilities": NOTHING, "modelsource": NOTHING}, 
 """What ``/export`` inlines unless told otherwise (R274)."""
 
 
-def parse(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:
+def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:
     """The flag's ``values``, one per occurrence, each a comma list of paths relative to ``target`` (R198-R201).
 
     ``target`` is what the response shows: an entity, or a collection whose entities the paths start in. Its types exist

@@ -20,7 +20,7 @@ _DEFAULT: Final = ("defaultversionid", "defaultversionsticky")
 _RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
 
 
-class Mode(StrEnum):
+class WriteMode(StrEnum):
     """How attributes that a body leaves out are taken: reset (R142) or kept (R144)."""
 
     REPLACE = "replace"
@@ -33,7 +33,7 @@ class VersionIntent:
 
     id: str | None
     body: JSONObject
-    mode: Mode
+    mode: WriteMode
     document: DocumentBody | None = None
 
 
@@ -49,7 +49,7 @@ class ResourceIntent:
     xid: Xid
     type: ResourceType
     group: GroupType
-    mode: Mode
+    mode: WriteMode
     attributes: JSONObject | None = None
     document: DocumentBody | None = None
     meta: JSONObject | None = None
@@ -64,7 +64,7 @@ class GroupIntent:
 
     xid: Xid
     type: GroupType
-    mode: Mode
+    mode: WriteMode
     body: JSONObject | None = None
     resources: tuple[ResourceIntent, ...] = ()
 
@@ -73,7 +73,7 @@ class GroupIntent:
 class Intent:
     """The whole write. ``body`` None leaves the Registry's own attributes alone; ``processed`` as in ``Result``."""
 
-    mode: Mode
+    mode: WriteMode
     body: JSONObject | None = None
     groups: tuple[GroupIntent, ...] = ()
     processed: tuple[Xid, ...] = ()
@@ -84,12 +84,12 @@ class Intent:
             yield from group.resources
 
 
-def read(command: Command, model: Model) -> Intent:
+def read_intent(command: Command, model: Model) -> Intent:
     """The intent of a PUT, PATCH or POST, whose target's types exist in ``model``.
 
     Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
     """
-    return _Reading(command, model).intent()
+    return _IntentReader(command, model).intent()
 
 
 def require_object(value: JSON, subject: Xid, what: str) -> JSONObject:
@@ -110,14 +110,14 @@ def entry_id(collection: Xid, id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _IntentReader:
     command: Command
     model: Model
-    mode: Mode = field(init=False)
+    mode: WriteMode = field(init=False)
 
     def __post_init__(self) -> None:
         merge = self.command.method is Method.PATCH
-        object.__setattr__(self, "mode", Mode.MERGE if merge else Mode.REPLACE)
+        object.__setattr__(self, "mode", WriteMode.MERGE if merge else WriteMode.REPLACE)
 
     @property
     def target(self) -> Xid:
@@ -227,7 +227,7 @@ class _Reading:
             xid=xid,
             type=kind,
             group=group,
-            mode=Mode.MERGE if document is not None else self.mode,
+            mode=WriteMode.MERGE if document is not None else self.mode,
             attributes=None if attributes is None else self.kept(xid, attributes, own),
             document=document,
             meta=None if meta is None else self.kept(xid, meta, own, *_DEFAULT),
@@ -292,7 +292,7 @@ class _Reading:
         named = body.get("versionid")
         if named is not None:
             named = entry_id(self.target / "versions", _text(named, self.target))
-        mode = Mode.MERGE if document is not None else Mode.REPLACE
+        mode = WriteMode.MERGE if document is not None else WriteMode.REPLACE
         version = VersionIntent(id=named, body=body, mode=mode, document=document)
         return self.about(self.target, versions=(version,), explicit=True)
 
@@ -309,21 +309,21 @@ class _Reading:
         version = VersionIntent(
             id=self.target.version_id,
             body=dict(document.attributes) if document is not None else self.body(),
-            mode=Mode.MERGE if document is not None else self.mode,
+            mode=WriteMode.MERGE if document is not None else self.mode,
             document=document,
         )
         return self.wrap(self.about(self.target.resource, versions=(version,), explicit=True))
 
 
 _BY_KIND: Final = {
-    Kind.REGISTRY: _Reading.registry,
-    Kind.GROUPS: _Reading.group_collection,
-    Kind.GROUP: _Reading.one_group,
-    Kind.RESOURCES: _Reading.resource_collection,
-    Kind.RESOURCE: _Reading.one_resource,
-    Kind.META: _Reading.one_meta,
-    Kind.VERSIONS: _Reading.version_collection,
-    Kind.VERSION: _Reading.one_version,
+    Kind.REGISTRY: _IntentReader.registry,
+    Kind.GROUPS: _IntentReader.group_collection,
+    Kind.GROUP: _IntentReader.one_group,
+    Kind.RESOURCES: _IntentReader.resource_collection,
+    Kind.RESOURCE: _IntentReader.one_resource,
+    Kind.META: _IntentReader.one_meta,
+    Kind.VERSIONS: _IntentReader.version_collection,
+    Kind.VERSION: _IntentReader.one_version,
 }
 
 

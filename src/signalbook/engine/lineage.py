@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from signalbook.engine.drafts import VersionDraft
+from signalbook.engine.drafts import VersionCopy
 
-Versions: TypeAlias = dict[str, VersionDraft]
+Versions: TypeAlias = dict[str, VersionCopy]
 
 _SEMVER: Final = re.compile(r"[vV]?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
 _STAMP: Final = len("2030-12-19T06:00:00.000000")  # all drafts' instants are UTC
@@ -42,31 +42,31 @@ def _stamp(stamp: datetime) -> str:
     return stamp.isoformat(timespec="microseconds")[:_STAMP]
 
 
-def rank(version: VersionDraft, mode: str) -> str:
+def rank(version: VersionCopy, mode: str) -> str:
     """The text by which the store knows where ``version`` is among its siblings: as ``ORDERED`` says, or by age."""
     if mode == "semver":
         return semver_key(version.id)
     return _stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
 
 
-def _by_id(version: VersionDraft) -> tuple[object, ...]:
+def _by_id(version: VersionCopy) -> tuple[object, ...]:
     # The id itself settles a tie that case-folding leaves open.
     return (version.id.casefold(), version.id)
 
 
-def _by_createdat(version: VersionDraft) -> tuple[object, ...]:
+def _by_createdat(version: VersionCopy) -> tuple[object, ...]:
     return (version.createdat, *_by_id(version))
 
 
-def _by_modifiedat(version: VersionDraft) -> tuple[object, ...]:
+def _by_modifiedat(version: VersionCopy) -> tuple[object, ...]:
     return (version.modifiedat, *_by_id(version))
 
 
-def _by_semver(version: VersionDraft) -> tuple[object, ...]:
+def _by_semver(version: VersionCopy) -> tuple[object, ...]:
     return (semver_key(version.id), *_by_id(version))
 
 
-ORDERED: Final[dict[str, Callable[[VersionDraft], tuple[object, ...]]]] = {
+ORDERED: Final[dict[str, Callable[[VersionCopy], tuple[object, ...]]]] = {
     "createdat": _by_createdat,
     "modifiedat": _by_modifiedat,
     "semver": _by_semver,
@@ -74,7 +74,7 @@ ORDERED: Final[dict[str, Callable[[VersionDraft], tuple[object, ...]]]] = {
 """The modes in which all Versions form one line, with the key that orders them; the mode left over is ``manual``."""
 
 
-def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionDraft:
+def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
     """The newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
     if mode in ORDERED:
         return max(versions.values(), key=ORDERED[mode])
@@ -94,7 +94,7 @@ def surplus(versions: Versions, mode: str, limit: int, keep: str | None) -> list
 
 def _oldest_roots(candidates: Versions, count: int) -> list[str]:
     """``count`` times the oldest root (R235); deleting one makes its children roots."""
-    children: dict[str, list[VersionDraft]] = {}
+    children: dict[str, list[VersionCopy]] = {}
     heap = []
     for version in candidates.values():
         if version.ancestorid == version.id or version.ancestorid not in candidates:
@@ -110,7 +110,7 @@ def _oldest_roots(candidates: Versions, count: int) -> list[str]:
     return gone
 
 
-def roots(versions: Iterable[VersionDraft]) -> list[VersionDraft]:
+def roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
     """Versions that are their own ancestor."""
     return [v for v in versions if v.ancestorid == v.id]
 
@@ -129,7 +129,7 @@ def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None
 
 def unknown_ancestor(
     versions: Versions, removed: Collection[str], open: Collection[str] | None = None
-) -> VersionDraft | None:
+) -> VersionCopy | None:
     """A Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any (R239)."""
     for version in _open(versions, open):
         ancestor = version.ancestorid
@@ -158,11 +158,11 @@ def cycle(versions: Versions) -> tuple[str, ...]:
     return ()
 
 
-def _open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionDraft]:
+def _open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionCopy]:
     return (version for version in versions.values() if open is None or version.id in open)
 
 
-def _assign_in_order(line: list[VersionDraft], open: Collection[str] | None) -> None:
+def _assign_in_order(line: list[VersionCopy], open: Collection[str] | None) -> None:
     previous = line[0] if line else None
     for version in line:
         if open is None or version.id in open:
@@ -180,7 +180,7 @@ def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
     pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_by_id)
     named = {v.ancestorid for v in versions.values()}
     settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
-    last: VersionDraft | None = None
+    last: VersionCopy | None = None
     for version in pending:
         candidates = settled if version.id not in named else _not_descending(settled, version.id)
         if last is not None and last.id in candidates:
@@ -196,9 +196,9 @@ def _not_descending(versions: Versions, ancestor: str) -> Versions:
     return {vid: v for vid, v in versions.items() if ancestor not in _line(versions, v)}
 
 
-def _line(versions: Versions, version: VersionDraft) -> set[str]:
+def _line(versions: Versions, version: VersionCopy) -> set[str]:
     seen: set[str] = set()
-    here: VersionDraft | None = version
+    here: VersionCopy | None = version
     while here is not None and here.id not in seen:
         seen.add(here.id)
         if here.ancestorid is not None:

@@ -49,7 +49,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class PageRequest:
     """What to show of a collection: up to ``limit`` members behind ``after``; ``total`` is known from page 1 on."""
 
     limit: int | None = None
@@ -58,7 +58,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed(Generic[T]):
+class ListedPage(Generic[T]):
     """The members of one page, where the next begins if there is one, and how many members there are in all.
 
     Without a limit the members may be fetched while they are iterated over, once.
@@ -69,33 +69,33 @@ class Listed(Generic[T]):
     total: int | None = None
 
 
-def by_id(members: Iterator[T], page: Page, total: int | None = None) -> Listed[T]:
+def by_id(members: Iterator[T], page: PageRequest, total: int | None = None) -> ListedPage[T]:
     """The page of members that come by id from where it begins; the total is counted if it is not known."""
     if page.limit is None:
-        return Listed(members=members)
+        return ListedPage(members=members)
     listed = list(islice(members, page.limit + 1))
     shown = listed[: page.limit]
     if len(listed) <= page.limit:
-        return Listed(members=shown, total=page.total)
+        return ListedPage(members=shown, total=page.total)
     known = page.total if page.total is not None else total
     if known is None:
         known = len(listed) + sum(1 for _ in members)
-    return Listed(members=shown, following=Position(id=shown[-1].folded), total=known)
+    return ListedPage(members=shown, following=Position(id=shown[-1].folded), total=known)
 
 
-def sorted_by(sort: Sort, members: Iterable[M], page: Page) -> Listed[M]:
+def sorted_by(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
     """The page of all members, sorted (R214). Holds no more than the page."""
     order = _Order(sort, page.after)
     best = nlargest if sort.descending else nsmallest
     if page.limit is None:
-        everything = sorted(order.entries(members), key=_place, reverse=sort.descending)
-        return Listed(members=[member for _, member in everything])
-    entries = best(page.limit + 1, order.entries(members), key=_place)
+        everything = sorted(order.entries(members), key=_by_place, reverse=sort.descending)
+        return ListedPage(members=[member for _, member in everything])
+    entries = best(page.limit + 1, order.entries(members), key=_by_place)
     shown = [member for _, member in entries[: page.limit]]
     if len(entries) <= page.limit:
-        return Listed(members=shown, total=page.total)
+        return ListedPage(members=shown, total=page.total)
     total = order.seen if page.total is None else page.total
-    return Listed(members=shown, following=order.position(shown[-1]), total=total)
+    return ListedPage(members=shown, following=order.position(shown[-1]), total=total)
 
 
 class _Order:
@@ -103,7 +103,7 @@ class _Order:
 
     def __init__(self, sort: Sort, after: Position | None) -> None:
         self._sort = sort
-        self._after = None if after is None else (self._key(_value(after, sort)), after.id)
+        self._after = None if after is None else (self._key(_position_value(after, sort)), after.id)
         self.seen = 0
 
     def entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
@@ -131,9 +131,9 @@ class _Order:
         return sort_key(value[:_LONGEST] if isinstance(value, str) else value)
 
 
-def _place(entry: tuple[tuple[SortKey, str], object]) -> tuple[SortKey, str]:
+def _by_place(entry: tuple[tuple[SortKey, str], object]) -> tuple[SortKey, str]:
     return entry[0]
 
 
-def _value(position: Position, sort: Sort) -> Value:
+def _position_value(position: Position, sort: Sort) -> Value:
     return as_instant(position.value) if sort.timestamp else position.value

@@ -9,10 +9,10 @@ from typing import Final
 
 from signalbook.engine.comparing import Value, as_instant
 from signalbook.engine.definitions import is_made
-from signalbook.engine.dotpath import Steps, Wild, find
-from signalbook.engine.filters import Expression
+from signalbook.engine.dotpath import Steps, Wild, find_values
+from signalbook.engine.filters import FilterExpression
 from signalbook.engine.view_render import Renderer
-from signalbook.engine.view_tree import Node
+from signalbook.engine.view_tree import EntityNode
 from signalbook.model import Model
 from signalbook.storage.base import Row
 from signalbook.values import JSONObject
@@ -26,7 +26,7 @@ _COLUMNS: Final[dict[str, Callable[[Row], Value]]] = {
 """What is the same in a row and in what is shown of it."""
 
 
-class Lookup:
+class AttributeLookup:
     """Finds attributes of nodes that have their rows, and their counts where these are asked for."""
 
     def __init__(self, model: Model, base_url: str) -> None:
@@ -34,30 +34,30 @@ class Lookup:
         self._renderer = Renderer(model, base_url, doc=False, binary=False)
         self._made = cache(partial(is_made, model))
 
-    def values(self, node: Node, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+    def values(self, node: EntityNode, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
         """All values at ``steps`` (R189), timestamps as instants if it is known that they are some."""
         found = self._found(node, steps)
         return map(as_instant, found) if timestamp else found
 
-    def accepts(self, node: Node, expression: Expression) -> bool:
+    def accepts(self, node: EntityNode, expression: FilterExpression) -> bool:
         """Whether the entity that ``expression`` is about passes it."""
         return expression.accepts(self.values(node, expression.steps, timestamp=expression.timestamp))
 
-    def _found(self, node: Node, steps: Steps) -> Iterator[Value]:
+    def _found(self, node: EntityNode, steps: Steps) -> Iterator[Value]:
         first, *rest = steps
         if first is Wild.KEY:
-            return find(self._whole(node), steps)
+            return find_values(self._whole(node), steps)
         if not isinstance(first, str):
             return iter(())
         if first == "meta" and node.xid.kind is Kind.RESOURCE:
-            return find(self._renderer.meta(node), rest)
-        return find(self._attribute(node, first), rest)
+            return find_values(self._renderer.meta(node), rest)
+        return find_values(self._attribute(node, first), rest)
 
-    def _whole(self, node: Node) -> JSONObject:
+    def _whole(self, node: EntityNode) -> JSONObject:
         shown = self._renderer.entity(node)
         return {**shown, "meta": self._renderer.meta(node)} if node.xid.kind is Kind.RESOURCE else shown
 
-    def _attribute(self, node: Node, name: str) -> Value:
+    def _attribute(self, node: EntityNode, name: str) -> Value:
         row = node.default if node.xid.kind is Kind.RESOURCE else node.row
         if row is not None:
             if name in row.attributes:
@@ -70,11 +70,11 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LoadedMember:
     """An entity whose node is there already, among others that are not."""
 
-    node: Node
-    lookup: Lookup
+    node: EntityNode
+    lookup: AttributeLookup
 
     @property
     def folded(self) -> str:
@@ -82,5 +82,5 @@ class Known:
         return self.node.folded
 
     def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
-        """As ``Lookup.values``."""
+        """As ``AttributeLookup.values``."""
         return self.lookup.values(self.node, steps, timestamp=timestamp)

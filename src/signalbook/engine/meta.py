@@ -7,8 +7,8 @@ from typing import Final
 
 from signalbook.engine.attributes import COMMON, check_id, checked, combine, invalid, update
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import ResourceDraft
-from signalbook.engine.intents import Mode, ResourceIntent
+from signalbook.engine.drafts import ResourceCopy
+from signalbook.engine.intents import ResourceIntent, WriteMode
 from signalbook.engine.lineage import newest
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
@@ -31,7 +31,7 @@ def default_sticky(type: ResourceType) -> bool:
     return bool(type.metaattributes[_STICKY].default)
 
 
-def write(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Choice:
+def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
     """Create or update meta's attributes (R223); returns what its body says of the default Version.
 
     Without a meta in the request nothing changes but a default that is gone.
@@ -41,7 +41,7 @@ def write(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> 
         if resource.defaultversionid is None:  # a new Resource takes the model's defaults
             resource.attributes = _plain(resource, {}, intent, context)
             return Choice(sticky=default_sticky(intent.type))
-        return kept(resource, intent.type)
+        return kept_choice(resource, intent.type)
     check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
     update(resource, body, context)
     choice = _choice(resource, body, intent)
@@ -49,7 +49,7 @@ def write(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> 
     return choice
 
 
-def settle_default(resource: ResourceDraft, type: ResourceType, choice: Choice, context: Context) -> None:
+def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, context: Context) -> None:
     """Make the default what was chosen (R225-R231). Raises ``unknown_id``, ``setdefaultversionsticky_false``."""
     if choice.sticky and type.maxversions == 1:
         raise RegistryError("setdefaultversionsticky_false", subject=str(resource.xid))
@@ -63,14 +63,14 @@ def settle_default(resource: ResourceDraft, type: ResourceType, choice: Choice, 
         resource.touch(context.now)
 
 
-def kept(resource: ResourceDraft, type: ResourceType) -> Choice:
+def kept_choice(resource: ResourceCopy, type: ResourceType) -> Choice:
     """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
     if resource.sticky and resource.defaultversionid in resource.versions:
         return Choice(sticky=True, wanted=resource.defaultversionid)
     return Choice(sticky=resource.sticky and default_sticky(type))
 
 
-def flagged(choice: Choice, resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Choice:
+def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
     """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
 
     Raises ``defaultversionid_request``.
@@ -87,17 +87,17 @@ def flagged(choice: Choice, resource: ResourceDraft, intent: ResourceIntent, con
     return chosen
 
 
-def _choice(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent) -> Choice:
+def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) -> Choice:
     wanted = body.get("defaultversionid")
     if wanted is not None and not isinstance(wanted, str):
         raise invalid(resource.xid / "meta", "defaultversionid", "it needs to be a versionid")
-    if intent.mode is Mode.REPLACE or resource.defaultversionid is None:
-        implied = intent.mode is Mode.MERGE and _STICKY not in body and wanted is not None
+    if intent.mode is WriteMode.REPLACE or resource.defaultversionid is None:
+        implied = intent.mode is WriteMode.MERGE and _STICKY not in body and wanted is not None
         return Choice(sticky=_sticky(body, intent.type, implied), wanted=wanted)
     if _STICKY not in body:
         if "defaultversionid" in body:  # R227
             return Choice(sticky=wanted is not None, wanted=wanted)
-        return kept(resource, intent.type)
+        return kept_choice(resource, intent.type)
     if "defaultversionid" not in body and resource.defaultversionid in resource.versions:  # R229, GAP 1: keep it
         wanted = resource.defaultversionid
     return Choice(sticky=_sticky(body, intent.type), wanted=wanted)
@@ -109,7 +109,7 @@ def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON
     return (implied or default_sticky(type)) if given is None else given
 
 
-def _plain(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
+def _plain(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
     """Meta's plain attributes, checked."""
     values = combine(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
     result = checked(values, intent.type.metaattributes, resource.xid / "meta")
@@ -119,9 +119,9 @@ def _plain(resource: ResourceDraft, body: JSONObject, intent: ResourceIntent, co
     return result
 
 
-def _readonly(resource: ResourceDraft, body: JSONObject, mode: Mode, *, admin: bool) -> bool:
+def _readonly(resource: ResourceCopy, body: JSONObject, mode: WriteMode, *, admin: bool) -> bool:
     """``readonly`` is an attribute like others to an admin; from anyone else it is ignored, and stays (R261)."""
-    if not admin or (mode is Mode.MERGE and "readonly" not in body):
+    if not admin or (mode is WriteMode.MERGE and "readonly" not in body):
         return resource.readonly
     given = body.get("readonly")
     if given not in (None, True, False):

@@ -10,21 +10,21 @@ from urllib.parse import quote
 from signalbook.engine.dotpath import Steps
 from signalbook.engine.filters import Filter
 from signalbook.engine.inline import Inline
-from signalbook.engine.lookup import Lookup
-from signalbook.engine.view_tree import WHOLE, Kept, Node
-from signalbook.engine.walking import Place, Walk, Way
+from signalbook.engine.lookup import AttributeLookup
+from signalbook.engine.view_tree import WHOLE, EntityNode, Remainder
+from signalbook.engine.walking import PathMatch, PathMember, PathWalk
 from signalbook.storage.base import Reader
 
 
-class Narrowing:
+class FilterEvaluation:
     """A filter at work. ``Kept`` objects it makes hold the members of collections named in ``inline``."""
 
-    def __init__(self, reader: Reader, filter: Filter, lookup: Lookup) -> None:
+    def __init__(self, reader: Reader, filter: Filter, lookup: AttributeLookup) -> None:
         self._reader = reader
         self._filter = filter
         self._lookup = lookup
 
-    def beneath(self, base: Node, inline: Inline) -> Kept | None:
+    def beneath(self, base: EntityNode, inline: Inline) -> Remainder | None:
         """What is left of ``base``, an entity with its rows and counts, and beneath it; None if nothing is."""
         alive = self._alive(base)
         if any(not self._filter.paths[number] for number in alive):
@@ -33,8 +33,8 @@ class Narrowing:
         return kept if kept.passed else None
 
     def members(
-        self, base: Node, plural: str, inline: Inline, *, after: str | None = None, asked: Steps | None = None
-    ) -> Iterator[Place]:
+        self, base: EntityNode, plural: str, inline: Inline, *, after: str | None = None, asked: Steps | None = None
+    ) -> Iterator[PathMember]:
         """The members of a collection of ``base`` that are left, by id behind ``after``, each with what is beneath it.
 
         ``asked`` is an attribute of theirs that will be asked for; ``inline`` is that of the members.
@@ -48,7 +48,7 @@ class Narrowing:
             way.first.kept = WHOLE if ends else self._gather(chain([way], rest), 1, inline)
             yield way.first
 
-    def _alive(self, base: Node) -> list[int]:
+    def _alive(self, base: EntityNode) -> list[int]:
         """Numbers of the alternatives whose expressions about ``base`` itself it passes."""
         return [
             number
@@ -58,18 +58,18 @@ class Narrowing:
 
     def _ways(
         self,
-        base: Node,
+        base: EntityNode,
         alive: Iterable[int],
         *,
         after: str | None = None,
         asked: Steps | None = None,
-    ) -> Iterator[Way]:
+    ) -> Iterator[PathMatch]:
         """The ways that pass, in the order of the response: by collection and id, an entity before what is beneath."""
         by_path: dict[tuple[str, ...], list[int]] = {}
         for number in alive:
             by_path.setdefault(self._filter.paths[number], []).append(number)
         walks = [
-            Walk(
+            PathWalk(
                 self._reader,
                 self._lookup,
                 base,
@@ -81,9 +81,9 @@ class Narrowing:
         ]
         return merge(*(walk.ways(after=after) for walk in walks), key=lambda way: way.steps)
 
-    def _gather(self, ways: Iterable[Way], depth: int, inline: Inline) -> Kept:
+    def _gather(self, ways: Iterable[PathMatch], depth: int, inline: Inline) -> Remainder:
         """The tree that ``ways`` make from their step ``depth`` on. One that ends there leaves everything."""
-        kept = Kept()
+        kept = Remainder()
         for step, group in groupby(ways, key=lambda way: way.steps[depth : depth + 1]):
             if not step:
                 kept.whole = True

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from signalbook.engine.context import Documents
 from signalbook.engine.documents import schema_text
-from signalbook.engine.drafts import ResourceDraft
+from signalbook.engine.drafts import ResourceCopy
 from signalbook.formats.base import Resolve
 from signalbook.storage.base import Reader
 from signalbook.xid import Kind, Xid, XidError
@@ -17,7 +17,7 @@ _DETAILS: Final = "$details"
 
 
 def resolver(
-    reader: Reader, drafts: Callable[[], Mapping[Xid, ResourceDraft]], documents: Documents, base_url: str
+    reader: Reader, drafts: Callable[[], Mapping[Xid, ResourceCopy]], documents: Documents, base_url: str
 ) -> Resolve:
     """Finds the documents that schemas refer to; never on a network.
 
@@ -49,7 +49,7 @@ def named(uri: str, base_url: str) -> Xid | None:
     return xid if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
 
 
-def _drafted(xid: Xid, drafts: Mapping[Xid, ResourceDraft]) -> str | None:
+def _drafted(xid: Xid, drafts: Mapping[Xid, ResourceCopy]) -> str | None:
     resource = drafts.get(xid.resource)
     if resource is None:
         return None
@@ -59,7 +59,7 @@ def _drafted(xid: Xid, drafts: Mapping[Xid, ResourceDraft]) -> str | None:
     return None if version is None else version.document
 
 
-def _stored(xid: Xid, reader: Reader, drafts: Mapping[Xid, ResourceDraft]) -> str | None:
+def _stored(xid: Xid, reader: Reader, drafts: Mapping[Xid, ResourceCopy]) -> str | None:
     if xid.resource in drafts:  # as it will be counts, not as it was
         return None
     if xid.kind is Kind.RESOURCE:

@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 from signalbook.engine import crossreferences, lineage, meta, validation, versions, vicinity
 from signalbook.engine.attributes import check_id
-from signalbook.engine.constraints import Limits
+from signalbook.engine.constraints import GroupConstraints
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import ResourceDraft
+from signalbook.engine.drafts import ResourceCopy
 from signalbook.engine.intents import ResourceIntent, VersionIntent, entry_id
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSONObject
 
 
-def write(
-    resource: ResourceDraft,
+def write_resource(
+    resource: ResourceCopy,
     intent: ResourceIntent,
-    limits: Limits,
+    limits: GroupConstraints,
     context: Context,
     target_epoch: Callable[[], int],
 ) -> bool:
-    """Apply ``intent`` to ``resource``, steps 1 to 8; True if ``finish`` is to follow.
+    """Apply ``intent`` to ``resource``, steps 1 to 8; True if ``finish_resource`` is to follow.
 
     ``target_epoch`` is the epoch of the Resource its present xref points to. Raises ``RegistryError`` at the end of the
     step that found something wrong; single Versions report into ``context.problems`` too, so that all of them are told.
@@ -42,7 +42,7 @@ def write(
     return context.problems.count == found
 
 
-def finish(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
     validation.check_compatibility(resource, type, context)
     _prune(resource, type, context)
@@ -50,23 +50,23 @@ def finish(resource: ResourceDraft, type: ResourceType, context: Context) -> Non
     _mark(resource, type, moved=_touch_moved(resource, context))
 
 
-def resettle(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Steps 3, 5, 6 and 9 for a Resource that no request names: the model has changed (R242, R254).
 
     Reports into ``context.problems`` what the documents have against it.
     """
     _settle_lineage(resource, type)
-    meta.settle_default(resource, type, meta.kept(resource, type), context)
+    meta.settle_default(resource, type, meta.kept_choice(resource, type), context)
     validation.recheck(resource, type, context)
     _mark(resource, type, moved=_touch_moved(resource, context))
 
 
-def _write_versions(resource: ResourceDraft, intent: ResourceIntent, limits: Limits, context: Context) -> None:
+def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> None:
     """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
     own = _resource_level(resource, intent)
     for version in (*intent.versions, *own):
         with context.problems:
-            versions.write(resource, version, intent, limits, context)
+            versions.write_version(resource, version, intent, limits, context)
     resource.find(*intent.remove)
     for versionid in intent.remove:
         resource.remove(versionid)
@@ -74,7 +74,7 @@ def _write_versions(resource: ResourceDraft, intent: ResourceIntent, limits: Lim
         resource.touch(context.now)  # R38
 
 
-def _resource_level(resource: ResourceDraft, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
+def _resource_level(resource: ResourceCopy, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
     """The write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
     attributes = intent.attributes
     if attributes is None:
@@ -94,7 +94,7 @@ def _resource_level(resource: ResourceDraft, intent: ResourceIntent) -> tuple[Ve
     return (VersionIntent(id=owner, body=attributes, mode=intent.mode, document=intent.document),)
 
 
-def _first_version(resource: ResourceDraft, attributes: JSONObject, intent: ResourceIntent) -> str | None:
+def _first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
     """The id that a new Resource's own attributes name for their Version (R219, R220)."""
     named = attributes.get("versionid")
     if named is None:
@@ -108,22 +108,22 @@ def _first_version(resource: ResourceDraft, attributes: JSONObject, intent: Reso
 
 
 def _settle(
-    resource: ResourceDraft,
+    resource: ResourceCopy,
     intent: ResourceIntent,
-    limits: Limits,
+    limits: GroupConstraints,
     context: Context,
 ) -> None:
     """Steps 3 to 8, once the Versions are what the request says."""
     kind = intent.type
     _settle_lineage(resource, kind)
-    choice = meta.flagged(meta.write(resource, intent, context), resource, intent, context)
+    choice = meta.flagged(meta.write_meta(resource, intent, context), resource, intent, context)
     meta.settle_default(resource, kind, choice, context)
     validation.check_formats(resource, kind, context)
     limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
     validation.check_matching(resource, kind)
 
 
-def _settle_lineage(resource: ResourceDraft, type: ResourceType) -> None:
+def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
     """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
     versions = resource.versions
     if type.versionmode not in lineage.ORDERED:
@@ -136,7 +136,7 @@ def _settle_lineage(resource: ResourceDraft, type: ResourceType) -> None:
         raise RegistryError("ancestor_circular_reference", subject=str(resource.xid), list=", ".join(circle))
 
 
-def _prune(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Step 10: delete the oldest Versions beyond ``maxversions`` (R93), and settle again what hung on them."""
     if not type.maxversions or len(resource.versions) <= type.maxversions:
         return
@@ -149,7 +149,7 @@ def _prune(resource: ResourceDraft, type: ResourceType, context: Context) -> Non
     resource.touch(context.now)
 
 
-def _touch_moved(resource: ResourceDraft, context: Context) -> bool:
+def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
     """A Version whose ancestor changed counts as updated (R241); tells whether there was one.
 
     Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
@@ -160,7 +160,7 @@ def _touch_moved(resource: ResourceDraft, context: Context) -> bool:
     return bool(moved)
 
 
-def _mark(resource: ResourceDraft, type: ResourceType, *, moved: bool) -> None:
+def _mark(resource: ResourceCopy, type: ResourceType, *, moved: bool) -> None:
     """Say where each Version is, and by which mode: a stamp that came after the order may have put it out of order."""
     for version in resource.versions.values():
         version.rank = lineage.rank(version, type.versionmode)

@@ -13,7 +13,7 @@ from typing import Final
 
 from signalbook.engine.comparing import RELATIVE, Operand, Operator
 from signalbook.engine.definitions import is_made
-from signalbook.engine.filters import Expression
+from signalbook.engine.filters import FilterExpression
 from signalbook.model import Model
 from signalbook.storage.selection import Condition, Part
 
@@ -26,20 +26,20 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def tests(expression: Expression, model: Model, types: tuple[str, ...]) -> tuple[Condition, ...]:
+def store_conditions(expression: FilterExpression, model: Model, types: tuple[str, ...]) -> tuple[Condition, ...]:
     """What a way has to pass at the step where ``expression`` is about its entities; none if the store cannot tell.
 
     ``types`` are the collections from the root to these entities.
     """
     if expression.operator in (Operator.UNEQUAL, Operator.ABSENT):
         return ()
-    return tuple(test for test in _Sieve(expression, model, types).tests() if "" not in test.values)
+    return tuple(test for test in _Prefilter(expression, model, types).tests() if "" not in test.values)
 
 
-class _Sieve:
+class _Prefilter:
     """Where the attribute of one expression is stored, and the tests of it."""
 
-    def __init__(self, expression: Expression, model: Model, types: tuple[str, ...]) -> None:
+    def __init__(self, expression: FilterExpression, model: Model, types: tuple[str, ...]) -> None:
         self._expression = expression
         self._operand = expression.operand
         self._types = types

@@ -23,7 +23,7 @@ class Sort:
     timestamp: bool = False
 
 
-def parse(value: str | None, target: Xid, model: Model, *, subject: str) -> Sort | None:
+def parse_sort(value: str | None, target: Xid, model: Model, *, subject: str) -> Sort | None:
     """The flag's value for the collection ``target``; None without one.
 
     Raises ``sort_noncollection`` if ``target`` is none (R212) and ``bad_sort`` about ``subject``.
@@ -33,14 +33,14 @@ def parse(value: str | None, target: Xid, model: Model, *, subject: str) -> Sort
     if not target.is_collection:
         raise RegistryError("sort_noncollection", subject=subject)
     try:
-        return _sort(value, target.parts[0::2], model)
+        return _read_sort(value, target.parts[0::2], model)
     except ValueError as error:
         shown = value if len(value) <= 100 else f"{value[:100]}..."
         raise RegistryError("bad_sort", subject=subject, value=shown, error_detail=str(error)) from None
 
 
-def _sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
-    steps, ending = dotpath.read(value)
+def _read_sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
+    steps, ending = dotpath.read_path(value)
     if ending not in _ORDERS:
         raise ValueError("behind the attribute there may be =asc or =desc")
     if any(isinstance(step, Wild) for step in steps):

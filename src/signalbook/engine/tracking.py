@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from signalbook.engine.changes import Action, Change, Entity
-from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, VersionDraft
-from signalbook.engine.tree import Tree
+from signalbook.engine.drafts import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
+from signalbook.engine.tree import WorkingTree
 from signalbook.model import Model
 from signalbook.values import JSONObject
 from signalbook.xid import Kind
@@ -23,7 +23,7 @@ _ENTITIES = {
 _ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
 
 
-def changes(tree: Tree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
+def changes(tree: WorkingTree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
     """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
     found: list[Change] = [*_owner(tree.registry, config)]
     for group in tree.groups.values():
@@ -37,19 +37,19 @@ def changes(tree: Tree, model: Model, config: Collection[str] = ()) -> tuple[Cha
     return (*found, *_deleted(tree))
 
 
-def _change(draft: Draft, action: Action, changed: Collection[str] = ()) -> Change:
+def _change(draft: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
     return Change(
         xid=str(draft.xid), entity=_ENTITIES[draft.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
     )
 
 
-def _deleted(tree: Tree) -> Iterator[Change]:
+def _deleted(tree: WorkingTree) -> Iterator[Change]:
     gone = {draft.xid for draft in tree.deleted}
     for draft in tree.deleted:
         yield replace(_change(draft, Action.DELETED), cascaded=draft.xid.owner in gone)
 
 
-def _owner(draft: OwnerDraft, config: Collection[str] = ()) -> Iterator[Change]:
+def _owner(draft: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
     if draft.before is None:
         yield _change(draft, Action.CREATED)
         return
@@ -63,7 +63,7 @@ def _owner(draft: OwnerDraft, config: Collection[str] = ()) -> Iterator[Change]:
     yield from _deprecation(draft)
 
 
-def _resource(draft: ResourceDraft, singular: str) -> Iterator[Change]:
+def _resource(draft: ResourceCopy, singular: str) -> Iterator[Change]:
     before = draft.before
     if before is None:
         yield _change(draft, Action.CREATED)
@@ -84,7 +84,7 @@ def _resource(draft: ResourceDraft, singular: str) -> Iterator[Change]:
     yield from _deprecation(draft)
 
 
-def _default_version(draft: ResourceDraft, singular: str) -> list[str]:
+def _default_version(draft: ResourceCopy, singular: str) -> list[str]:
     """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
     old_id = draft.before.defaultversionid if draft.before else None
     if old_id == draft.defaultversionid:
@@ -95,12 +95,12 @@ def _default_version(draft: ResourceDraft, singular: str) -> list[str]:
     return [name for version in both if version for name in _present(version, singular)]
 
 
-def _present(version: VersionDraft, singular: str) -> list[str]:
+def _present(version: VersionCopy, singular: str) -> list[str]:
     """Every attribute that a Version shows, but for those computed for one answer."""
     return [f"{singular}id", *_ALWAYS, *version.attributes, *([singular] if version.document else [])]
 
 
-def _version(draft: VersionDraft, singular: str) -> Iterator[Change]:
+def _version(draft: VersionCopy, singular: str) -> Iterator[Change]:
     if draft.before is None:
         yield _change(draft, Action.CREATED)
         return
@@ -109,7 +109,7 @@ def _version(draft: VersionDraft, singular: str) -> Iterator[Change]:
         yield _change(draft, Action.UPDATED, changed)
 
 
-def _version_changes(draft: VersionDraft, singular: str) -> list[str]:
+def _version_changes(draft: VersionCopy, singular: str) -> list[str]:
     before = draft.before
     if before is None:
         return _present(draft, singular)
@@ -119,7 +119,7 @@ def _version_changes(draft: VersionDraft, singular: str) -> list[str]:
     return changed + [name for name, old, new in pairs if old != new]
 
 
-def _stamps(draft: Draft, createdat: datetime, modifiedat: datetime) -> list[str]:
+def _stamps(draft: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
     names = ["epoch"] if draft.before is None or draft.epoch != draft.before.epoch else []
     names += ["createdat"] if draft.createdat != createdat else []
     return names + (["modifiedat"] if draft.modifiedat != modifiedat else [])
@@ -129,7 +129,7 @@ def _differences(before: JSONObject, after: JSONObject) -> list[str]:
     return [name for name in {**before, **after} if before.get(name) != after.get(name)]
 
 
-def _deprecation(draft: Draft) -> Iterator[Change]:
+def _deprecation(draft: WorkingCopy) -> Iterator[Change]:
     """The separate event for ``deprecated``, naming its members (R303)."""
     old = (draft.before.attributes if draft.before else {}).get("deprecated")
     new = draft.attributes.get("deprecated")

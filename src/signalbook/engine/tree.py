@@ -7,41 +7,41 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from signalbook.engine.drafts import Draft, OwnerDraft, ResourceDraft, Stored, VersionDraft
+from signalbook.engine.drafts import OwnerCopy, ResourceCopy, StoredVersions, VersionCopy, WorkingCopy
 from signalbook.engine.intents import Intent
-from signalbook.engine.vicinity import Partly
+from signalbook.engine.vicinity import NeedsSome
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Reader
 from signalbook.xid import ROOT, Xid
 
 
 @dataclass(slots=True, kw_only=True)
-class Tree:
+class WorkingTree:
     """Drafts by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
 
-    registry: OwnerDraft
-    groups: dict[Xid, OwnerDraft] = field(default_factory=dict)
-    resources: dict[Xid, ResourceDraft] = field(default_factory=dict)
-    deleted: list[Draft] = field(default_factory=list)
+    registry: OwnerCopy
+    groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
+    resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
+    deleted: list[WorkingCopy] = field(default_factory=list)
 
-    def group(self, xid: Xid, now: datetime) -> OwnerDraft:
+    def group(self, xid: Xid, now: datetime) -> OwnerCopy:
         """The Group at ``xid``, made if it is missing (R52)."""
         draft = self.groups.get(xid)
         if draft is None:
-            draft = self.groups[xid] = OwnerDraft(xid=xid, createdat=now, modifiedat=now)
+            draft = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
             self.registry.membership_changed(xid.group_type, now)
         return draft
 
-    def resource(self, xid: Xid, now: datetime) -> ResourceDraft:
+    def resource(self, xid: Xid, now: datetime) -> ResourceCopy:
         """The Resource at ``xid``, made (without Versions yet) if it is missing."""
         draft = self.resources.get(xid)
         if draft is None:
-            draft = self.resources[xid] = ResourceDraft(xid=xid, createdat=now, modifiedat=now)
+            draft = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now)
             self.group(xid.owner, now).membership_changed(xid.resource_type, now)
         return draft
 
 
-def load(reader: Reader, intent: Intent, partly: Partly) -> Tree:
+def load(reader: Reader, intent: Intent, partly: NeedsSome) -> WorkingTree:
     """Everything stored that ``intent`` can touch: a few queries, however many entities it names."""
     groups = {group.xid for group in intent.groups}
     resources = {resource.xid for resource in intent.resources()}
@@ -49,41 +49,41 @@ def load(reader: Reader, intent: Intent, partly: Partly) -> Tree:
 
 
 def load_entities(
-    reader: Reader, groups: Collection[Xid], resources: Collection[Xid], partly: Partly | None = None
-) -> Tree:
+    reader: Reader, groups: Collection[Xid], resources: Collection[Xid], partly: NeedsSome | None = None
+) -> WorkingTree:
     """The Registry, these Groups, and these Resources with their Versions, as far as they exist."""
     rows = reader.get_many({ROOT, *groups, *resources})
-    tree = Tree(registry=OwnerDraft.of(rows[ROOT]))
-    tree.groups = {xid: OwnerDraft.of(rows[xid]) for xid in groups if xid in rows}
-    tree.resources = {xid: ResourceDraft.of(rows[xid]) for xid in resources if xid in rows}
+    tree = WorkingTree(registry=OwnerCopy.of(rows[ROOT]))
+    tree.groups = {xid: OwnerCopy.of(rows[xid]) for xid in groups if xid in rows}
+    tree.resources = {xid: ResourceCopy.of(rows[xid]) for xid in resources if xid in rows}
     load_versions(reader, tree.resources.values(), partly)
     return tree
 
 
-def load_versions(reader: Reader, resources: Collection[ResourceDraft], partly: Partly | None = None) -> None:
+def load_versions(reader: Reader, resources: Collection[ResourceCopy], partly: NeedsSome | None = None) -> None:
     """Give each stored Resource its Versions, in one query, but for those that ``partly`` says need some only."""
     by_key = {draft.before.key: draft for draft in resources if draft.before is not None and draft.xref is None}
     counts = reader.counts(by_key) if partly and by_key else {}
     for (key, _), count in counts.items():
         row = by_key[key].before
         if partly and row is not None and partly(row, count):
-            by_key.pop(key).stored = Stored(reader, row, count)
+            by_key.pop(key).stored = StoredVersions(reader, row, count)
     for row in reader.children(by_key, "versions") if by_key else ():
-        by_key[row.parent].versions[row.xid.id] = VersionDraft.of(row)
+        by_key[row.parent].versions[row.xid.id] = VersionCopy.of(row)
 
 
-def check_siblings(tree: Tree) -> None:
+def check_siblings(tree: WorkingTree) -> None:
     """No two new siblings whose ids differ in case only (R26), else ``bad_request``; the store looks at stored ones."""
     for resource in tree.resources.values():
         seen: dict[str, Xid] = {}
         for version in resource.versions.values():
-            _note(seen, version.xid)
+            _check_id_case(seen, version.xid)
     folded: dict[Xid, dict[str, Xid]] = defaultdict(dict)
     for xid in (*tree.groups, *tree.resources):
-        _note(folded[xid.parent], xid)
+        _check_id_case(folded[xid.parent], xid)
 
 
-class Clash(RegistryError):
+class IdClash(RegistryError):
     """An id that exists in other case (R26): to clients of xRegistry a ``bad_request``."""
 
     def __init__(self, xid: Xid) -> None:
@@ -91,6 +91,6 @@ class Clash(RegistryError):
         super().__init__("bad_request", subject=str(xid), error_detail=detail)
 
 
-def _note(seen: dict[str, Xid], xid: Xid) -> None:
+def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
     if seen.setdefault(xid.id.casefold(), xid) != xid:
-        raise Clash(xid)
+        raise IdClash(xid)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from signalbook.engine.context import Documents
-from signalbook.engine.drafts import Draft, VersionDraft
-from signalbook.engine.tree import Tree
+from signalbook.engine.drafts import VersionCopy, WorkingCopy
+from signalbook.engine.tree import WorkingTree
 from signalbook.storage.base import Row, Writer
 
 
@@ -69,7 +69,7 @@ def _(update: Replace, writer: Writer) -> None:
     writer.update(update.rows)
 
 
-def store(tree: Tree, documents: Documents, writer: Writer) -> None:
+def store(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
     """Write what changed in ``tree``. Raises ``DuplicateId``.
 
     Deletes come first, so that an id may be taken again and a document lost by a delete is kept again.
@@ -78,7 +78,7 @@ def store(tree: Tree, documents: Documents, writer: Writer) -> None:
         apply(update, writer)
 
 
-def _updates(tree: Tree, documents: Documents, writer: Writer) -> Iterator[Update]:
+def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:
     gone = [draft.before.key for draft in (*tree.deleted, *_removed_versions(tree)) if draft.before is not None]
     if gone:
         yield Delete(keys=tuple(gone))
@@ -93,19 +93,19 @@ def _updates(tree: Tree, documents: Documents, writer: Writer) -> Iterator[Updat
         yield Replace(rows=replaced)
 
 
-def _versions(tree: Tree) -> Iterator[VersionDraft]:
+def _versions(tree: WorkingTree) -> Iterator[VersionCopy]:
     for resource in tree.resources.values():
         yield from resource.versions.values()
 
 
-def _removed_versions(tree: Tree) -> Iterator[Draft]:
+def _removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
     for resource in tree.resources.values():
         yield from resource.removed.values()
 
 
-def _rows(tree: Tree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Rows to insert, level by level, and rows to replace."""
-    drafts: list[Draft] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
+    drafts: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
     fresh = [draft for draft in drafts if draft.before is None]
     new_keys = iter(writer.reserve(len(fresh)) if fresh else ())
     keys = {draft.xid: draft.before.key if draft.before else next(new_keys) for draft in drafts}

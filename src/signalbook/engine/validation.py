@@ -13,7 +13,7 @@ from typing import Final
 from signalbook.engine import compatibility
 from signalbook.engine.context import Context
 from signalbook.engine.documents import schema_text
-from signalbook.engine.drafts import ResourceDraft, VersionDraft
+from signalbook.engine.drafts import ResourceCopy, VersionCopy
 from signalbook.engine.lineage import roots
 from signalbook.engine.versions import VALIDATION
 from signalbook.errors import RegistryError
@@ -26,7 +26,7 @@ _FORMAT: Final = VALIDATION[:2]
 _COMPATIBILITY: Final = VALIDATION[2:]
 
 
-def check_formats(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+def check_formats(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Validate the documents this request wrote against their ``format`` (R252-R255).
 
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
@@ -38,7 +38,7 @@ def check_formats(resource: ResourceDraft, type: ResourceType, context: Context)
                 _set(version, _FORMAT, _outcome(version, type, context))
 
 
-def recheck(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Hold all Versions of a stored Resource to what the model asks now, documents included.
 
     For when ``validateformat``, ``validatecompatibility`` or ``strictvalidation`` have changed: outcomes are set that
@@ -54,14 +54,14 @@ def recheck(resource: ResourceDraft, type: ResourceType, context: Context) -> No
             check_compatibility(resource, type, context)
 
 
-def check_matching(resource: ResourceDraft, type: ResourceType) -> None:
+def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
     """All Versions agree on every ``matchversions`` attribute (R81), else ``mismatched_version_attribute``."""
     if type.matchversions:
         for name in type.mismatched(version.attributes for version in resource.versions.values()):
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
 
 
-def check_compatibility(resource: ResourceDraft, type: ResourceType, context: Context) -> None:
+def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Compare Versions with their ancestors as ``meta.compatibility`` asks (R256-R258).
 
     Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
@@ -72,7 +72,7 @@ def check_compatibility(resource: ResourceDraft, type: ResourceType, context: Co
         for version in resource.versions.values():
             _set(version, _COMPATIBILITY, {})
         return
-    verdict = compatibility.check(resource, str(rule), context)
+    verdict = compatibility.compare_versions(resource, str(rule), context)
     if verdict.broken:
         raise verdict.error(resource, str(rule))
     for version in resource.versions.values():
@@ -96,13 +96,13 @@ def doubts(row: Row) -> Iterator[Finding]:
             yield Finding(path=f"{row.xid}#{name}", rule="not_validated", message=reason, severity="warning")
 
 
-def check_roots(resource: ResourceDraft, type: ResourceType) -> None:
+def check_roots(resource: ResourceCopy, type: ResourceType) -> None:
     """No second root where the type allows one only (R98, R243), else ``multiple_roots``."""
     if type.singleversionroot and len(roots(resource.versions.values())) > 1:
         raise RegistryError("multiple_roots", subject=str(resource.xid), plural=type.plural)
 
 
-def _outcome(version: VersionDraft, type: ResourceType, context: Context) -> JSONObject:
+def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
     name = version.attributes.get("format")
     if not type.validateformat or not name:
         return {}
@@ -125,7 +125,7 @@ def _outcome(version: VersionDraft, type: ResourceType, context: Context) -> JSO
     return _said("formatvalidated", None)
 
 
-def _unchanged(version: VersionDraft, type: ResourceType) -> JSONObject | None:
+def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
     """The stored outcome, when nothing it depends on is different now."""
     before = version.before
     if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
@@ -161,7 +161,7 @@ def _canonical(name: str) -> JSON:
     return canonical.casefold() if canonical else None
 
 
-def _unknown(resource: ResourceDraft, version: VersionDraft, rule: str, reason: str) -> RegistryError:
+def _unknown(resource: ResourceCopy, version: VersionCopy, rule: str, reason: str) -> RegistryError:
     name = version.attributes["format"]
     return RegistryError("compatibility_unknown", subject=str(resource.xid), detail=reason, compat=rule, format=name)
 
@@ -171,7 +171,7 @@ def _said(name: str, reason: str | None) -> JSONObject:
     return {name: True} if reason is None else {name: False, f"{name}reason": reason}
 
 
-def _set(version: VersionDraft, names: tuple[str, ...], outcome: JSONObject) -> None:
+def _set(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
     """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
     if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
         kept = {name: value for name, value in version.attributes.items() if name not in names}

@@ -7,9 +7,9 @@ from typing import Final
 from signalbook.drafts.paths import version_number
 from signalbook.engine import documents
 from signalbook.engine.attributes import COMMON, check_id, checked, combine, invalid, update
-from signalbook.engine.constraints import Limits
+from signalbook.engine.constraints import GroupConstraints
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import ResourceDraft, VersionDraft
+from signalbook.engine.drafts import ResourceCopy, VersionCopy
 from signalbook.engine.intents import ResourceIntent, VersionIntent
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
@@ -26,7 +26,7 @@ _OF_RESOURCE: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
 _HANDLED: Final = COMMON | _OF_RESOURCE | {"versionid", "ancestorid", "isdefault"}
 
 
-def generate_id(resource: ResourceDraft) -> str:
+def generate_id(resource: ResourceCopy) -> str:
     """The next free number, counted on from the highest there ever was (R234)."""
     while True:
         resource.versioncounter += 1
@@ -37,9 +37,9 @@ def generate_id(resource: ResourceDraft) -> str:
         resource.complete()  # a client numbers them: the next ones may be taken as well
 
 
-def write(
-    resource: ResourceDraft, intent: VersionIntent, about: ResourceIntent, limits: Limits, context: Context
-) -> VersionDraft:
+def write_version(
+    resource: ResourceCopy, intent: VersionIntent, about: ResourceIntent, limits: GroupConstraints, context: Context
+) -> VersionCopy:
     """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
     versionid = intent.id or generate_id(resource)
     resource.find(versionid)
@@ -47,7 +47,7 @@ def write(
     if version is None:
         _check_may_name(resource, intent, about.type)
         xid = resource.xid / "versions" / versionid
-        version = VersionDraft(xid=xid, createdat=context.now, modifiedat=context.now)
+        version = VersionCopy(xid=xid, createdat=context.now, modifiedat=context.now)
         # A client's number counts, too: the drafts' versions never get one again, be it deleted (A-19).
         resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
     check_id(intent.body, about.type.singular, resource.xid.id, version.xid)
@@ -59,12 +59,12 @@ def write(
     return version
 
 
-def _check_may_name(resource: ResourceDraft, intent: VersionIntent, type: ResourceType) -> None:
+def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: ResourceType) -> None:
     if intent.id is not None and not type.setversionid:
         raise RegistryError("versionid_not_allowed", subject=str(resource.xid), plural=type.plural)
 
 
-def _take_ancestor(version: VersionDraft, body: JSONObject) -> None:
+def _take_ancestor(version: VersionCopy, body: JSONObject) -> None:
     """A given ``ancestorid`` counts, absent or null leaves it (R239); ``request`` stands for the Version itself."""
     given = body.get("ancestorid")
     if given is None:
@@ -75,7 +75,7 @@ def _take_ancestor(version: VersionDraft, body: JSONObject) -> None:
 
 
 def _take_attributes(
-    version: VersionDraft, intent: VersionIntent, type: ResourceType, limits: Limits, context: Context
+    version: VersionCopy, intent: VersionIntent, type: ResourceType, limits: GroupConstraints, context: Context
 ) -> None:
     given = intent.body
     for name in ("meta", "versions"):  # a Version has none, not even as an extension (R17, GAP 32)

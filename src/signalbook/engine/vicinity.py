@@ -11,21 +11,21 @@ from typing import Final, TypeAlias
 
 from signalbook.engine.commands import Command
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import ResourceDraft, Stored, VersionDraft
+from signalbook.engine.drafts import ResourceCopy, StoredVersions, VersionCopy
 from signalbook.engine.intents import ResourceIntent
 from signalbook.engine.lineage import ORDERED, rank
 from signalbook.formats.compatibility import is_transitive
 from signalbook.storage.base import Row
 from signalbook.xid import Kind
 
-Partly: TypeAlias = Callable[[Row, int], bool]
+NeedsSome: TypeAlias = Callable[[Row, int], bool]
 
 FEW: Final = 12
 """Versions that are loaded at once: finding the right ones among them takes longer."""
 _ONE_RESOURCE: Final = frozenset({Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION})
 
 
-def partly(command: Command, context: Context) -> Partly:
+def needs_some(command: Command, context: Context) -> NeedsSome:
     """Whether a write to a Resource, stored with so many Versions, needs some of them only.
 
     It must be about that Resource alone, whose Versions must be in order by the present rules. What counts or compares
@@ -53,7 +53,7 @@ def partly(command: Command, context: Context) -> Partly:
     return some
 
 
-def gather(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> None:
+def gather(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> None:
     """Load what the place of every Version depends on, once the Versions are as the request says, or everything."""
     if resource.stored is None:
         return
@@ -71,13 +71,13 @@ def gather(resource: ResourceDraft, intent: ResourceIntent, context: Context) ->
     resource.arrange()
 
 
-def _changed(version: VersionDraft, mode: str) -> bool:
+def _changed(version: VersionCopy, mode: str) -> bool:
     """Whether it is new, or may be in another place than it was."""
     before = version.before
     return before is None or before.rank != rank(version, mode) or before.ancestorid != version.ancestorid
 
 
-def _named(resource: ResourceDraft, intent: ResourceIntent, context: Context) -> Iterator[str]:
+def _named(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Iterator[str]:
     """Versions that are, or may become, the default one."""
     for name in (
         resource.defaultversionid,
@@ -89,7 +89,7 @@ def _named(resource: ResourceDraft, intent: ResourceIntent, context: Context) ->
 
 
 def _gather_line(
-    resource: ResourceDraft, stored: Stored, changed: list[VersionDraft], gone: list[VersionDraft], mode: str
+    resource: ResourceCopy, stored: StoredVersions, changed: list[VersionCopy], gone: list[VersionCopy], mode: str
 ) -> None:
     """All are in one line: what moves has neighbours where it was and where it will be, and one behind each of them."""
     moving = {version.id for version in (*changed, *gone)}
@@ -104,7 +104,7 @@ def _gather_line(
 
 
 def _gather_leaves(
-    resource: ResourceDraft, stored: Stored, changed: list[VersionDraft], gone: list[VersionDraft]
+    resource: ResourceCopy, stored: StoredVersions, changed: list[VersionCopy], gone: list[VersionCopy]
 ) -> None:
     """Ancestors are what clients said: a new Version may end the line of one, one that goes leaves others without."""
     resource.find(*(version.ancestorid for version in (*changed, *gone) if version.ancestorid is not None))
@@ -124,17 +124,17 @@ def _gather_leaves(
         resource.add(stored.leaves(2, above=sure))
 
 
-def _displaces(version: VersionDraft, newest: list[VersionDraft]) -> bool:
+def _displaces(version: VersionCopy, newest: list[VersionCopy]) -> bool:
     """Whether the newest stored leaf may be the newest no more, or no leaf, by what becomes of ``version``."""
     return any(leaf.id == version.id or version.ancestorid in (leaf.id, None) for leaf in newest)
 
 
-def _behind(leaf: VersionDraft, place: tuple[str, str]) -> bool:
+def _behind(leaf: VersionCopy, place: tuple[str, str]) -> bool:
     """Whether a stored leaf is behind this place: if the newest one is not, none is."""
     return (leaf.rank or "", leaf.id.casefold()) > (place[0], place[1].casefold())
 
 
-def _sure_leaf(resource: ResourceDraft, changed: list[VersionDraft], gone: list[VersionDraft]) -> tuple[str, str]:
+def _sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy]) -> tuple[str, str]:
     """The place of a Version that will be a leaf: none that comes before it is the newest."""
     above = [resource.versions.get(version.ancestorid or "") for version in gone]
     left = [version for version in above if version is not None and version.id not in resource.inner]

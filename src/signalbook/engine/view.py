@@ -9,14 +9,14 @@ from typing import Final
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.filters import Filter
 from signalbook.engine.inline import ALL, CONFIGURATION, EXPORT, NOTHING, Inline
-from signalbook.engine.listing import Listed, Page, sorted_by
-from signalbook.engine.lookup import Known, Lookup
-from signalbook.engine.members import Members
-from signalbook.engine.narrowing import Narrowing
+from signalbook.engine.listing import ListedPage, PageRequest, sorted_by
+from signalbook.engine.lookup import AttributeLookup, LoadedMember
+from signalbook.engine.members import CollectionMembers
+from signalbook.engine.narrowing import FilterEvaluation
 from signalbook.engine.sorting import Sort
-from signalbook.engine.view_pieces import Pieces
+from signalbook.engine.view_pieces import StreamedRendering
 from signalbook.engine.view_render import Renderer, pointer
-from signalbook.engine.view_tree import Budget, Kept, Loader, Node, version_node
+from signalbook.engine.view_tree import EntityNode, NodeLoader, Remainder, ResponseBudget, version_node
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Reader, Row
@@ -46,7 +46,7 @@ class ViewOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class DocumentView:
     """A Resource's or Version's document with the attributes that go beside it (R156-R159).
 
     ``url`` is where the document is when it is not here (``<RESOURCE>url``); then ``content`` is empty.
@@ -105,30 +105,30 @@ class View:
 
     def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """All entities of a collection. Raises ``not_found`` if its owner is missing; else as ``entity``."""
-        return self.members(xid, self.listed(xid, options, Page()), options)
+        return self.members(xid, self.listed(xid, options, PageRequest()), options)
 
-    def listed(self, xid: Xid, options: ViewOptions, page: Page) -> Listed[Node]:
+    def listed(self, xid: Xid, options: ViewOptions, page: PageRequest) -> ListedPage[EntityNode]:
         """Which entities of a collection to show: by id unless sorted otherwise (R212-R215), all or a page (R285-R292).
 
         Raises as ``collection``. Ends with the transaction.
         """
         _check_collections(xid, options)
-        members = Members(self.reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
+        members = CollectionMembers(self.reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
         return members.listed(page, filter=options.filter, sort=options.sort, inline=options.inline)
 
-    def members(self, xid: Xid, listed: Listed[Node], options: ViewOptions) -> JSONObject:
+    def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
         """What was listed of a collection as JSON."""
         return self._nested(xid, listed.members, options)
 
-    def pieces(self, xid: Xid, options: ViewOptions, listed: Listed[Node] | None = None) -> Iterator[bytes]:
+    def pieces(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
         """The JSON text of ``entity``, or of what was ``listed`` of a collection, piece by piece in bounded memory.
 
         Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
         """
         _check_collections(xid, options)
-        pieces = Pieces(self.reader, self.model, self._renderer(options), doc=options.doc)
+        pieces = StreamedRendering(self.reader, self.model, self._renderer(options), doc=options.doc)
         if xid.is_collection:
-            return pieces.members((listed or self.listed(xid, options, Page())).members, options.inline)
+            return pieces.members((listed or self.listed(xid, options, PageRequest())).members, options.inline)
         if xid.kind in (Kind.META, Kind.VERSION):
             return iter((dump_json(self.entity(xid, options)),))
         inline = ALL if options.collections else options.inline
@@ -151,10 +151,10 @@ class View:
             if xid in rows and xid.kind is Kind.VERSION:
                 nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
             elif xid in rows:
-                nodes.append(Node(xid=xid, row=rows[xid]))
+                nodes.append(EntityNode(xid=xid, row=rows[xid]))
         return self._nested(target, self._chosen(target, nodes, options), options)
 
-    def _chosen(self, target: Xid, nodes: list[Node], options: ViewOptions) -> list[Node]:
+    def _chosen(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
         """Those of ``nodes``, members of one or more collections at ``target``, that the filter leaves, sorted."""
         lookup = self._lookup(options)
         if options.filter is not None and nodes:
@@ -162,41 +162,41 @@ class View:
             inline = Inline(names={plural: _below(options.inline, (plural,)) for plural in plurals})
             inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
             base = self._base(target.owner if target.is_collection else target, options)
-            kept = Narrowing(self.reader, options.filter, lookup).beneath(base, inline) or Kept()
+            kept = FilterEvaluation(self.reader, options.filter, lookup).beneath(base, inline) or Remainder()
             nodes = [node for node in nodes if kept.holds(node.xid.parts[-2], node.row.key)]
             for node in nodes:
                 node.kept = kept.below(node.xid.parts[-2], node.row.key)
         if options.sort is not None:
             self._filled(nodes, options)
-            listed = sorted_by(options.sort, [Known(node, lookup) for node in nodes], Page())
+            listed = sorted_by(options.sort, [LoadedMember(node, lookup) for node in nodes], PageRequest())
             nodes = [known.node for known in listed.members]
         return nodes
 
-    def _kept(self, xid: Xid, options: ViewOptions) -> Kept | None:
+    def _kept(self, xid: Xid, options: ViewOptions) -> Remainder | None:
         """What the filter leaves of an entity, None without a filter. Raises ``not_found`` if that is nothing."""
         if options.filter is None:
             return None
         base = self._base(xid, options)
-        kept = Narrowing(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
+        kept = FilterEvaluation(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
         if kept is None:
             raise RegistryError("not_found", subject=str(xid))
         return kept
 
-    def _base(self, xid: Xid, options: ViewOptions) -> Node:
+    def _base(self, xid: Xid, options: ViewOptions) -> EntityNode:
         """The entity a filter starts from, with all that may be asked of it."""
         node = self._find(xid, doc=False)
         self._filled([node], options)
         return node
 
-    def _filled(self, nodes: list[Node], options: ViewOptions) -> None:
+    def _filled(self, nodes: list[EntityNode], options: ViewOptions) -> None:
         """Give nodes their default Versions and counts, as in API view."""
         for members in _by_type(nodes):
             self._loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
 
-    def _lookup(self, options: ViewOptions) -> Lookup:
-        return Lookup(self.model, options.base_url)
+    def _lookup(self, options: ViewOptions) -> AttributeLookup:
+        return AttributeLookup(self.model, options.base_url)
 
-    def document(self, xid: Xid, options: ViewOptions) -> Document:
+    def document(self, xid: Xid, options: ViewOptions) -> DocumentView:
         """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
         kind = self.model.groups[xid.group_type].resources[xid.resource_type]
         self._kept(xid, options)
@@ -204,7 +204,7 @@ class View:
         self._loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
         attributes = Renderer(self.model, options.base_url, doc=False, binary=False, details=False).entity(node)
-        return Document(
+        return DocumentView(
             content=self._content(version, xid),
             contenttype=attributes.get("contenttype"),
             url=attributes.get(f"{kind.singular}url"),
@@ -248,16 +248,16 @@ class View:
         own = {name: value for name, value in registry.items() if name not in derived}
         return {**own, **wanted, **registry}
 
-    def _find(self, xid: Xid, *, doc: bool) -> Node:
+    def _find(self, xid: Xid, *, doc: bool) -> EntityNode:
         """The entity's node, through a cross reference if need be (R265)."""
         if xid.kind is Kind.VERSION:
             return self._find_version(xid, doc=doc)
         row = self.reader.get(xid.resource if xid.kind is Kind.META else xid)
         if row is None:
             raise RegistryError("not_found", subject=str(xid))
-        return Node(xid=row.xid, row=row)
+        return EntityNode(xid=row.xid, row=row)
 
-    def _find_version(self, xid: Xid, *, doc: bool) -> Node:
+    def _find_version(self, xid: Xid, *, doc: bool) -> EntityNode:
         rows = self.reader.get_many({xid, xid.resource})
         resource, version = rows.get(xid.resource), rows.get(xid)
         shown = resource
@@ -273,7 +273,7 @@ class View:
         rows = self.reader.get_many({target, wanted})
         return rows.get(target), rows.get(wanted)
 
-    def _owner(self, collection: Xid, options: ViewOptions) -> Node:
+    def _owner(self, collection: Xid, options: ViewOptions) -> EntityNode:
         """The entity that has the collection; a Resource with what it shows."""
         owner = self._find(collection.owner, doc=options.doc)
         if owner.xid.kind is Kind.RESOURCE:
@@ -283,17 +283,17 @@ class View:
                 raise RegistryError("not_found", subject=str(collection))
         return owner
 
-    def _members(self, collection: Xid, options: ViewOptions) -> Iterator[Node]:
+    def _members(self, collection: Xid, options: ViewOptions) -> Iterator[EntityNode]:
         """The entities of a collection; its owner is looked for now, they are fetched one by one."""
         owner = self._owner(collection, options)
         rows = self.reader.children([(owner.shown or owner.row).key], collection.parts[-1])
         if collection.kind is Kind.VERSIONS:
             return (version_node(owner.xid, owner.shown, row) for row in rows)
-        return (Node(xid=row.xid, row=row) for row in rows)
+        return (EntityNode(xid=row.xid, row=row) for row in rows)
 
-    def _nested(self, target: Xid, nodes: Iterable[Node], options: ViewOptions) -> JSONObject:
+    def _nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
         """``nodes`` as maps of maps along the path from ``target`` to each."""
-        by_type: dict[tuple[str, ...], list[Node]] = {}
+        by_type: dict[tuple[str, ...], list[EntityNode]] = {}
         depth = len(target.parts)
         for node in nodes:
             by_type.setdefault(node.xid.parts[depth:-1], []).append(node)
@@ -317,16 +317,16 @@ class View:
             raise RegistryError("data_retrieval_error", subject=str(target), detail=detail)
         return content
 
-    def _loader(self, xid: Xid, options: ViewOptions) -> Loader:
-        return Loader(self.reader, self.model, Budget(options.max_bytes, str(xid)), doc=options.doc)
+    def _loader(self, xid: Xid, options: ViewOptions) -> NodeLoader:
+        return NodeLoader(self.reader, self.model, ResponseBudget(options.max_bytes, str(xid)), doc=options.doc)
 
     def _renderer(self, options: ViewOptions) -> Renderer:
         return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)
 
 
-def _by_type(nodes: Iterable[Node]) -> list[list[Node]]:
+def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
     """Nodes of one kind and type together."""
-    by_type: dict[tuple[str, ...], list[Node]] = {}
+    by_type: dict[tuple[str, ...], list[EntityNode]] = {}
     for node in nodes:
         by_type.setdefault(node.xid.parts[0::2], []).append(node)
     return list(by_type.values())

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Final
 
 from signalbook.engine.inline import NOTHING, Inline
-from signalbook.engine.view_render import Place, Renderer, pointer
-from signalbook.engine.view_tree import Budget, Loader, Node, member_node, member_rows, version_node
+from signalbook.engine.view_render import Renderer, ResponsePath, pointer
+from signalbook.engine.view_tree import EntityNode, NodeLoader, ResponseBudget, member_node, member_rows, version_node
 from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.storage.base import Reader
@@ -28,7 +28,7 @@ Piece = Iterator[bytes]
 Complete = Callable[[JSONObject], JSONObject]
 
 
-class Pieces:
+class StreamedRendering:
     """Writes what nodes and their inlined collections look like. One for each response."""
 
     def __init__(self, reader: Reader, model: Model, renderer: Renderer, *, doc: bool) -> None:
@@ -37,19 +37,19 @@ class Pieces:
         self._renderer = renderer
         self._doc = doc
 
-    def entity(self, node: Node, inline: Inline, complete: Complete, place: Place = "") -> Piece:
+    def entity(self, node: EntityNode, inline: Inline, complete: Complete, place: ResponsePath = "") -> Piece:
         """The Registry, a Group or a Resource; ``complete`` may add to what is shown of it alone."""
         plurals = self._shallow(node, inline)
         shown = complete(self._renderer.entity(node, place))
         return _object(shown, {plural: self._collection(node, plural, inline, place) for plural in plurals})
 
-    def collections(self, node: Node, inline: Inline) -> Piece:
+    def collections(self, node: EntityNode, inline: Inline) -> Piece:
         """The collections of the Registry or a Group alone (R177)."""
         plurals = self._shallow(node, inline)
         shown = self._renderer.collections(node)
         return _object(shown, {plural: self._collection(node, plural, inline, "") for plural in plurals})
 
-    def members(self, nodes: Iterable[Node], inline: Inline, place: Place = "") -> Piece:
+    def members(self, nodes: Iterable[EntityNode], inline: Inline, place: ResponsePath = "") -> Piece:
         """A collection: ``nodes`` by id, all of one type."""
         separator, waiting = b"{", iter(nodes)
         while batch := list(islice(waiting, _TOGETHER)):
@@ -59,7 +59,9 @@ class Pieces:
                 separator = b","
         yield b"{}" if separator == b"{" else b"}"
 
-    def _batch(self, nodes: list[Node], inline: Inline, place: Place) -> Iterator[tuple[Node, Iterable[bytes]]]:
+    def _batch(
+        self, nodes: list[EntityNode], inline: Inline, place: ResponsePath
+    ) -> Iterator[tuple[EntityNode, Iterable[bytes]]]:
         try:
             self._loader(_PIECE).fill(nodes, inline)
         except RegistryError as error:
@@ -71,14 +73,14 @@ class Pieces:
             for node in nodes:
                 yield node, (dump_json(self._renderer.entity(node, place + pointer(node.xid.id))),)
 
-    def _alone(self, node: Node, inline: Inline, place: Place) -> Piece:
+    def _alone(self, node: EntityNode, inline: Inline, place: ResponsePath) -> Piece:
         """One of a batch that did not fit: in pieces of its own, but for a Version, which has none."""
         if node.xid.kind is not Kind.VERSION:
             return self.entity(node, inline, lambda shown: shown, place)
         self._loader(_UNLIMITED).fill([node], inline)
         return iter((dump_json(self._renderer.entity(node, place)),))
 
-    def _shallow(self, node: Node, inline: Inline) -> tuple[str, ...]:
+    def _shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
         """Complete ``node`` but for its inlined collections, which are there, empty; returns their names."""
         own = {name: NOTHING for name in self._leaves(node) if name in inline}
         self._loader(_UNLIMITED).fill([node], Inline(names=own))
@@ -88,7 +90,7 @@ class Pieces:
             self._name_default(node)
         return plurals
 
-    def _name_default(self, node: Node) -> None:
+    def _name_default(self, node: EntityNode) -> None:
         """The default Version is in the response: document view needs to know (R233)."""
         shown = node.shown
         assert shown is not None
@@ -96,7 +98,7 @@ class Pieces:
         if default is not None and (node.kept is None or node.kept.holds("versions", default.key)):
             node.collections["versions"] = {default.xid.id: version_node(node.xid, shown, default)}
 
-    def _plurals(self, node: Node) -> Iterable[str]:
+    def _plurals(self, node: EntityNode) -> Iterable[str]:
         match node.xid.kind:
             case Kind.REGISTRY:
                 return self._model.groups
@@ -105,19 +107,19 @@ class Pieces:
             case _:
                 return () if node.shown is None else ("versions",)
 
-    def _leaves(self, node: Node) -> Iterable[str]:
+    def _leaves(self, node: EntityNode) -> Iterable[str]:
         """What may be inlined in the entity itself."""
         if node.xid.kind is not Kind.RESOURCE:
             return ()
         return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)
 
-    def _collection(self, owner: Node, plural: str, inline: Inline, place: Place) -> Piece:
+    def _collection(self, owner: EntityNode, plural: str, inline: Inline, place: ResponsePath) -> Piece:
         rows = member_rows(self._reader, [((owner.shown or owner.row).key, owner)], plural)
         nodes = (member_node(owner, row, plural) for row in rows)
         return self.members(nodes, inline.below(plural), place + pointer(plural))
 
-    def _loader(self, budget: int) -> Loader:
-        return Loader(self._reader, self._model, Budget(budget, ""), doc=self._doc)
+    def _loader(self, budget: int) -> NodeLoader:
+        return NodeLoader(self._reader, self._model, ResponseBudget(budget, ""), doc=self._doc)
 
 
 def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
@@ -130,7 +132,7 @@ def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
     yield b"{}" if separator == b"{" else b"}"
 
 
-def _fresh(node: Node) -> Node:
+def _fresh(node: EntityNode) -> EntityNode:
     """``node`` without what was fetched for it."""
     shown = node.shown if node.xid.kind is Kind.VERSION else None
-    return Node(xid=node.xid, row=node.row, shown=shown, kept=node.kept)
+    return EntityNode(xid=node.xid, row=node.row, shown=shown, kept=node.kept)

@@ -6,13 +6,13 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from signalbook.engine.view_tree import Node
+from signalbook.engine.view_tree import EntityNode
 from signalbook.model import SPECVERSION, Model, ResourceType
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONError, JSONObject, format_timestamp, parse_json
 from signalbook.xid import Kind, Xid
 
-Place: TypeAlias = str
+ResponsePath: TypeAlias = str
 """JSON Pointer of an entity in the response, ``""`` for the response itself."""
 
 EXCLUDE_ALL: Final = "?filter=excludeall"
@@ -38,15 +38,15 @@ class Renderer:
         self._binary = binary
         self._details = "$details" if details else ""
 
-    def entity(self, node: Node, place: Place = "") -> JSONObject:
+    def entity(self, node: EntityNode, place: ResponsePath = "") -> JSONObject:
         """One entity with everything its node holds; a configuration part of the Registry is the caller's to add."""
         return _RENDER[node.xid.kind](self, node, place)
 
-    def collections(self, node: Node, place: Place = "") -> JSONObject:
+    def collections(self, node: EntityNode, place: ResponsePath = "") -> JSONObject:
         """The inlined collections alone (R177)."""
         return {name: self._map(members, f"{place}/{name}") for name, members in node.collections.items()}
 
-    def meta(self, resource: Node, place: Place = "") -> JSONObject:
+    def meta(self, resource: EntityNode, place: ResponsePath = "") -> JSONObject:
         """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
         kind, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
         values: JSONObject = {
@@ -64,23 +64,23 @@ class Renderer:
         values["defaultversionsticky"] = shown.defaultversionsticky
         return _ordered(values, kind.metaattributes)
 
-    def _default_url(self, resource: Node, shown: Row, type: ResourceType, place: Place) -> str:
+    def _default_url(self, resource: EntityNode, shown: Row, type: ResourceType, place: ResponsePath) -> str:
         """Relative if that Version is in the response, beside the meta (R233)."""
         version = shown.defaultversionid or ""
         if self._doc and version in resource.collections.get("versions", {}):
             return self._relative(place.removesuffix("/meta") + pointer("versions", version))
         return self._url(resource.xid / "versions" / version, type)
 
-    def _registry(self, node: Node, place: Place) -> JSONObject:
+    def _registry(self, node: EntityNode, place: ResponsePath) -> JSONObject:
         values = {"specversion": SPECVERSION, **self._common(node, place), **node.row.attributes}
         return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, place)
 
-    def _group(self, node: Node, place: Place) -> JSONObject:
+    def _group(self, node: EntityNode, place: ResponsePath) -> JSONObject:
         kind = self._model.groups[node.xid.group_type]
         values = {f"{kind.singular}id": node.xid.id, **self._common(node, place), **node.row.attributes}
         return _ordered(values, kind.attributes) | self._members(node, kind.resources, place)
 
-    def _resource(self, node: Node, place: Place) -> JSONObject:
+    def _resource(self, node: EntityNode, place: ResponsePath) -> JSONObject:
         kind = self._type(node.xid)
         values: JSONObject = {f"{kind.singular}id": node.xid.id, **self._identity(node, place, kind)}
         if node.default is not None and not self._doc:
@@ -92,7 +92,7 @@ class Renderer:
             values["meta"] = self.meta(node, f"{place}/meta")
         return values if node.shown is None else values | self._members(node, ("versions",), place)
 
-    def _version(self, node: Node, place: Place) -> JSONObject:
+    def _version(self, node: EntityNode, place: ResponsePath) -> JSONObject:
         kind = self._type(node.xid)
         values = {
             f"{kind.singular}id": node.xid.resource_id,
@@ -113,13 +113,13 @@ class Renderer:
             values[name] = value
         return values
 
-    def _common(self, node: Node, place: Place) -> JSONObject:
+    def _common(self, node: EntityNode, place: ResponsePath) -> JSONObject:
         return {**self._identity(node, place), "epoch": node.row.epoch, **_times(node.row)}
 
-    def _identity(self, node: Node, place: Place, type: ResourceType | None = None) -> JSONObject:
+    def _identity(self, node: EntityNode, place: ResponsePath, type: ResourceType | None = None) -> JSONObject:
         return {"self": self._relative(place) if self._doc else self._url(node.xid, type), "xid": str(node.xid)}
 
-    def _members(self, node: Node, plurals: Iterable[str], place: Place) -> JSONObject:
+    def _members(self, node: EntityNode, plurals: Iterable[str], place: ResponsePath) -> JSONObject:
         """URL, count and, when inlined, map of each collection (R48, R49)."""
         values: JSONObject = {}
         for plural in plurals:
@@ -132,7 +132,7 @@ class Renderer:
                 values[plural] = self._map(members, f"{place}/{plural}")
         return values
 
-    def _map(self, members: Mapping[str, Node], place: Place) -> JSONObject:
+    def _map(self, members: Mapping[str, EntityNode], place: ResponsePath) -> JSONObject:
         return {name: self.entity(member, place + pointer(name)) for name, member in members.items()}
 
     def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
@@ -140,14 +140,14 @@ class Renderer:
         return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
 
     @staticmethod
-    def _relative(place: Place) -> str:
+    def _relative(place: ResponsePath) -> str:
         return f"#{place or '/'}"
 
     def _type(self, xid: Xid) -> ResourceType:
         return self._model.groups[xid.group_type].resources[xid.resource_type]
 
 
-_RENDER: Final[dict[Kind, Callable[[Renderer, Node, Place], JSONObject]]] = {
+_RENDER: Final[dict[Kind, Callable[[Renderer, EntityNode, ResponsePath], JSONObject]]] = {
     Kind.REGISTRY: Renderer._registry,
     Kind.GROUP: Renderer._group,
     Kind.RESOURCE: Renderer._resource,
@@ -170,7 +170,7 @@ def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bo
     return f"{type.singular}base64", base64.b64encode(content).decode("ascii")
 
 
-def _query(node: Node, plural: str) -> str:
+def _query(node: EntityNode, plural: str) -> str:
     """What makes a collection's URL show what the response's filter leaves of it (R193, R194)."""
     if node.kept is None:
         return ""
@@ -186,6 +186,6 @@ def _ordered(values: JSONObject, order: Iterable[str]) -> JSONObject:
     return {name: values[name] for name in order if name in values} | values
 
 
-def pointer(*steps: str) -> Place:
+def pointer(*steps: str) -> ResponsePath:
     """Names and ids as a JSON Pointer (RFC6901); of what they may consist of only a tilde needs escaping."""
     return "".join(f"/{step.replace('~', '~0')}" for step in steps)

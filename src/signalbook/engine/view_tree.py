@@ -19,7 +19,7 @@ _DOCUMENTS_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
+class Remainder:
     """What a filter leaves beneath an entity: all, or of each collection a count and, of inlined ones, the members.
 
     ``members`` are by storage key. ``passed`` are the numbers of the filter's alternatives that left something, and
@@ -28,7 +28,7 @@ class Kept:
 
     whole: bool = False
     counts: dict[str, int] = field(default_factory=dict)
-    members: dict[str, dict[int, Kept]] = field(default_factory=dict)
+    members: dict[str, dict[int, Remainder]] = field(default_factory=dict)
     passed: set[int] = field(default_factory=set)
     queries: dict[str, str] = field(default_factory=dict)
 
@@ -36,16 +36,16 @@ class Kept:
         """Whether this member of an inlined collection is left."""
         return self.whole or key in self.members.get(plural, ())
 
-    def below(self, plural: str, key: int) -> Kept:
+    def below(self, plural: str, key: int) -> Remainder:
         """What is left beneath a member that is."""
         return WHOLE if self.whole else self.members[plural][key]
 
 
-WHOLE: Final = Kept(whole=True)
+WHOLE: Final = Remainder(whole=True)
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class EntityNode:
     """One entity to be shown.
 
     ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
@@ -59,10 +59,10 @@ class Node:
     shown: Row | None = None
     default: Row | None = None
     counts: dict[str, int] = field(default_factory=dict)
-    collections: dict[str, dict[str, Node]] = field(default_factory=dict)
+    collections: dict[str, dict[str, EntityNode]] = field(default_factory=dict)
     meta: bool = False
     content: bytes | None = None
-    kept: Kept | None = None
+    kept: Remainder | None = None
 
     @property
     def folded(self) -> str:
@@ -75,7 +75,7 @@ class Node:
         return self.kept is None or self.kept.whole
 
 
-class Budget:
+class ResponseBudget:
     """What a response may grow to, in bytes. ``spend`` raises ``too_large`` (R203) about ``subject`` beyond it."""
 
     def __init__(self, limit: int, subject: str) -> None:
@@ -91,25 +91,25 @@ class Budget:
             raise RegistryError("too_large", subject=self._subject, detail=detail)
 
 
-class Loader:
+class NodeLoader:
     """Fetches what nodes of one type have beneath them. With ``doc`` only what document view shows (R270, R271)."""
 
-    def __init__(self, reader: Reader, model: Model, budget: Budget, *, doc: bool) -> None:
+    def __init__(self, reader: Reader, model: Model, budget: ResponseBudget, *, doc: bool) -> None:
         self._reader = reader
         self._model = model
         self._budget = budget
         self._doc = doc
 
-    def fill(self, nodes: Sequence[Node], inline: Inline) -> None:
+    def fill(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         """Complete ``nodes``, all of one kind and type, with what ``inline`` names."""
         self._budget.spend(_ENTITY_BYTES * len(nodes))
         self._fill(nodes, inline)
 
-    def _fill(self, nodes: Sequence[Node], inline: Inline) -> None:
+    def _fill(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         if nodes:
             _FILL[nodes[0].xid.kind](self, nodes, inline)
 
-    def resolve(self, nodes: Collection[Node]) -> None:
+    def resolve(self, nodes: Collection[EntityNode]) -> None:
         """Set what Resources show: a target missing or itself a cross reference is not followed (R267, R268)."""
         wanted = {node.row.xref for node in nodes if node.row.xref is not None}
         targets = self._reader.get_many(wanted) if wanted and not self._doc else {}
@@ -118,13 +118,13 @@ class Loader:
             if node.shown is not None and node.shown.xref is not None:
                 node.shown = None
 
-    def _registry(self, nodes: Sequence[Node], inline: Inline) -> None:
+    def _registry(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         self._owners(nodes, self._model.groups, inline)
 
-    def _groups(self, nodes: Sequence[Node], inline: Inline) -> None:
+    def _groups(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         self._owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
 
-    def _owners(self, nodes: Sequence[Node], plurals: Iterable[str], inline: Inline) -> None:
+    def _owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
         """The Registry or Groups: counts of all their collections in one query, each inlined collection in another."""
         by_key = {node.row.key: node for node in nodes}
         counts = self._reader.counts(by_key)
@@ -134,7 +134,7 @@ class Loader:
             if plural in inline:
                 self._inline(by_key, plural, inline.below(plural))
 
-    def _inline(self, by_key: Mapping[int, Node], plural: str, inline: Inline) -> None:
+    def _inline(self, by_key: Mapping[int, EntityNode], plural: str, inline: Inline) -> None:
         for node in by_key.values():
             node.collections[plural] = {}
         children = []
@@ -145,7 +145,7 @@ class Loader:
             children.append(child)
         self._fill(children, inline)
 
-    def _resources(self, nodes: Sequence[Node], inline: Inline) -> None:
+    def _resources(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         kind = self._type(nodes[0].xid)
         self.resolve(nodes)
         present = [node for node in nodes if node.shown is not None]
@@ -160,8 +160,8 @@ class Loader:
             if kind.singular in inline:
                 self._documents([(node, node.default) for node in present if node.default is not None], kind)
 
-    def _inline_versions(self, nodes: Sequence[Node], inline: Inline) -> None:
-        showing: dict[int, list[Node]] = {}
+    def _inline_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        showing: dict[int, list[EntityNode]] = {}
         for node in nodes:
             node.collections["versions"] = {}
             showing.setdefault(_key(node.shown), []).append(node)
@@ -178,12 +178,12 @@ class Loader:
             node.counts["versions"] = len(node.collections["versions"])
         self._fill(versions, inline)
 
-    def _count_versions(self, nodes: Sequence[Node]) -> None:
+    def _count_versions(self, nodes: Sequence[EntityNode]) -> None:
         counts = self._reader.counts({_key(node.shown) for node in nodes})
         for node in nodes:
             node.counts["versions"] = _count(node, "versions", counts.get((_key(node.shown), "versions"), 0))
 
-    def _defaults(self, nodes: Sequence[Node]) -> None:
+    def _defaults(self, nodes: Sequence[EntityNode]) -> None:
         wanted = {_default_xid(node.shown) for node in nodes if not _lists_all(node) and node.shown}
         rows = self._reader.get_many(wanted) if wanted else {}
         for node in nodes:
@@ -193,16 +193,16 @@ class Loader:
             elif node.shown is not None:
                 node.default = rows.get(_default_xid(node.shown))
 
-    def _versions(self, nodes: Sequence[Node], inline: Inline) -> None:
+    def _versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         kind = self._type(nodes[0].xid)
         if kind.singular in inline:
             self._documents([(node, node.row) for node in nodes], kind)
 
-    def _documents(self, shown: Iterable[tuple[Node, Row]], type: ResourceType) -> None:
+    def _documents(self, shown: Iterable[tuple[EntityNode, Row]], type: ResourceType) -> None:
         """Set ``content`` where the document is here and not behind a ``<RESOURCE>url``."""
         if not type.hasdocument:
             return
-        by_digest: dict[str, list[Node]] = {}
+        by_digest: dict[str, list[EntityNode]] = {}
         for node, version in shown:
             if version.document is not None:
                 by_digest.setdefault(version.document, []).append(node)
@@ -219,29 +219,29 @@ class Loader:
         return self._model.groups[xid.group_type].resources[xid.resource_type]
 
 
-_FILL: Final[dict[Kind, Callable[[Loader, Sequence[Node], Inline], None]]] = {
-    Kind.REGISTRY: Loader._registry,
-    Kind.GROUP: Loader._groups,
-    Kind.RESOURCE: Loader._resources,
-    Kind.VERSION: Loader._versions,
+_FILL: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inline], None]]] = {
+    Kind.REGISTRY: NodeLoader._registry,
+    Kind.GROUP: NodeLoader._groups,
+    Kind.RESOURCE: NodeLoader._resources,
+    Kind.VERSION: NodeLoader._versions,
 }
 
 
-def version_node(resource: Xid, shown: Row | None, row: Row) -> Node:
+def version_node(resource: Xid, shown: Row | None, row: Row) -> EntityNode:
     """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
     xid = row.xid if shown is None or shown.xid == resource else resource / "versions" / row.xid.id
-    return Node(xid=xid, row=row, shown=shown)
+    return EntityNode(xid=xid, row=row, shown=shown)
 
 
-def member_node(owner: Node, row: Row, plural: str) -> Node:
+def member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
     """A member of a collection of ``owner`` that its filter leaves."""
     version = row.xid.kind is Kind.VERSION
-    node = version_node(owner.xid, owner.shown, row) if version else Node(xid=row.xid, row=row)
+    node = version_node(owner.xid, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
     node.kept = owner.kept and owner.kept.below(plural, row.key)
     return node
 
 
-def member_rows(reader: Reader, owners: Iterable[tuple[int, Node]], plural: str) -> Iterator[Row]:
+def member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural: str) -> Iterator[Row]:
     """The rows that filters leave of a collection of some entities, given with the keys that its members are beneath.
 
     A row may come twice if two entities show it, of whom only one shows all.
@@ -259,11 +259,11 @@ def member_rows(reader: Reader, owners: Iterable[tuple[int, Node]], plural: str)
         yield from reader.by_key(some)
 
 
-def _count(node: Node, plural: str, everything: int) -> int:
+def _count(node: EntityNode, plural: str, everything: int) -> int:
     return everything if node.kept is None or node.kept.whole else node.kept.counts.get(plural, 0)
 
 
-def _lists_all(node: Node) -> bool:
+def _lists_all(node: EntityNode) -> bool:
     """Whether the default Version is among the inlined ones."""
     return "versions" in node.collections and node.whole
 

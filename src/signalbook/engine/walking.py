@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 from signalbook.engine import sieve
 from signalbook.engine.comparing import Value, as_instant
 from signalbook.engine.definitions import collections_of, is_made
-from signalbook.engine.dotpath import Steps, Wild, find
+from signalbook.engine.dotpath import Steps, Wild, find_values
 from signalbook.engine.filters import Alternative
-from signalbook.engine.lookup import Lookup
-from signalbook.engine.view_tree import Kept, Node, version_node
+from signalbook.engine.lookup import AttributeLookup
+from signalbook.engine.view_tree import EntityNode, Remainder, version_node
 from signalbook.storage.base import Hit, Reader, Row
 from signalbook.storage.selection import Condition, Part, Selection
 
@@ -24,26 +24,26 @@ Step: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(slots=True, kw_only=True)
-class Way:
+class PathMatch:
     """A way down to an entity that passed some alternatives, by their numbers; ``first`` is the first place on it."""
 
     steps: tuple[Step, ...]
     passed: frozenset[int]
-    first: Place
+    first: PathMember
 
 
-class Place:
+class PathMember:
     """An entity on a way; what is asked of it decides what is fetched and decoded. ``kept`` is what is left of it."""
 
     __slots__ = ("_above", "_level", "_node", "_walk", "hit", "kept", "passed", "step")
 
-    def __init__(self, walk: Walk, level: int, hit: Hit, above: Place | None) -> None:
+    def __init__(self, walk: PathWalk, level: int, hit: Hit, above: PathMember | None) -> None:
         self._walk = walk
         self._level = level
         self._above = above
-        self._node: Node | None = None
+        self._node: EntityNode | None = None
         self.hit = hit
-        self.kept: Kept | None = None
+        self.kept: Remainder | None = None
         self.step: Step = (walk.path[level], hit.folded, hit.key)
         self.passed: frozenset[int] = walk.passing(level, self, walk.numbers if above is None else above.passed)
 
@@ -53,7 +53,7 @@ class Place:
         return self.hit.folded
 
     @property
-    def node(self) -> Node:
+    def node(self) -> EntityNode:
         """The entity, without what is beneath it; for those alone of whom a made attribute is asked."""
         if self._node is None:
             self._node = self._walk.node(self._level, self.hit, self._above)
@@ -64,11 +64,11 @@ class Place:
         lookup, part = self._walk.lookup, self._walk.part(self._level, steps)
         if part is None:
             return lookup.values(self.node, steps, timestamp=timestamp)
-        found = find(self.hit.attributes(part), steps)
+        found = find_values(self.hit.attributes(part), steps)
         return map(as_instant, found) if timestamp else found
 
 
-class Walk:
+class PathWalk:
     """From ``base``, an entity with its rows, through the collections of ``path``.
 
     ``alternatives`` are those of a filter that lead down this path, by their numbers; ``asked`` is an attribute that
@@ -78,8 +78,8 @@ class Walk:
     def __init__(
         self,
         reader: Reader,
-        lookup: Lookup,
-        base: Node,
+        lookup: AttributeLookup,
+        base: EntityNode,
         path: tuple[str, ...],
         alternatives: Mapping[int, Alternative],
         *,
@@ -103,20 +103,22 @@ class Walk:
         self._counts: Mapping[tuple[int, str], int] = {}
         self.part = cache(self._part)
 
-    def ways(self, *, after: str | None = None) -> Iterator[Way]:
+    def ways(self, *, after: str | None = None) -> Iterator[PathMatch]:
         """Those that pass, by the folded ids on them; the first step behind the id ``after``."""
-        places: list[Place] = []
+        places: list[PathMember] = []
         for hits in self._hits(after):
             same = 0
             while same < len(places) and places[same].hit is hits[same]:
                 same += 1
             del places[same:]
             for level in range(same, len(hits)):
-                places.append(Place(self, level, hits[level], places[-1] if places else None))
+                places.append(PathMember(self, level, hits[level], places[-1] if places else None))
             if places[-1].passed:
-                yield Way(steps=tuple([place.step for place in places]), passed=places[-1].passed, first=places[0])
+                yield PathMatch(
+                    steps=tuple([place.step for place in places]), passed=places[-1].passed, first=places[0]
+                )
 
-    def passing(self, level: int, place: Place, among: frozenset[int]) -> frozenset[int]:
+    def passing(self, level: int, place: PathMember, among: frozenset[int]) -> frozenset[int]:
         """Those alternatives whose expressions about the entities at ``level`` this one passes."""
         tests = self._tests[level]
         if not among or not self._asked[level]:
@@ -165,7 +167,9 @@ class Walk:
 
     def _sieve(self, alternative: Alternative) -> tuple[Condition, ...]:
         below = [each for each in alternative if each.types]
-        found = (test for each in below for test in sieve.tests(each, self.lookup.model, self._types + each.types))
+        found = (
+            test for each in below for test in sieve.store_conditions(each, self.lookup.model, self._types + each.types)
+        )
         return tuple(map(self._settled, found))
 
     def _settled(self, test: Condition) -> Condition:
@@ -175,15 +179,15 @@ class Walk:
         known = (self._base.shown or self._base.row).defaultversionid or ""
         return replace(test, relation="=", values=(known.lower(),))
 
-    def node(self, level: int, hit: Hit, above: Place | None) -> Node:
+    def node(self, level: int, hit: Hit, above: PathMember | None) -> EntityNode:
         """The entity at ``level``."""
         row = hit.row
         assert row is not None, "its rows are among those selected"
         match len(self._types) + level:
             case 0:
-                node = Node(xid=row.xid, row=row)
+                node = EntityNode(xid=row.xid, row=row)
             case 1:
-                node = Node(xid=row.xid, row=row, shown=_shown(row, hit.target), default=hit.default)
+                node = EntityNode(xid=row.xid, row=row, shown=_shown_row(row, hit.target), default=hit.default)
             case _:
                 resource = self._base if above is None else above.node
                 node = version_node(resource.xid, resource.shown, row)
@@ -198,7 +202,7 @@ def counts(steps: Steps) -> bool:
     return steps[0] is Wild.KEY or (isinstance(steps[0], str) and steps[0].endswith("count"))
 
 
-def _shown(row: Row, target: Row | None) -> Row | None:
+def _shown_row(row: Row, target: Row | None) -> Row | None:
     """What a Resource shows: references are followed once (R267, R268)."""
     if row.xref is None:
         return row

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Final
 
 from signalbook.engine import deletion, owners, resources
-from signalbook.engine.changes import Result
+from signalbook.engine.changes import WriteResult
 from signalbook.engine.commands import METHODS, Command, Method
-from signalbook.engine.constraints import Limits, check_references, in_force
+from signalbook.engine.constraints import GroupConstraints, check_references, group_constraints
 from signalbook.engine.context import Context
-from signalbook.engine.drafts import ResourceDraft
-from signalbook.engine.intents import GroupIntent, Intent, Mode, ResourceIntent
+from signalbook.engine.drafts import ResourceCopy
+from signalbook.engine.intents import GroupIntent, Intent, ResourceIntent, WriteMode
 from signalbook.engine.references import resolver
-from signalbook.engine.tree import Tree, check_siblings, load, load_versions
-from signalbook.engine.vicinity import partly
+from signalbook.engine.tree import WorkingTree, check_siblings, load, load_versions
+from signalbook.engine.vicinity import needs_some
 from signalbook.errors import RegistryError
 from signalbook.model import Constraints, Model, ResourceType
 from signalbook.storage.base import Reader, Row
@@ -73,12 +73,12 @@ class Writing:
             context, resolve=resolver(reader, lambda: self.tree.resources, context.documents, command.base_url)
         )
         self._references: dict[Xid, Xid] = {}
-        self._unfinished: list[tuple[ResourceDraft, ResourceType]] = []
-        self.tree: Tree
+        self._unfinished: list[tuple[ResourceCopy, ResourceType]] = []
+        self.tree: WorkingTree
 
-    def add(self, intent: Intent) -> Result:
+    def add(self, intent: Intent) -> WriteResult:
         """Decide a PUT, PATCH or POST. Raises ``RegistryError`` for all that is wrong with it."""
-        self.tree = load(self._reader, intent, partly(self._command, self._context))
+        self.tree = load(self._reader, intent, needs_some(self._command, self._context))
         if intent.body is not None:
             with self._context.problems:
                 registryid = self.tree.registry.attributes["registryid"]
@@ -91,10 +91,10 @@ class Writing:
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
         return self._result(intent, processed)
 
-    def delete(self) -> Result:
+    def delete(self) -> WriteResult:
         """Decide a DELETE. Raises ``not_found`` and what ``deletion.check`` tells."""
         target = self._command.target
-        self.tree, doomed = deletion.load(self._reader, self._command, partly(self._command, self._context))
+        self.tree, doomed = deletion.load(self._reader, self._command, needs_some(self._command, self._context))
         rows = deletion.check(doomed, self._singular(doomed.collection), self._context)
         explicit = not target.is_collection
         if doomed.collection.kind is Kind.VERSIONS:
@@ -104,7 +104,7 @@ class Writing:
             deletion.remove(self._reader, self.tree, rows, self._context)
         self._finish()
         self._context.problems.raise_any()
-        return Result(target=target)
+        return WriteResult(target=target)
 
     def _group(self, intent: GroupIntent) -> list[Xid]:
         """Apply one Group's intent; returns the Resources passed over since they are read-only (R207)."""
@@ -120,7 +120,7 @@ class Writing:
             return [resource.xid for resource in intent.resources if resource.xid not in written]
         return []
 
-    def _limits(self, intent: GroupIntent) -> Limits:
+    def _limits(self, intent: GroupIntent) -> GroupConstraints:
         """Write the Group itself; returns what it demands of its Resources."""
         draft = self.tree.group(intent.xid, self._context.now)
         before = draft.attributes
@@ -130,33 +130,33 @@ class Writing:
             if draft.before is not None and draft.attributes != before:
                 self._recheck(draft.before.key, limits)
             return limits
-        return Limits(constraints=Constraints(), group={})
+        return GroupConstraints(constraints=Constraints(), group={})
 
-    def _recheck(self, group: int, limits: Limits) -> None:
+    def _recheck(self, group: int, limits: GroupConstraints) -> None:
         """A Group that changed: its other Resources must still fit its constraints (R109)."""
         if not limits:
             return
         others = [row for row in self._reader.children([group]) if row.xid not in self.tree.resources]
         self._references |= {row.xid: row.xref for row in others if row.xref is not None}
-        drafts = {row.xid: ResourceDraft.of(row) for row in others}
+        drafts = {row.xid: ResourceCopy.of(row) for row in others}
         load_versions(self._reader, drafts.values())
         for xid, draft in drafts.items():
             limits.check(xid, [version.attributes for version in draft.versions.values()])
 
-    def _resource(self, intent: ResourceIntent, limits: Limits) -> None:
+    def _resource(self, intent: ResourceIntent, limits: GroupConstraints) -> None:
         draft = self.tree.resource(intent.xid, self._context.now)
         if draft.before is None and self._command.target.kind is Kind.VERSIONS and not intent.versions:
             raise RegistryError("missing_versions", subject=str(self._command.target))
         self._write(draft, intent, limits)
 
-    def _write(self, draft: ResourceDraft, intent: ResourceIntent, limits: Limits) -> None:
-        if resources.write(draft, intent, limits, self._context, lambda: self._epoch(draft.before)):
+    def _write(self, draft: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> None:
+        if resources.write_resource(draft, intent, limits, self._context, lambda: self._epoch(draft.before)):
             self._unfinished.append((draft, intent.type))
 
     def _finish(self) -> None:
         for draft, kind in self._unfinished:
             with self._context.problems:
-                resources.finish(draft, kind, self._context)
+                resources.finish_resource(draft, kind, self._context)
 
     def _epoch(self, referrer: Row | None) -> int:
         """The epoch of the Resource that ``referrer`` points to, 0 if there is none (R269)."""
@@ -182,7 +182,7 @@ class Writing:
             xid=xid,
             type=group.resources[xid.resource_type],
             group=group,
-            mode=Mode.MERGE,
+            mode=WriteMode.MERGE,
             remove=tuple(row.xid.id for row in rows),
             explicit=True,
         )
@@ -191,7 +191,7 @@ class Writing:
             del self.tree.resources[xid]
             deletion.remove(self._reader, self.tree, (draft.before,), self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
-            limits = in_force(self.tree.groups[xid.owner], group)
+            limits = group_constraints(self.tree.groups[xid.owner], group)
             self._write(draft, intent, limits)
 
     def _singular(self, collection: Xid) -> str:
@@ -200,16 +200,16 @@ class Writing:
         group = self._context.model.groups[collection.group_type]
         return group.singular if collection.kind is Kind.GROUPS else group.resources[collection.resource_type].singular
 
-    def _result(self, intent: Intent, processed: tuple[Xid, ...]) -> Result:
+    def _result(self, intent: Intent, processed: tuple[Xid, ...]) -> WriteResult:
         """What the door renders: the target, or of a POST to a Resource the Version (R147)."""
         target = self._command.target
         if target.is_collection or not target.parts:
-            return Result(target=target, processed=processed)
+            return WriteResult(target=target, processed=processed)
         if target.kind is Kind.GROUP:
-            return Result(target=target, processed=processed, created=self.tree.groups[target].before is None)
+            return WriteResult(target=target, processed=processed, created=self.tree.groups[target].before is None)
         draft = self.tree.resources[target.resource]
         new = [version.xid for version in draft.versions.values() if version.before is None]
-        result = Result(
+        result = WriteResult(
             target=target, created=draft.before is None, processed=processed, version=new[0] if len(new) == 1 else None
         )
         if target.kind is Kind.VERSION:
@@ -221,7 +221,7 @@ class Writing:
         return replace(result, target=posted, created=posted in new)
 
 
-def _kept(draft: ResourceDraft, versionid: str) -> Xid:
+def _kept(draft: ResourceCopy, versionid: str) -> Xid:
     """The Version written, unless it was the oldest of more than there may be (R93): there is nothing to answer."""
     if versionid in draft.versions:
         return draft.versions[versionid].xid

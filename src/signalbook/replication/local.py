@@ -11,7 +11,7 @@ from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine
 from signalbook.engine.history import Forgotten
-from signalbook.engine.listing import Page, Position
+from signalbook.engine.listing import PageRequest, Position
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.events.cloudevents import cloudevent
@@ -75,7 +75,7 @@ class LocalRegistry:
             with self._engine.reading() as view:
                 if not view.exists(collection):
                     return
-                shown, after = _page(view, collection, options, Page(limit=page, after=after))
+                shown, after = _page(view, collection, options, PageRequest(limit=page, after=after))
             yield from shown.items()
             if after is None:
                 return
@@ -134,7 +134,7 @@ def _options(kind: Kind, *, deep: bool) -> ViewOptions:
     return ViewOptions(doc=True, binary=True, inline=shown, max_bytes=MAX_BYTES)
 
 
-def _page(view: View, collection: Xid, options: ViewOptions, page: Page) -> tuple[JSONObject, Position | None]:
+def _page(view: View, collection: Xid, options: ViewOptions, page: PageRequest) -> tuple[JSONObject, Position | None]:
     try:
         listed = view.listed(collection, options, page)
         return view.members(collection, listed, options), listed.following

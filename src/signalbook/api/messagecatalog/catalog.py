@@ -8,10 +8,10 @@ from typing import Final
 from signalbook.drafts.messagecatalog.formats import format_of
 from signalbook.drafts.paths import version_number
 from signalbook.engine import numbers
-from signalbook.engine.listing import Listed, Page, Position
+from signalbook.engine.listing import ListedPage, PageRequest, Position
 from signalbook.engine.references import named
 from signalbook.engine.view import View, ViewOptions
-from signalbook.engine.view_tree import Node
+from signalbook.engine.view_tree import EntityNode
 from signalbook.errors import RegistryError
 from signalbook.messages.materialise import materialise
 from signalbook.messages.normalise import BASE_NAMES
@@ -81,7 +81,7 @@ class Catalog:
             rows = {each.xid.id: each for each in self.view.reader.children([row.key], "versions", ids=wanted)}
             yield from ({**rows[each].attributes, "versionid": each} for each in wanted if each in rows)
 
-    def page(self, collection: Xid, page: Page) -> tuple[list[Xid], Listed[Node]]:
+    def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
         """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""
         listed = self.view.listed(collection, self.options, page)
         return [node.xid for node in listed.members if self._is_seen(node)], listed
@@ -90,7 +90,9 @@ class Catalog:
         """All that ``page`` shows behind the folded id ``after``."""
         position = Position(id=after) if after else None
         while True:
-            xids, listed = self.page(collection, Page(limit=BATCH, after=position, total=0 if position else None))
+            xids, listed = self.page(
+                collection, PageRequest(limit=BATCH, after=position, total=0 if position else None)
+            )
             yield from xids
             if listed.following is None:
                 return
@@ -101,7 +103,7 @@ class Catalog:
             return {**materialise(version, self._base).definition, "messageid": version["messageid"]}
         return version
 
-    def _is_seen(self, node: Node) -> bool:
+    def _is_seen(self, node: EntityNode) -> bool:
         """A definition is seen if it has a version with a number (J-10)."""
         default = node.row.defaultversionid
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):

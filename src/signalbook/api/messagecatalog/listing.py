@@ -15,7 +15,7 @@ import msgspec
 from signalbook.api.answers import Header
 from signalbook.api.messagecatalog.catalog import Catalog
 from signalbook.api.messagecatalog.requests import Request
-from signalbook.engine.listing import Page, Position
+from signalbook.engine.listing import PageRequest, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, canonical_json, digest
 from signalbook.xid import Xid
@@ -46,7 +46,7 @@ def listed(
     if wanted:
         return _sifted(request, page, _shown(catalog, collection, show, page), wanted)
     position = Position(id=page.after) if page.after else None
-    xids, found = catalog.page(collection, Page(limit=page.limit, after=position, total=page.total))
+    xids, found = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
     last = found.following.id if found.following else None
     return [show(xid) for xid in xids], tuple(_links(request, page, last, found.total or page.total or 0))
 

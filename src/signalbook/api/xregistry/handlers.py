@@ -11,7 +11,7 @@ from signalbook.api.openapi.document import describe
 from signalbook.api.xregistry import flags, paths, rendering
 from signalbook.api.xregistry.requests import Request
 from signalbook.engine import capabilities
-from signalbook.engine.changes import Result
+from signalbook.engine.changes import WriteResult
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.view import View
 from signalbook.errors import RegistryError
@@ -40,7 +40,7 @@ def write(batch: Batch, request: Request) -> Answer:
         return rendering.written(session, request, result)
 
 
-def execute(session: Session, request: Request) -> Result:
+def execute(session: Session, request: Request) -> WriteResult:
     """What a write does within its transaction. Raises ``RegistryError``, ``PreconditionFailed``."""
     check(session.view, request)
     require(session.view, request)

@@ -19,9 +19,9 @@ import msgspec
 from signalbook.api.answers import Header
 from signalbook.api.xregistry.flags import Query
 from signalbook.api.xregistry.requests import Request
-from signalbook.engine.listing import Listed, Page, Position
+from signalbook.engine.listing import ListedPage, PageRequest, Position
 from signalbook.engine.view import View
-from signalbook.engine.view_tree import Node
+from signalbook.engine.view_tree import EntityNode
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, canonical_json, digest
 
@@ -38,7 +38,7 @@ class _Cursor:
     after: Position | None
 
 
-def asked(view: View, request: Request) -> Page:
+def asked(view: View, request: Request) -> PageRequest:
     """Which page of its collection a request wants: all of it if it asks for none and the setting ``page_size`` is 0.
 
     Raises ``bad_request`` for a ``limit`` that is no unsigned 64-bit integer beyond 0, or a ``cursor`` that is not from
@@ -46,18 +46,18 @@ def asked(view: View, request: Request) -> Page:
     """
     query, settings = request.query.supported(view.capabilities), request.settings
     if not view.capabilities.get("pagination") or not request.path.target.is_collection:
-        return Page()
+        return PageRequest()
     limit = None if query.limit is None else _limit(query.limit, request)
     if query.cursor is not None:
         if limit is not None:
             raise _bad(request, "a link to a page has its limit in it; use it as it is, without adding a limit")
         cursor = _decode(query.cursor, request)
-        return Page(limit=min(cursor.limit, settings.max_page_size), after=cursor.after, total=cursor.total)
+        return PageRequest(limit=min(cursor.limit, settings.max_page_size), after=cursor.after, total=cursor.total)
     limit = limit or settings.page_size
-    return Page(limit=min(limit, settings.max_page_size)) if limit else Page()
+    return PageRequest(limit=min(limit, settings.max_page_size)) if limit else PageRequest()
 
 
-def links(request: Request, page: Page, listed: Listed[Node]) -> Iterator[Header]:
+def links(request: Request, page: PageRequest, listed: ListedPage[EntityNode]) -> Iterator[Header]:
     """``Link`` headers to the next page, if there is one, and from all but the first to the first (R287-R289)."""
     if page.limit is None:
         return

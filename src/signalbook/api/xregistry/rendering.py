@@ -13,9 +13,9 @@ from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
 from signalbook.api.documents import UNTRUSTED, media_type
 from signalbook.api.xregistry import headers, paging
 from signalbook.api.xregistry.requests import Request
-from signalbook.engine.changes import Result
+from signalbook.engine.changes import WriteResult
 from signalbook.engine.engine import Session
-from signalbook.engine.view import Document, View, ViewOptions
+from signalbook.engine.view import DocumentView, View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.xid import Kind, Xid
 
@@ -57,7 +57,7 @@ def document(view: View, request: Request, xid: Xid, *, status: int = 200, extra
     return limited(Answer(status=status, headers=(*extra, *own), body=found.content), request)
 
 
-def written(session: Session, request: Request, result: Result) -> Answer:
+def written(session: Session, request: Request, result: WriteResult) -> Answer:
     """The answer to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
     view, path = session.view, request.path
     told = (("xRegistry-xregcorrelationid", session.correlationid),) if result.changes else ()
@@ -88,7 +88,7 @@ def _fitting(content: bytes, request: Request) -> bytes:
     raise RegistryError("too_large", subject=request.path.text, detail=detail)
 
 
-def _locations(view: View, request: Request, result: Result) -> Iterator[Header]:
+def _locations(view: View, request: Request, result: WriteResult) -> Iterator[Header]:
     """Where a new entity is (R151), and which Version a write to a Resource or Version made (R152, GAP 9)."""
     if result.created:
         kind = view.model.resource_type(result.target)
@@ -98,7 +98,7 @@ def _locations(view: View, request: Request, result: Result) -> Iterator[Header]
         yield "Content-Location", f"{request.base_url}{result.version}"
 
 
-def _document_headers(found: Document, xid: Xid) -> Iterator[Header]:
+def _document_headers(found: DocumentView, xid: Xid) -> Iterator[Header]:
     contenttype = media_type(found.contenttype)
     if contenttype is not None:
         yield "Content-Type", contenttype

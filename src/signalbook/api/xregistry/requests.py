@@ -113,12 +113,12 @@ class Request:
         query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
         return ViewOptions(
             base_url=self.base_url,
-            inline=inline.parse(query.inline, shown, view.model, subject=self.path.text),
+            inline=inline.parse_inline(query.inline, shown, view.model, subject=self.path.text),
             doc=query.doc,
             binary=query.binary,
             collections=query.collections,
-            filter=filters.parse(query.filter, shown, view.model, subject=self.path.text),
-            sort=sorting.parse(query.sort, shown, view.model, subject=self.path.text),
+            filter=filters.parse_filter(query.filter, shown, view.model, subject=self.path.text),
+            sort=sorting.parse_sort(query.sort, shown, view.model, subject=self.path.text),
             max_bytes=self.settings.max_response_bytes,
         )
 
