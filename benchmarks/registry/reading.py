@@ -16,11 +16,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
-from signalbook.engine import filters, sorting
-from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
-from signalbook.engine.listing import PageRequest
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -116,8 +116,8 @@ def _ask(engine: Engine, path: str, expression: str | None, sort: str | None = N
 def _options(view: View, xid: Xid, expression: str | None, sort: str | None) -> ViewOptions:
     chosen = () if expression is None else (expression,)
     return ViewOptions(
-        filter=filters.parse_filter(chosen, xid, view.model, subject=str(xid)),
-        sort=sorting.parse_sort(sort, xid, view.model, subject=str(xid)),
+        filter=parse_filter(chosen, xid, view.model, subject=str(xid)),
+        sort=parse_sort(sort, xid, view.model, subject=str(xid)),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from signalbook.api.answers import Answer
 from signalbook.api.errors import PreconditionFailed
 from signalbook.api.problems import Conflict, ReadOnly, problem
-from signalbook.engine.tree import IdClash
+from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
 from signalbook.values import Finding
 from signalbook.xid import Xid

@@ -12,8 +12,8 @@ import pytest
 
 from signalbook.catalogue import Watch
 from signalbook.engine.engine import Engine
-from signalbook.engine.inline import ALL
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.inlining import ALL
+from signalbook.engine.read.view import ViewOptions
 from signalbook.model import builtin
 from signalbook.settings import Settings
 from signalbook.storage.base import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.documents import DocumentError
-from signalbook.engine.commands import Command, ConfigCommand, Method
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.errors import RegistryError
 from signalbook.xid import Xid
 

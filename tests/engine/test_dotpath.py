@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.engine.dotpath import MAX_STEPS, Steps, Wild, find_values, read_path, write_path
+from signalbook.engine.read.paths import MAX_STEPS, Steps, Wild, find_values, read_path, write_path
 
 
 @pytest.mark.parametrize(

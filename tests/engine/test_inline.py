@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.engine.inline import ALL, EXPORT, NOTHING, Inline, parse_inline
+from signalbook.engine.read.inlining import ALL, EXPORT, NOTHING, Inline, parse_inline
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Xid

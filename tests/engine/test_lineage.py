@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine import lineage
-from signalbook.engine.drafts import VersionCopy
+from signalbook.engine.write import lineage
+from signalbook.engine.write.workingcopies import VersionCopy
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Registry
 from tests.engine.filter_reference import TYPES, filtered
 
-from signalbook.engine import filters, sorting
 from signalbook.engine.engine import Engine
-from signalbook.engine.inline import ALL, NOTHING
-from signalbook.engine.listing import PageRequest
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import ALL, NOTHING
+from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
@@ -85,7 +85,7 @@ def left(registry: Registry, path: str, *values: str, **options: Any) -> JSONObj
     """What is shown of ``path`` with a filter, None if it is not found."""
     xid = Xid.parse(path)
     with registry.engine.reading() as view:
-        chosen = filters.parse_filter(values, xid, view.model, subject=path)
+        chosen = parse_filter(values, xid, view.model, subject=path)
         wanted = ViewOptions(**{"base_url": BASE, "inline": ALL, "filter": chosen, **options})
         try:
             return view.collection(xid, wanted) if xid.is_collection else view.entity(xid, wanted)
@@ -181,8 +181,8 @@ def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> No
     def check(values: list[str], attribute: str, descending: bool, limit: int) -> None:
         with registry.engine.reading() as view:
             try:
-                sort = sorting.parse_sort(f"{attribute}{'=desc' * descending}", xid, view.model, subject="/")
-                chosen = filters.parse_filter(
+                sort = parse_sort(f"{attribute}{'=desc' * descending}", xid, view.model, subject="/")
+                chosen = parse_filter(
                     [each.replace("dirs.files.", "") for each in values], xid, view.model, subject="/"
                 )
             except RegistryError:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.changes import Action, Change, WriteResult
+from signalbook.engine.write.changes import Action, Change
+from signalbook.engine.write.commands import WriteResult
 from signalbook.values import JSON, JSONObject
 
 if TYPE_CHECKING:

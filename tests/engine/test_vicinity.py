@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import Make, model_of
 
-from signalbook.engine import resources, vicinity
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.drafts import ResourceCopy, StoredVersions
 from signalbook.engine.engine import Engine
-from signalbook.engine.lineage import semver_key
+from signalbook.engine.write import load, resources
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.write.lineage import semver_key
+from signalbook.engine.write.workingcopies import ResourceCopy, StoredVersions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -95,11 +95,11 @@ class Twin:
 
 @contextmanager
 def few(number: int) -> Iterator[None]:
-    usual, vicinity.FEW = vicinity.FEW, number  # type: ignore[misc]
+    usual, load.FEW = load.FEW, number  # type: ignore[misc]
     try:
         yield
     finally:
-        vicinity.FEW = usual  # type: ignore[misc]
+        load.FEW = usual  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module", params=["manual", "createdat", "modifiedat", "semver"])
@@ -133,7 +133,7 @@ def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: 
 def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many Versions there are."""
     loaded: list[int] = []
-    settle = resources._settle
+    settle = resources._settle_resource
 
     def watched(resource: ResourceCopy, *rest: Any) -> None:
         loaded.append(len(resource.versions))
@@ -141,7 +141,7 @@ def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) ->
 
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
-    monkeypatch.setattr(resources, "_settle", watched)
+    monkeypatch.setattr(resources, "_settle_resource", watched)
     for method, path, body in [
         ("POST", F1, {}),
         ("PUT", f"{F1}/versions/v050", {"name": "x"}),

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine.inline import parse_inline
-from signalbook.engine.view import View, ViewOptions
-from signalbook.engine.view_render import inlined
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.rendering import inlined
+from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.storage.base import Reader

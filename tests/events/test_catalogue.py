@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.events.catalogue import GROUP, catalogue
 from signalbook.events.cloudevents import ACTIONS
 from signalbook.events.dialects import DOORS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source

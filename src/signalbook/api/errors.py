@@ -7,7 +7,7 @@ import uuid
 from typing import Final
 
 from signalbook.api.answers import Answer, Header, json_answer
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import HistoryPruned
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSON, JSONObject
@@ -49,7 +49,7 @@ def condition_answer(error: PreconditionFailed) -> Answer:
     return _plain_answer(412, "Precondition Failed", error.subject, detail)
 
 
-def gone_answer(error: Forgotten, subject: str) -> Answer:
+def gone_answer(error: HistoryPruned, subject: str) -> Answer:
     """410: what a reader of changes has not seen is kept no longer. ``position`` is that of the last one forgotten."""
     return _plain_answer(410, "Gone", subject, str(error), position=error.position)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.api.answers import Answer, Header
 from signalbook.api.errors import NOT_KEPT, PreconditionFailed, error_answer, failure_answer
-from signalbook.engine.tree import IdClash
+from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
 from signalbook.values import Finding, JSONObject, dump_json
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from signalbook.api.answers import Answer, send_answer
 from signalbook.api.caching import as_asked, tagged
 from signalbook.api.errors import error_answer, failure_answer, gone_answer
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.storage.base import StorageError
 
@@ -55,7 +55,7 @@ class _ReadOnly:
     async def _go_on(self, live: Live, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await live.run(scope, receive, send)
-        except (RegistryError, Forgotten, StorageError) as error:
+        except (RegistryError, HistoryPruned, StorageError) as error:
             await send_answer(self._refusal(error), scope, send)
 
     async def _answer(self, request: Request) -> Answer:
@@ -73,6 +73,6 @@ class _ReadOnly:
     def _refusal(self, error: Exception) -> Answer:
         if isinstance(error, RegistryError):
             return error_answer(error)
-        if isinstance(error, Forgotten):
+        if isinstance(error, HistoryPruned):
             return gone_answer(error, self._path)
         return failure_answer(error, self._path)

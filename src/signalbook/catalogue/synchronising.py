@@ -9,11 +9,11 @@ from typing import Final
 
 from signalbook.catalogue.folder import Snapshot
 from signalbook.documents import DocumentError, Upload, entities, extend_model
-from signalbook.engine import capabilities
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.configuration import MODELSOURCE
+from signalbook.engine.config import capabilities
+from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine, Session
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, fingerprint, format_timestamp
 from signalbook.xid import ROOT, Kind, Xid

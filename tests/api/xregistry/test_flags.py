@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.api.xregistry.flags import NOTHING, Query, check_specversion, parse
-from signalbook.engine import capabilities
+from signalbook.engine.config import capabilities
 from signalbook.errors import RegistryError
 from signalbook.xid import Xid
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
+from signalbook.engine.write.commands import Command, Method
 from signalbook.events.delivery import relay
 from signalbook.events.delivery.progress import Retries
 from signalbook.events.delivery.state import ACTIVE, GONE, RETRYING, SUSPENDED

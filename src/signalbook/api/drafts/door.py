@@ -20,7 +20,7 @@ from signalbook.api.problems import ReadOnly, problem
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 

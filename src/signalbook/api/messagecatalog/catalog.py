@@ -8,10 +8,10 @@ from typing import Final
 from signalbook.drafts.messagecatalog.formats import format_of
 from signalbook.drafts.paths import version_number
 from signalbook.engine import numbers
-from signalbook.engine.listing import ListedPage, PageRequest, Position
-from signalbook.engine.references import named
-from signalbook.engine.view import View, ViewOptions
-from signalbook.engine.view_tree import EntityNode
+from signalbook.engine.read.inlining import EntityNode
+from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.references import named
 from signalbook.errors import RegistryError
 from signalbook.messages.materialise import materialise
 from signalbook.messages.normalise import BASE_NAMES

@@ -16,9 +16,9 @@ from signalbook.api.messagecatalog.paths import FIRST, MOUNTS, V01, Place
 from signalbook.api.messagecatalog.requests import Request, read_request
 from signalbook.api.messagecatalog.writing import Writing, open_catalog
 from signalbook.api.workers import Workers
-from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
+from signalbook.engine.write.commands import Method
 from signalbook.settings import Settings
 
 _DIALECTS: Final = {FIRST: first.DIALECT, V01: v01.DIALECT}

@@ -15,7 +15,7 @@ import msgspec
 from signalbook.api.answers import Header
 from signalbook.api.messagecatalog.catalog import Catalog
 from signalbook.api.messagecatalog.requests import Request
-from signalbook.engine.listing import PageRequest, Position
+from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, canonical_json, digest
 from signalbook.xid import Xid

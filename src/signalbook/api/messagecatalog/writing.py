@@ -16,9 +16,9 @@ from signalbook.drafts.messagecatalog.formats import format_of
 from signalbook.drafts.paths import draft_id, entity_id, message_path
 from signalbook.drafts.uris import compose
 from signalbook.engine import uris
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
+from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import Xid

@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.api.openapi import parts
 from signalbook.api.openapi.schemas import map_of, reference
-from signalbook.engine.commands import METHODS, Method
+from signalbook.engine.write.commands import METHODS, Method
 from signalbook.model import ResourceType
 from signalbook.values import JSONObject
 from signalbook.xid import Kind

@@ -13,7 +13,7 @@ from signalbook.api.schemaregistry import handlers
 from signalbook.api.schemaregistry.requests import MOUNT, Request, read_request
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
 from signalbook.settings import SettingError, Settings
 
 

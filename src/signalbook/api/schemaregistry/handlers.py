@@ -12,9 +12,9 @@ from signalbook.api.schemaregistry.requests import Place, Request
 from signalbook.drafts import schemaregistry as draft
 from signalbook.drafts.formats import draft_format
 from signalbook.engine import numbers, uris
-from signalbook.engine.commands import Command, DocumentBody, Method
 from signalbook.engine.engine import Session
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid

@@ -12,7 +12,7 @@ from signalbook.api.encoding import encode
 from signalbook.api.schemaregistry.requests import Request
 from signalbook.drafts.paths import draft_id
 from signalbook.drafts.schemaregistry import number_of, version_headers, version_id, version_uri
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid

@@ -18,8 +18,8 @@ from signalbook.api.commits import Commits
 from signalbook.api.errors import NOT_KEPT, PreconditionFailed, condition_answer, error_answer, failure_answer
 from signalbook.api.xregistry import handlers
 from signalbook.api.xregistry.requests import Request, read_request
-from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch
+from signalbook.engine.write.commands import Method
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import RULES
 from signalbook.settings import Settings

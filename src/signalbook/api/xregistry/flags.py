@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl
 
-from signalbook.engine import commands
-from signalbook.engine.capabilities import resolve_ignore
+from signalbook.engine.config.capabilities import resolve_ignore
+from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
@@ -47,12 +47,12 @@ class Query:
         off = {name: value for name, value in _NONE.items() if name not in on}
         return replace(self, **off) if off else self
 
-    def for_write(self, capabilities: JSONObject, target: Xid) -> commands.Flags:
+    def for_write(self, capabilities: JSONObject, target: Xid) -> Flags:
         """The flags of a command. Raises ``bad_ignore`` (R204)."""
         ignore: frozenset[str] = frozenset()
         if self.ignore is not None:
             ignore = resolve_ignore(capabilities, self.ignore, target)
-        return commands.Flags(epoch=self.epoch, ignore=ignore, setdefaultversionid=self.setdefaultversionid)
+        return Flags(epoch=self.epoch, ignore=ignore, setdefaultversionid=self.setdefaultversionid)
 
 
 NOTHING: Final = Query()

@@ -10,10 +10,10 @@ from signalbook.api.answers import Answer, json_answer
 from signalbook.api.openapi.document import describe
 from signalbook.api.xregistry import flags, paths, rendering
 from signalbook.api.xregistry.requests import Request
-from signalbook.engine import capabilities
-from signalbook.engine.changes import WriteResult
+from signalbook.engine.config import capabilities
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
+from signalbook.engine.write.commands import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
 

@@ -19,9 +19,9 @@ import msgspec
 from signalbook.api.answers import Header
 from signalbook.api.xregistry.flags import Query
 from signalbook.api.xregistry.requests import Request
-from signalbook.engine.listing import ListedPage, PageRequest, Position
-from signalbook.engine.view import View
-from signalbook.engine.view_tree import EntityNode
+from signalbook.engine.read.inlining import EntityNode
+from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, canonical_json, digest
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-from signalbook.engine.commands import METHODS
+from signalbook.engine.write.commands import METHODS
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id

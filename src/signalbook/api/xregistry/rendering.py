@@ -13,9 +13,9 @@ from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
 from signalbook.api.documents import UNTRUSTED, media_type
 from signalbook.api.xregistry import headers, paging
 from signalbook.api.xregistry.requests import Request
-from signalbook.engine.changes import WriteResult
 from signalbook.engine.engine import Session
-from signalbook.engine.view import DocumentView, View, ViewOptions
+from signalbook.engine.read.view import DocumentView, View, ViewOptions
+from signalbook.engine.write.commands import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.xid import Kind, Xid
 

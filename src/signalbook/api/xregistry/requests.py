@@ -11,9 +11,11 @@ from starlette.types import Scope
 from signalbook.api.spool import Spool
 from signalbook.api.urls import base_url
 from signalbook.api.xregistry import flags, headers, paths
-from signalbook.engine import filters, inline, sorting
-from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Method
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.paging import parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.model import Included, Loader, ResourceType, gather
 from signalbook.settings import Settings
@@ -113,12 +115,12 @@ class Request:
         query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
         return ViewOptions(
             base_url=self.base_url,
-            inline=inline.parse_inline(query.inline, shown, view.model, subject=self.path.text),
+            inline=parse_inline(query.inline, shown, view.model, subject=self.path.text),
             doc=query.doc,
             binary=query.binary,
             collections=query.collections,
-            filter=filters.parse_filter(query.filter, shown, view.model, subject=self.path.text),
-            sort=sorting.parse_sort(query.sort, shown, view.model, subject=self.path.text),
+            filter=parse_filter(query.filter, shown, view.model, subject=self.path.text),
+            sort=parse_sort(query.sort, shown, view.model, subject=self.path.text),
             max_bytes=self.settings.max_response_bytes,
         )
 

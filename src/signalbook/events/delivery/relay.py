@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.interest import NOTHING, interest
 from signalbook.events.delivery.keeper import Book, Keeper, Known, States
@@ -202,7 +201,7 @@ class Relay:
         """Read what comes next, and offer it: whether there may be more."""
         try:
             given = self._roster.read(self._engine.outbox)
-        except Forgotten as gone:
+        except HistoryPruned as gone:
             for recipient in self._roster.skip(gone.position, f"events were lost to this sink: {gone}"):
                 _LOG.warning("subscription %s: events up to %d are kept no longer", recipient.id, gone.position)
                 with self._roster.lock:
