@@ -25,12 +25,10 @@ from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, policy
-from signalbook.events.head import Head
-from signalbook.events.retention import Retention
+from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.fetching import AllowList
-from signalbook.replication.following import Following
-from signalbook.replication.sources import FollowedSource
+from signalbook.replication.following import FollowedSource, Following
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT

@@ -30,7 +30,7 @@ from signalbook.api.xregistry import checks, discovery
 from signalbook.api.xregistry.door import Door
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
-from signalbook.events.head import Head
+from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.replication.following import Following
 from signalbook.settings import Settings

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from starlette.types import Receive, Scope, Send
 
 from signalbook.engine.engine import HistoryPruned
-from signalbook.events.head import Head
+from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 

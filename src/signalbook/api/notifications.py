@@ -19,8 +19,7 @@ from signalbook.api.problems import Denied, Unsupported, problem
 from signalbook.api.workers import Workers
 from signalbook.errors import RegistryError
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, parse
-from signalbook.replication.seen import Seen
+from signalbook.replication.notices import Notice, Seen, parse
 from signalbook.settings import Settings
 
 PATH: Final = "/notifications"

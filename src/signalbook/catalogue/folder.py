@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from signalbook.cncf.messagecatalog.sources import adopt
 from signalbook.documents import DocumentError, Source, merge, read_folder
-from signalbook.drafts.messagecatalog.sources import adopt
 from signalbook.values import JSONObject, fingerprint
 
 _UNFINISHED: Final = "L-37"

@@ -13,7 +13,7 @@ from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError
-from signalbook.events.cloudevents import cloudevent
+from signalbook.events.dialects import cloudevent
 from signalbook.replication.link import DOORS
 from signalbook.replication.registry import PAGE, Changes, Pruned, Refusal, TooLarge, mark_of
 from signalbook.values import JSONObject

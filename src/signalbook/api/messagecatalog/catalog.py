@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from signalbook.drafts.messagecatalog.formats import format_of
-from signalbook.drafts.paths import version_number
+from signalbook.cncf.messagecatalog.formats import format_of
+from signalbook.cncf.paths import version_number
 from signalbook.engine import numbers
 from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.references import named
 from signalbook.errors import RegistryError
-from signalbook.messages.materialise import materialise
-from signalbook.messages.normalise import BASE_NAMES
+from signalbook.messages.definitions.inheritance import materialise
+from signalbook.messages.definitions.normalise import BASE_NAMES
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 

@@ -20,8 +20,7 @@ from signalbook.engine.read.paths import Steps, Wild, collections_of, find_value
 from signalbook.engine.read.prefilter import store_conditions
 from signalbook.engine.read.rendering import Renderer
 from signalbook.model import Model
-from signalbook.storage.base import Hit, Reader, Row
-from signalbook.storage.selection import Condition, Part, Selection
+from signalbook.storage.base import Condition, Hit, Part, Reader, Row, Selection
 from signalbook.values import JSONObject
 from signalbook.xid import Kind
 

@@ -14,7 +14,7 @@ from typing import Final
 from signalbook.engine.read.filters import RELATIVE, FilterExpression, Operand, Operator
 from signalbook.engine.read.paths import is_made
 from signalbook.model import Model
-from signalbook.storage.selection import Condition, Part
+from signalbook.storage.base import Condition, Part
 
 _SAFE: Final = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]+")
 _YEAR: Final = re.compile(r"(?!0000|9999)[0-9]{4}", re.ASCII)

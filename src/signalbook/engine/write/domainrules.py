@@ -15,9 +15,9 @@ from typing import Final
 from signalbook.engine.write.references import named
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
-from signalbook.messages.endpoints import lint_endpoint, lint_messageids
-from signalbook.messages.references import readings
-from signalbook.messages.review import review, review_borrowed
+from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
+from signalbook.messages.definitions.lint import review, review_borrowed
+from signalbook.messages.definitions.schemas import readings
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSON, Finding, JSONObject
