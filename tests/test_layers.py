@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"amqp", "nats", "model", "formats", "messages", "drafts"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
-ALL |= {"fetching", "catalogue", "replication", "drafts"}
+ALL |= {"fetching", "folder_registry", "replication", "drafts"}
 
 # room -> rooms it may import (itself is always allowed)
 ARROWS: dict[str, set[str]] = {
@@ -40,7 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "codegen": L0 | L1 | {"client"},
-    "catalogue": L0 | L1 | {"engine"},
+    "folder_registry": L0 | L1 | {"engine"},
     "server": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
     "cli": ALL | {"conformance", "demo"},

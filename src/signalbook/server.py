@@ -1,4 +1,4 @@
-"""The server process: builds the application over a store, and runs it. The one place that knows every room."""
+"""The server process: builds the application over a store, and runs it. The one module that may import every package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from granian.log import LogLevels
 from starlette.applications import Starlette
 
 from signalbook.api.app import create_app
-from signalbook.catalogue import Watch
+from signalbook.folder_registry import FolderWatch
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -99,7 +99,7 @@ def run(settings: Settings) -> None:
     _check_address(settings)
     if settings.from_folder:
         with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
-            _serve(replace(settings, db=f"sqlite:///{private}/catalogue.db"))
+            _serve(replace(settings, db=f"sqlite:///{private}/registry.db"))
     else:
         _serve(settings)
 
@@ -122,11 +122,11 @@ def _serve(settings: Settings) -> None:
     server.serve(target_loader=partial(_application, settings), wrap_loader=False)
 
 
-def _watch(engine: Engine, settings: Settings) -> Watch | None:
+def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     """What follows ``settings.from_folder``, if it is set. The model that was founded is the one to extend."""
     if not settings.from_folder:
         return None
-    return Watch(engine, Path(settings.from_folder), model_source(settings.model))
+    return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
 def _application(settings: Settings) -> Starlette:

@@ -57,7 +57,7 @@ class Settings:
     answer_timeout: float = _setting(600.0, "Seconds a client may take to fetch a large answer.")
     event_retention: float = _setting(0.0, "Days that change events are kept; 0 keeps all of them.")
     from_folder: str = _setting(
-        "", "Folder of documents to serve as a read-only catalogue, instead of a database.", option="from"
+        "", "Folder of documents to serve as a read-only registry, instead of a database.", option="from"
     )
     reload_seconds: float = _setting(2.0, "Seconds between looks for changes in that folder; 0 looks at SIGHUP only.")
     allow_fetch: tuple[str, ...] = _setting(
@@ -80,7 +80,7 @@ class Settings:
         "", "File of the keys that secrets are stored under; empty makes one beside an SQLite database."
     )
     strict_openapi: str = _setting(
-        "off", "Whether a schema group can only be created, never updated, through the draft's door: on or off."
+        "off", "Whether a schema group can only be created, never updated, through the Schema Registry draft API: on or off."
     )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
