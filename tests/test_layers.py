@@ -1,4 +1,4 @@
-"""Who may import whom: arrows only point down, lazy imports counted, no cycles."""
+"""Which package may import which: dependencies only point down, lazy imports counted, no cycles."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
-L1 = {"amqp", "nats", "model", "formats", "messages", "drafts"}
+L1 = {"amqp", "nats", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
-ALL |= {"fetching", "folder_registry", "replication", "drafts"}
+ALL |= {"fetching", "folder_registry", "replication", "cncf"}
 
-# room -> rooms it may import (itself is always allowed)
-ARROWS: dict[str, set[str]] = {
+# package -> packages it may import (itself is always allowed)
+DEPENDENCIES: dict[str, set[str]] = {
     "__init__": set(),
     "values": set(),
     "xid": set(),
@@ -25,7 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "verdict": {"errors", "values"},
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},
-    "drafts": L0,
+    "cncf": L0,
     "amqp": L0,
     "nats": L0,
     "model": L0,
@@ -46,10 +46,10 @@ ARROWS: dict[str, set[str]] = {
     "cli": ALL | {"conformance", "demo"},
     "__main__": {"cli"},
 }
-PYSPARK_ROOMS = {"pipeline"}
+PYSPARK_PACKAGES = {"pipeline"}
 
 
-def room(module: Path) -> str:
+def package(module: Path) -> str:
     return module.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
@@ -76,15 +76,15 @@ def imports(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_arrows_point_down(name: str) -> None:
-    here = room(MODULES[name])
-    assert here in ARROWS, f"{here} is a room nobody planned: add it to the plan first"
+def test_dependencies_point_down(name: str) -> None:
+    here = package(MODULES[name])
+    assert here in DEPENDENCIES, f"{here} is a package that is not planned: add it to the plan first"
     for target in imports(MODULES[name]):
         if target == "signalbook" or target.startswith("signalbook."):
-            there = room(MODULES[target])
-            assert there == here or there in ARROWS[here], f"{name} may not import {target}"
+            there = package(MODULES[target])
+            assert there == here or there in DEPENDENCIES[here], f"{name} may not import {target}"
         if target.split(".")[0] == "pyspark":
-            assert here in PYSPARK_ROOMS, f"{name} may not import pyspark"
+            assert here in PYSPARK_PACKAGES, f"{name} may not import pyspark"
         if target.split(".")[0] == "sqlalchemy":
             assert here == "storage", f"{name} may not import sqlalchemy"
 

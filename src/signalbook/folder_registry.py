@@ -1,6 +1,6 @@
 """The folder registry: documents in a folder, served as a read-only registry that follows them (``serve --from``).
 
-``read_snapshot`` reads the folder, ``synchronise`` makes a registry say what it says, ``FolderWatch`` looks for changes.
+``read_snapshot`` reads the folder, ``synchronise`` makes a registry say the same, ``FolderWatch`` looks for changes.
 A synchronisation touches only what is different: what did not change keeps its epochs and times, so that caches and the
 change feed see just the difference.
 """
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from signalbook.cncf.messagecatalog.sources import adopt
 from signalbook.documents import DocumentError, Source, Upload, entities, extend_model, merge, read_folder
-from signalbook.drafts.messagecatalog.sources import adopt
 from signalbook.engine import capabilities
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import MODELSOURCE

@@ -1,4 +1,4 @@
-"""The server process: builds the application over a store, and runs it. The one module that may import every package."""
+"""The server process: builds the application over a store, and runs it. It may import every package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from granian.log import LogLevels
 from starlette.applications import Starlette
 
 from signalbook.api.app import create_app
-from signalbook.folder_registry import FolderWatch
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -29,6 +28,7 @@ from signalbook.events.head import Head
 from signalbook.events.retention import Retention
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.fetching import AllowList
+from signalbook.folder_registry import FolderWatch
 from signalbook.replication.following import Following
 from signalbook.replication.sources import FollowedSource
 from signalbook.settings import SettingError, Settings

@@ -80,7 +80,8 @@ class Settings:
         "", "File of the keys that secrets are stored under; empty makes one beside an SQLite database."
     )
     strict_openapi: str = _setting(
-        "off", "Whether a schema group can only be created, never updated, through the Schema Registry draft API: on or off."
+        "off",
+        "Whether a schema group can only be created, never updated, through the Schema Registry draft API: on or off.",
     )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."

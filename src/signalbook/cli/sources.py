@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from signalbook.cncf.messagecatalog.sources import adopt
 from signalbook.documents import (
     MAX_BYTES,
     DocumentError,
@@ -18,7 +19,6 @@ from signalbook.documents import (
     read_limited,
     read_source,
 )
-from signalbook.drafts.messagecatalog.sources import adopt
 
 STANDARD_INPUT: Final = "-"
 EVENTS: Final = "builtin:events"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.drafts.paths import message_path, schema_path
+from signalbook.cncf.paths import message_path, schema_path
 from signalbook.events.cloudevents import cloudevent
 from signalbook.storage.base import Record
 from signalbook.values import JSONObject, format_timestamp

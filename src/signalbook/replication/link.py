@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.drafts.paths import message_path, schema_path
-from signalbook.drafts.uris import compose
+from signalbook.cncf.paths import message_path, schema_path
+from signalbook.cncf.uris import compose
 from signalbook.replication import origin
 from signalbook.replication.scope import Scope
 from signalbook.values import JSONObject

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from signalbook.drafts.messagecatalog import originals
-from signalbook.drafts.messagecatalog.formats import group_attributes
-from signalbook.drafts.messagecatalog.projection import project
-from signalbook.drafts.messagecatalog.rendering import render
-from signalbook.drafts.messagecatalog.spelling import flatten, lift
+from signalbook.cncf.messagecatalog import originals
+from signalbook.cncf.messagecatalog.formats import group_attributes
+from signalbook.cncf.messagecatalog.projection import project
+from signalbook.cncf.messagecatalog.rendering import render
+from signalbook.cncf.messagecatalog.spelling import flatten, lift
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.schemaregistry.conftest import BASE, Schemas
 
-from signalbook.drafts.paths import draft_id, entity_id, version_number
-from signalbook.drafts.schemaregistry import render_group
+from signalbook.cncf.paths import draft_id, entity_id, version_number
+from signalbook.cncf.schemaregistry import render_group
 
 Act: TypeAlias = Callable[[Schemas], httpx.Response]
 

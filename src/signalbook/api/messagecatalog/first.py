@@ -11,11 +11,11 @@ from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
 from signalbook.api.messagecatalog.paths import GROUPS, Place
 from signalbook.api.messagecatalog.requests import Request
 from signalbook.api.messagecatalog.writing import Writing, check_type, refuse
-from signalbook.drafts.messagecatalog import definitions, groups, originals
-from signalbook.drafts.messagecatalog.definitions import Posted
-from signalbook.drafts.messagecatalog.ids import is_segment
-from signalbook.drafts.messagecatalog.originals import KNOWN, Content
-from signalbook.drafts.paths import draft_id, message_path
+from signalbook.cncf.messagecatalog import definitions, groups, originals
+from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.ids import is_segment
+from signalbook.cncf.messagecatalog.originals import KNOWN, Content
+from signalbook.cncf.paths import draft_id, message_path
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import Xid

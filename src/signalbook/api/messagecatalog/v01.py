@@ -15,10 +15,10 @@ from signalbook.api.messagecatalog.paths import GROUPS, Place
 from signalbook.api.messagecatalog.requests import Request
 from signalbook.api.messagecatalog.writing import Writing, check_authority, check_type, refuse
 from signalbook.api.problems import Conflict
-from signalbook.drafts.messagecatalog import definitions, documents, groups
-from signalbook.drafts.messagecatalog.definitions import Posted
-from signalbook.drafts.messagecatalog.documents import Reading
-from signalbook.drafts.paths import draft_id, entity_id
+from signalbook.cncf.messagecatalog import definitions, documents, groups
+from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.documents import Reading
+from signalbook.cncf.paths import draft_id, entity_id
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 

@@ -10,11 +10,11 @@ from typing import Final
 from signalbook.api.messagecatalog.catalog import Catalog
 from signalbook.api.messagecatalog.requests import Request
 from signalbook.api.problems import Conflict
-from signalbook.drafts.messagecatalog import common, definitions, groups, originals
-from signalbook.drafts.messagecatalog.definitions import Posted
-from signalbook.drafts.messagecatalog.formats import format_of
-from signalbook.drafts.paths import draft_id, entity_id, message_path
-from signalbook.drafts.uris import compose
+from signalbook.cncf.messagecatalog import common, definitions, groups, originals
+from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.formats import format_of
+from signalbook.cncf.paths import draft_id, entity_id, message_path
+from signalbook.cncf.uris import compose
 from signalbook.engine import uris
 from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Session

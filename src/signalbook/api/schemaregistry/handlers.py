@@ -9,8 +9,8 @@ from signalbook.api.answers import Answer
 from signalbook.api.problems import Conflict
 from signalbook.api.schemaregistry import rendering
 from signalbook.api.schemaregistry.requests import Place, Request
-from signalbook.drafts import schemaregistry as draft
-from signalbook.drafts.formats import draft_format
+from signalbook.cncf import schemaregistry as draft
+from signalbook.cncf.formats import draft_format
 from signalbook.engine import numbers, uris
 from signalbook.engine.commands import Command, DocumentBody, Method
 from signalbook.engine.engine import Session

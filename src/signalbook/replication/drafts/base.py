@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from signalbook.client import BadAnswer, ClientError, NotFound, Refused
 from signalbook.client.transport import Transport
-from signalbook.drafts.paths import entity_id
+from signalbook.cncf.paths import entity_id
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import XidError, check_id
 

@@ -9,9 +9,9 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import BadAnswer, NotFound
-from signalbook.drafts.messagecatalog import definitions, documents, groups, originals
-from signalbook.drafts.messagecatalog.formats import format_of
-from signalbook.drafts.paths import entity_id
+from signalbook.cncf.messagecatalog import definitions, documents, groups, originals
+from signalbook.cncf.messagecatalog.formats import format_of
+from signalbook.cncf.paths import entity_id
 from signalbook.replication.drafts.base import Requests, route
 from signalbook.replication.origin import unstamped
 from signalbook.replication.registry import Refusal

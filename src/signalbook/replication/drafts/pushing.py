@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from signalbook.client import Refused
-from signalbook.drafts.paths import draft_id, entity_id, message_path, schema_path
-from signalbook.drafts.uris import compose
+from signalbook.cncf.paths import draft_id, entity_id, message_path, schema_path
+from signalbook.cncf.uris import compose
 from signalbook.replication import walking
 from signalbook.replication.drafts.base import Draft
 from signalbook.replication.entities import Resource, Types, group

@@ -10,8 +10,8 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import NotFound
-from signalbook.drafts.formats import draft_format
-from signalbook.drafts.schemaregistry import Given, group_attributes, render_group, version_attributes
+from signalbook.cncf.formats import draft_format
+from signalbook.cncf.schemaregistry import Given, group_attributes, render_group, version_attributes
 from signalbook.replication.drafts.base import Requests, route
 from signalbook.replication.origin import unstamped
 from signalbook.replication.registry import Refusal

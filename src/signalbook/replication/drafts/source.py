@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from signalbook.drafts.paths import draft_id, entity_id
+from signalbook.cncf.paths import draft_id, entity_id
 from signalbook.replication.drafts.base import Draft
 from signalbook.replication.registry import PAGE, Changes, NoHistory
 from signalbook.values import JSONObject

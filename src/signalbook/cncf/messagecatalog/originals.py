@@ -1,0 +1,146 @@
+"""What was sent, kept beside what it became, so that it comes back as it was (domain.md B-20, C-11).
+
+A message's attribute ``draft`` has the ``definition`` as 0.1 was given it, or the ``content`` (``contentbase64`` if
+that is no text) and ``contenttype`` of a document of the first draft. It holds as long as the message says what that
+became: ``of`` is a fingerprint of it. It is left out where rendering the message gives the very same. ``more`` are
+members that no draft knows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.cncf.messagecatalog.formats import HTTP, KAFKA, PREDEFINED, XREGISTRY
+from signalbook.cncf.messagecatalog.rendering import render
+from signalbook.cncf.messagecatalog.spelling import flatten, lift
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, parse_json
+
+DRAFT: Final = "draft"
+JSON_TYPE: Final = "application/json"
+KNOWN: Final = frozenset({*PREDEFINED, HTTP, KAFKA, XREGISTRY})
+"""Formats whose definitions are understood; of another one nothing is assumed."""
+BESIDE: Final = frozenset(
+    {"id", "description", "format", "version", "authority", "specversion", "createdtimeutc", "updatedtimeutc"}
+)
+"""Members of a document of the first draft that are no sections (B-23)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A document of the first draft: bytes, and their content type if one was told."""
+
+    body: bytes
+    contenttype: str | None
+
+
+def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONObject:
+    """``message`` with the definition it was made of, if it does not tell all of it."""
+    rendered = render(format, message)
+    if rendered == sent:
+        return message
+    return _with(message, {"of": fingerprint(rendered), "definition": sent})
+
+
+def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
+    """``message`` with the document it was made of."""
+    kept: JSONObject = {"of": fingerprint(render(format, message))}
+    if sent.contenttype is not None:
+        kept["contenttype"] = sent.contenttype
+    try:
+        kept["content"] = sent.body.decode("utf-8")
+    except UnicodeDecodeError:
+        kept["contentbase64"] = base64.b64encode(sent.body).decode("ascii")
+    return _with(message, kept)
+
+
+def keep_more(message: JSONObject, more: JSONObject) -> JSONObject:
+    """``message`` with members that have no attribute there."""
+    return _with(message, {"more": more}) if more else message
+
+
+def more(message: JSONObject) -> JSONObject:
+    """What ``keep_more`` kept."""
+    found = _draft(message).get("more")
+    return found if isinstance(found, dict) else {}
+
+
+def definition(format: str, message: JSONObject) -> JSONObject:
+    """The definition of a message, spelt as in 0.1: as it was sent, as long as that holds."""
+    kept, rendered = _holding(format, message)
+    if isinstance(kept.get("definition"), dict):
+        return dict(kept["definition"])
+    content = _content(kept)
+    return rendered if content is None else _of_content(format, content)
+
+
+def content(format: str, id: str, number: int, message: JSONObject) -> Content:
+    """A message as a document of the first draft: the bytes that were sent, as long as they hold, else JSON."""
+    sent = sent_content(format, message)
+    if sent is not None:
+        return sent
+    sections = definition(format, message)
+    document = sections
+    if format in KNOWN:
+        document = {"id": id, "format": format, "version": number}
+        if message.get("description"):
+            document["description"] = message["description"]
+        document |= flatten(format, sections)
+    return Content(body=dump_json(document), contenttype=JSON_TYPE)
+
+
+def sent_content(format: str, message: JSONObject) -> Content | None:
+    """The document of the first draft that a message was made of, if it still holds."""
+    return _content(_holding(format, message)[0])
+
+
+def read_content(body: bytes, max_depth: int) -> JSON:
+    """The JSON in a document. Raises ``JSONError``."""
+    return parse_json(body, max_depth=max_depth, unique=True)
+
+
+def _with(message: JSONObject, kept: JSONObject) -> JSONObject:
+    return {**message, DRAFT: {**_draft(message), **kept}}
+
+
+def _draft(message: JSONObject) -> JSONObject:
+    found = message.get(DRAFT)
+    return found if isinstance(found, dict) else {}
+
+
+def _holding(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
+    """What was kept, ``{}`` if it does not hold any more, and what the message says itself."""
+    rendered = render(format, message)
+    kept = _draft(message)
+    return (kept if kept.get("of") == fingerprint(rendered) else {}), rendered
+
+
+def _content(kept: JSONObject) -> Content | None:
+    contenttype = kept.get("contenttype")
+    contenttype = contenttype if isinstance(contenttype, str) else None
+    if isinstance(kept.get("content"), str):
+        return Content(body=kept["content"].encode("utf-8"), contenttype=contenttype)
+    try:
+        body = base64.b64decode(kept.get("contentbase64", ""), validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return None
+    return Content(body=body, contenttype=contenttype) if "contentbase64" in kept else None
+
+
+def _of_content(format: str, content: Content) -> JSONObject:
+    """The definition in a document of the first draft; one that is no JSON object is shown as what it is."""
+    try:
+        document = parse_json(content.body)
+    except JSONError:
+        document = None
+    if not isinstance(document, dict):
+        shown: JSONObject = {"contenttype": content.contenttype} if content.contenttype else {}
+        try:
+            return {**shown, "content": content.body.decode("utf-8")}
+        except UnicodeDecodeError:
+            return {**shown, "contentbase64": base64.b64encode(content.body).decode("ascii")}
+    if format not in KNOWN:
+        return document
+    return lift(format, {name: value for name, value in document.items() if name not in BESIDE})

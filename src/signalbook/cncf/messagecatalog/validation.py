@@ -1,0 +1,196 @@
+"""Whether a definition keeps to the metaschema of its format, with every fault by its path.
+
+domain.md B-12 to B-16, C-19 to C-26. Definitions are spelt as in 0.1; what has no metaschema is not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from signalbook.cncf.messagecatalog import dataschemas
+from signalbook.cncf.messagecatalog.ids import same_id
+from signalbook.cncf.messagecatalog.metaschemas import (
+    AMQP,
+    CLOUDEVENTS,
+    ENCODINGS,
+    METASCHEMAS,
+    MQTT,
+    MQTT_VERSION,
+    Field,
+    Section,
+    mqtt_version,
+)
+from signalbook.cncf.messagecatalog.spelling import ENCODING, SCHEMA
+from signalbook.cncf.messagecatalog.templates import (
+    INTEGER,
+    fault,
+    has_expressions,
+    is_simple,
+    literal,
+    typed,
+    undashed,
+)
+from signalbook.uris import is_uri, is_uri_reference
+from signalbook.values import JSON, Finding, JSONObject
+
+_MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;.*)?", re.ASCII)
+_SIGNED: Final = "it must not be negative"
+
+
+def faults(format: str, id: str, definition: JSON) -> Iterator[Finding]:
+    """What is wrong with the ``definition`` of the message ``id``; paths begin with the section."""
+    if not isinstance(definition, dict):
+        yield _fault("", "it needs to be a JSON object")
+        return
+    for section in METASCHEMAS.get(format, ()):
+        if definition.get(section.name) is not None:
+            yield from _section(section, definition[section.name])
+    if format == CLOUDEVENTS:
+        yield from _cloudevents(id, definition)
+    if format == MQTT:
+        yield from _mqtt(definition)
+
+
+def doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
+    """Templates that say more than xRegistry's do, so that it takes them for plain text (C-21, J-17)."""
+    for section in METASCHEMAS.get(format, ()):
+        body = definition.get(section.name)
+        for name, template in body.items() if isinstance(body, dict) else ():
+            value = template.get("value") if isinstance(template, dict) else None
+            if not isinstance(value, str) or not has_expressions(value) or is_simple(value):
+                continue
+            path = f"{section.name}.{name}.value"
+            if is_simple(undashed(value)):
+                yield _doubt(path, "C-21", f"{value[:100]!r} has a dash in a name, for which xRegistry has _")
+            else:
+                yield _doubt(path, "J-17", f"{value[:100]!r} is beyond level 1 of RFC6570, and text for xRegistry")
+
+
+def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> str:
+    """What is wrong with ``relatedvia`` in a definition of ``format`` (C-17), ``""`` if nothing."""
+    head, _, field = relatedvia.partition(".")
+    if format == CLOUDEVENTS:
+        attributes = definition.get("attributes")
+        known = isinstance(attributes, dict) and relatedvia in attributes
+        return "" if known else "it needs to name an attribute of the defined event"
+    if format == AMQP:
+        right = relatedvia in ("properties.correlationid", "properties.groupid")
+        right = right or (head == "applicationproperties" and field != "")
+        return "" if right else "it needs to be properties.correlationid, properties.groupid or applicationproperties.…"
+    if format == MQTT:
+        if mqtt_version(definition) != MQTT_VERSION:
+            return f"only a definition for MQTT {MQTT_VERSION} has it"
+        right = relatedvia == "publish.correlationdata" or (head == "userproperty" and field != "")
+        return "" if right else "it needs to be publish.correlationdata or userproperty.…"
+    return ""
+
+
+def _section(section: Section, body: JSON) -> Iterator[Finding]:
+    if not isinstance(body, dict):
+        yield _fault(section.name, "it needs to be an object")
+        return
+    for name, template in body.items():
+        path = f"{section.name}.{name}"
+        if name == SCHEMA and section.schema:
+            yield from _schema(section, template, path)
+        elif name == ENCODING and section.encoding:
+            yield from _encoding(template, path)
+        elif (field := section.field(name)) is None:
+            yield _fault(path, f"{section.name} has no field {name!r}")
+        elif section.names is not None and not section.names.fullmatch(name):
+            yield _fault(path, f"{name[:100]!r} is no name of such a field")
+        elif template is not None:
+            yield from _field(field, template, path)
+
+
+def _field(field: Field, template: JSON, path: str) -> Iterator[Finding]:
+    if field.values and isinstance(template, str):  # mqttversion, written like the encoding
+        template = {"value": template}
+    if not isinstance(template, dict):
+        yield _fault(path, "it needs to be an object with value, required or description")
+        return
+    yield from _template(template, path)
+    wrong = fault(template.get("value"), field.type)
+    if wrong:
+        yield _fault(f"{path}.value", wrong)
+    elif (value := typed(literal(template), field.type)) is not None:
+        if field.values and value not in field.values:
+            yield _fault(f"{path}.value", f"it needs to be one of {', '.join(map(str, field.values))}")
+        elif field.type == INTEGER and isinstance(value, int) and value < 0:
+            yield _fault(f"{path}.value", _SIGNED)
+
+
+def _template(template: JSONObject, path: str) -> Iterator[Finding]:
+    """The members beside the value (C-19)."""
+    if not isinstance(template.get("required"), bool | None):
+        yield _fault(f"{path}.required", "it needs to be true or false")
+    if not isinstance(template.get("description"), str | None):
+        yield _fault(f"{path}.description", "it needs to be a string")
+
+
+def _schema(section: Section, template: JSON, path: str) -> Iterator[Finding]:
+    """Among a CloudEvent's attributes it is a field, too, so that its value may be a template (C-24)."""
+    if template is None:
+        return
+    attribute = section.name == "attributes"
+    yield from dataschemas.faults(template, path, uri=not attribute)
+    if attribute and isinstance(template, dict):
+        yield from _field(Field(name=SCHEMA), template, path)
+
+
+def _encoding(value: JSON, path: str) -> Iterator[Finding]:
+    if value is not None and value not in ENCODINGS:
+        yield _fault(path, f"it needs to be one of {', '.join(ENCODINGS)}")
+
+
+def _cloudevents(id: str, definition: JSONObject) -> Iterator[Finding]:
+    """B-12: ``type`` is there, exact, and the definition's id; known attributes are what CloudEvents says."""
+    attributes = definition.get("attributes")
+    attributes = attributes if isinstance(attributes, dict) else {}
+    told = literal(attributes.get("type"))
+    if not isinstance(told, str):
+        yield _fault("attributes.type", "a CloudEvents definition needs it, with an exact value")
+    elif not same_id(id, told):
+        yield _fault("attributes.type.value", f"it is {told[:200]!r}, and the id of the definition {id[:200]!r}")
+    if "data" in attributes:
+        yield _fault("attributes.data", "'data' is no name of an attribute")
+    for name, message in _RULES.items():
+        value = literal(attributes.get(name))
+        if isinstance(value, str) and not _CHECKS[name](value):
+            yield _fault(f"attributes.{name}.value", message)
+
+
+_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    "specversion": lambda value: value == "1.0",
+    "source": is_uri_reference,
+    "dataschema": is_uri,
+    "datacontenttype": lambda value: _MEDIA_TYPE.fullmatch(value) is not None,
+}
+_RULES: Final = {
+    "specversion": 'it needs to be "1.0"',
+    "source": "it needs to be a URI reference",
+    "dataschema": "it needs to be an absolute URI",
+    "datacontenttype": "it needs to be a media type",
+}
+
+
+def _mqtt(definition: JSONObject) -> Iterator[Finding]:
+    """B-15: what only MQTT 5.0 has."""
+    if mqtt_version(definition) != "3.1.1":
+        return
+    publish, properties = definition.get("publish"), definition.get("userproperty")
+    for field in METASCHEMAS[MQTT][0].fields:
+        if field.modern and isinstance(publish, dict) and publish.get(field.name) is not None:
+            yield _fault(f"publish.{field.name}", "MQTT 3.1.1 has no such field")
+    if isinstance(properties, dict) and any(value is not None for value in properties.values()):
+        yield _fault("userproperty", "MQTT 3.1.1 has no user properties")
+
+
+def _fault(path: str, message: str) -> Finding:
+    return Finding(path=path, rule="metaschema", message=message)
+
+
+def _doubt(path: str, rule: str, message: str) -> Finding:
+    return Finding(path=path, rule=rule, message=message, severity="warning")

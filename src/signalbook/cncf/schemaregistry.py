@@ -1,0 +1,171 @@
+"""Documents of the Schema Registry draft 0.2, and the registry's entities in their place (domain.md A.1 to A.4, J.2).
+
+Pure functions over attributes: of a group its own, of a schema those of one of its versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.cncf.formats import FORMATNAME, draft_format, format_attributes
+from signalbook.cncf.paths import draft_id, entity_id, schema_path, version_number
+from signalbook.cncf.uris import authority_of, compose
+from signalbook.uris import is_uri, is_uri_reference
+from signalbook.values import JSON, Finding, JSONObject
+from signalbook.xid import Xid
+
+GROUPS: Final = Xid(("schemagroups",))
+ATTRIBUTES: Final = ("format", "description", "authority", "id")
+"""What may come beside a document (A-47)."""
+PROPERTIES: Final = "groupproperties"
+"""The attribute with those ``groupProperties`` of a group that cannot be labels."""
+
+_SEGMENT: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+", re.ASCII)
+_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
+_LONGEST: Final = 4096
+_TEXTS: Final = ("id", "format", "description")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What came beside a document, "" for what did not (A-13, A-20)."""
+
+    format: str = ""
+    description: str = ""
+    authority: str = ""
+    id: str = ""
+
+
+def is_segment(text: str) -> bool:
+    """Whether ``text`` is an id of the drafts: ``segment-nz-nc`` of RFC3986 (A-2)."""
+    return _SEGMENT.fullmatch(text) is not None
+
+
+def group_faults(body: JSONObject, id: str) -> list[Finding]:
+    """What is wrong with a group that is to be put where ``id`` is the path's."""
+    found = [_fault(name, "it needs to be a string") for name in _TEXTS if not isinstance(body.get(name), str | None)]
+    if not found and body.get("id") is not None and entity_id(body["id"]) != entity_id(id):
+        found.append(_fault("id", f'it needs to be "{id}", as in the path'))
+    if body.get("format") == "":
+        found.append(_fault("format", "it needs to be a name, or to be left out"))
+    values = body.get("groupProperties")
+    if not isinstance(values, dict | None) or not all(isinstance(value, str) for value in (values or {}).values()):
+        found.append(_fault("groupProperties", "it needs to be an object of strings"))
+    return found
+
+
+def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject:
+    """What a group says, as the body of a PATCH, so that what the draft has no words for stays (A-6, A-7, J-8).
+
+    ``before`` are the attributes of the group as it is. A format that it has already stays as it is spelt there.
+    """
+    name = body.get("format")
+    formats: JSONObject = {"format": None, FORMATNAME: None}
+    if name is not None and name != draft_format(before):
+        formats = format_attributes(name)
+    elif name is not None:
+        formats = {}
+    values = body.get("groupProperties") or {}
+    labels = {key: value for key, value in values.items() if _LABEL.fullmatch(key) and len(value) <= _LONGEST}
+    others = {key: value for key, value in values.items() if key not in labels}
+    text = body.get("description") or None
+    return {**formats, "description": text, "labels": labels or None, PROPERTIES: others or None}
+
+
+def render_group(group: JSONObject) -> JSONObject:
+    """A group of xRegistry as the draft has it."""
+    found: JSONObject = {"id": draft_id(group["schemagroupid"])}
+    others = group.get(PROPERTIES)
+    properties = {**(group.get("labels") or {}), **(others if isinstance(others, dict) else {})}
+    shown = {
+        "format": draft_format(group),
+        "description": group.get("description"),
+        "groupProperties": {key: value for key, value in properties.items() if isinstance(value, str)} or None,
+    }
+    found |= {name: value for name, value in shown.items() if value is not None}
+    return {**found, "createdtimeutc": group["createdat"], "updatedtimeutc": group["modifiedat"]}
+
+
+def given_faults(given: Given) -> list[Finding]:
+    """What is wrong with what came beside a document (A-13, A-20)."""
+    long = [name for name in ATTRIBUTES if len(getattr(given, name)) > _LONGEST]
+    found = [_fault(name, f"it may have {_LONGEST} characters") for name in long]
+    if given.authority and not is_uri(given.authority):
+        found.append(_fault("authority", "it needs to be an absolute URI"))
+    if given.id and not is_uri_reference(given.id.replace(" ", "%20")):
+        found.append(_fault("id", "it needs to be a URI reference"))
+    return found
+
+
+def format_fault(given: Given, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
+    """What is wrong with the format of a document in ``group``, the first of its schema if there is no ``latest``.
+
+    It is stated by the group or by the schema, never by both (A-15, A-16, J-9).
+    """
+    stated = draft_format(group)
+    if stated is not None:
+        if not given.format:
+            return None
+        return _fault("format", f'the group has the format "{stated}" for all its schemas; leave it out')
+    if latest is None and not given.format:
+        return _fault("format", "the group has none, so that the schema needs one")
+    return None
+
+
+def other_format(given: Given, latest: Mapping[str, JSON] | None) -> str | None:
+    """The format of a schema if a document comes with another one, else None: all its versions have the same."""
+    known = None if latest is None else draft_format(latest)
+    return known if given.format and known is not None and known != given.format else None
+
+
+def version_attributes(
+    given: Given, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
+) -> JSONObject:
+    """What a new version says; what its schema has said before and nobody says now, it says again (A-13, A-17).
+
+    The format is the group's, else the schema's.
+    """
+    owner = group if draft_format(group) is not None else latest
+    if owner is not None:
+        formats: JSONObject = {"format": owner["format"]}
+        if owner is latest and owner.get(FORMATNAME) is not None:
+            formats[FORMATNAME] = owner[FORMATNAME]
+    else:
+        formats = {name: value for name, value in format_attributes(given.format, document).items() if value}
+    authority = given.authority or authority_of(latest or {})
+    said = {"description": given.description, "authority": authority, "globaluri": given.id}
+    return {**formats, **{name: value for name, value in said.items() if value}}
+
+
+def version_id(version: Mapping[str, JSON], xid: Xid) -> str:
+    """The id of a version: the one it was given, else its path in the API (A-20)."""
+    named = version.get("globaluri")
+    return named if isinstance(named, str) and named else str(schema_path(xid))
+
+
+def version_uri(version: Mapping[str, JSON], xid: Xid, base: str) -> str:
+    """The URI of a version at the API ``base`` (A-27)."""
+    return compose(authority_of(version), version_id(version, xid), base)
+
+
+def version_headers(version: Mapping[str, JSON], group: Mapping[str, JSON]) -> Iterable[tuple[str, str]]:
+    """The attributes that are shown beside a document, by header, as plain text (A-46, A-48)."""
+    shown = {
+        "Schema-Format": draft_format(group) or draft_format(version),
+        "Schema-Description": version.get("description"),
+        "Schema-Authority": version.get("authority"),
+        "Schema-Createdtimeutc": version.get("createdat"),
+    }
+    return ((name, value) for name, value in shown.items() if isinstance(value, str) and value)
+
+
+def number_of(xid: Xid) -> int | None:
+    """The number of a Version, None if it is not seen in the draft (J-10)."""
+    return version_number(xid.version_id)
+
+
+def _fault(path: str, message: str) -> Finding:
+    return Finding(path=path, rule="schema_registry", message=message)

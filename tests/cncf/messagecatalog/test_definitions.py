@@ -1,0 +1,114 @@
+"""Definitions and their versions, here and in xRegistry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.cncf.messagecatalog import definitions
+from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.originals import Content
+
+GROUP = {"envelope": "CloudEvents/1.0"}
+DEFINITION = {"attributes": {"type": {"value": "a.b", "required": True}}}
+STAMPS = {"createdat": "2026-01-01T00:00:00Z", "modifiedat": "2026-01-02T00:00:00Z"}
+
+
+def posted(**document: Any) -> Posted:
+    return Posted(id="a.b", document=document, definition=DEFINITION)
+
+
+def stored(number: int, attributes: Any) -> Any:
+    return {"messageid": "a.b", "versionid": str(number), **STAMPS, **attributes}
+
+
+def test_what_is_common_to_versions_is_of_the_definition() -> None:
+    """C-3, C-4, J-16: and comes back under the names it had."""
+    document = {
+        "authority": "https://x.example",
+        "description": "d",
+        "documentation": "# Long",
+        "relatedto": "other!",
+        "relatedvia": "type",
+        "relation": "reply",
+        "tags": "b,a",
+        "owner": "us",
+    }
+    message = definitions.attributes("CloudEvents", posted(**document), GROUP)
+    assert message["documentationtext"] == "# Long"
+    assert message["relatedto"] == "other~21"
+    shown = definitions.render("CloudEvents", stored(2, message), stored(1, message))
+    assert {name: shown[name] for name in document} == document
+    assert (shown["version"], shown["format"], shown["specversion"]) == (1, "CloudEvents", "0.1")
+    assert (shown["createdtimeutc"], shown["updatedtimeutc"]) == (STAMPS["createdat"], STAMPS["modifiedat"])
+
+
+def test_a_new_version_changes_what_it_says_and_keeps_the_rest() -> None:
+    """C-10."""
+    before = {"description": "old", "name": "N", "labels": {"a": "", "team": "x"}, "globaluri": "urn:x:1"}
+    message = definitions.attributes("CloudEvents", posted(description="new", tags=None), GROUP, before)
+    assert (message["description"], message["name"], message["labels"]) == ("new", "N", {"team": "x"})
+    assert "globaluri" not in message
+
+
+@pytest.mark.parametrize(
+    ("document", "wrong"),
+    [
+        pytest.param({"format": "AMQP"}, ["format"], id="B-4 C-10 the group's format"),
+        pytest.param({"format": "CloudsEvents"}, [], id="B-3"),
+        pytest.param({"specversion": "0.2"}, ["specversion"], id="C-3"),
+        pytest.param({"tags": ["a"]}, ["tags"], id="C-3 one string"),
+        pytest.param({"relatedto": "a b"}, ["relatedto"], id="C-15 a segment"),
+        pytest.param({"relatedvia": "colour"}, ["relatedvia"], id="C-17"),
+        pytest.param({"relatedvia": "type", "relation": "our own"}, [], id="C-16 others are allowed"),
+        pytest.param({"relatedto": "x"}, [], id="C-16 a relation is recommended only"),
+    ],
+)
+def test_faults_of_members(document: Any, wrong: list[str]) -> None:
+    assert [fault.path for fault in definitions.faults("CloudEvents", posted(**document))] == wrong
+
+
+def test_relations_are_to_what_the_group_has() -> None:
+    """C-15."""
+    found = list(definitions.relation_faults(posted(relatedto="x!"), {"x"}))
+    assert [fault.path for fault in found] == ["relatedto"]
+    assert not list(definitions.relation_faults(posted(relatedto="x!"), {"x~21"}))
+
+
+def test_an_authority_is_an_absolute_uri() -> None:
+    """A-13, L-19: through the API."""
+    assert [f.path for f in definitions.strict_faults(posted(authority="cloudevents.io"))] == ["authority"]
+    assert not list(definitions.strict_faults(posted(authority="urn:example:x")))
+
+
+@pytest.mark.parametrize(
+    ("body", "attributes", "wrong"),
+    [
+        ({"id": "a.b", "version": 99, "attributes": {"type": "a.b"}}, {}, []),
+        ({"id": "c", "attributes": {"type": "a.b"}}, {}, ["id"]),
+        ({"format": "AMQP", "attributes": {"type": "a.b"}}, {"format": "MQTT"}, ["format", "format"]),
+        ({"description": "x", "attributes": {"type": "a.b"}}, {"description": "y"}, ["description"]),
+        ({"attributes": {"type": {"value": "a.b"}}}, {}, ["attributes.type"]),
+        ([], {}, [""]),
+        ({"attributes": {"type": "a.b"}}, {"authority": "x", "versionuri": "a b"}, ["authority", "id"]),
+    ],
+)
+def test_faults_of_the_first_drafts_documents(body: Any, attributes: Any, wrong: list[str]) -> None:
+    """B-23, B-4."""
+    found = definitions.first_faults("CloudEvents", "a.b", body, attributes)
+    assert [fault.path for fault in found] == wrong
+
+
+def test_nats_of_the_first_draft_has_no_metaschema() -> None:
+    """B-2: any JSON object."""
+    assert not list(definitions.first_faults("NATS", "a", {"anything": {"x": 1}}, {}))
+    content = Content(body=b"{}", contenttype=None)
+    first = definitions.first("a", "NATS", {"pub": {"subject": "s"}}, content, {"description": "d"})
+    assert (first.definition, first.document) == ({"pub": {"subject": {"value": "s"}}}, {"description": "d"})
+
+
+def test_what_identifies_a_message() -> None:
+    """B-6: of CloudEvents the type; the drafts name nothing for others."""
+    assert definitions.criteria("CloudEvents", DEFINITION) == "a.b"
+    assert definitions.criteria("AMQP", {"properties": {}}) is None

@@ -1,0 +1,58 @@
+"""Groups, here and in xRegistry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.cncf.messagecatalog import groups
+
+GROUP = {"envelope": "CloudEvents/1.0"}
+STAMPS = {"createdat": "2026-01-01T00:00:00Z", "modifiedat": "2026-01-02T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("document", "wrong"),
+    [
+        pytest.param({"id": "events@example.com", "format": "MQTT"}, [], id="C-2 A-2"),
+        pytest.param({"id": "", "format": "MQTT"}, ["id"], id="A-2 not empty"),
+        pytest.param({"id": "a:b", "format": "MQTT"}, ["id"], id="A-2 no colon"),
+        pytest.param({"id": "my group", "format": "MQTT"}, ["id"], id="L-4"),
+        pytest.param({}, ["format"], id="B-1"),
+        pytest.param({"format": "x", "specversion": "1.0"}, ["specversion"], id="C-2"),
+        pytest.param(
+            {"format": "x", "description": 1, "groupProperties": {"a": 1}}, ["description", "groupProperties"], id="A-7"
+        ),
+    ],
+)
+def test_faults_of_groups(document: Any, wrong: list[str]) -> None:
+    assert [fault.path for fault in groups.faults(document)] == wrong
+
+
+def test_groups_round_trip() -> None:
+    """C-2, J-11, J-16; B-1 has fewer members."""
+    document = {
+        "id": "g!",
+        "specversion": "0.1",
+        "format": "CloudEvents",
+        "description": "d",
+        "documentation": "# T",
+        "tags": "x,y",
+        "groupProperties": {"team": "us"},
+        "owner": "we",
+    }
+    stored = {"messagegroupid": "g~21", **STAMPS, **groups.attributes(document, {})}
+    times = {"createdtimeutc": STAMPS["createdat"], "updatedtimeutc": STAMPS["modifiedat"]}
+    assert groups.render(stored) == document | times
+    first = {name: document[name] for name in ("id", "format", "description")}
+    assert groups.first_render(stored) == first | times
+    assert groups.first_attributes(document) == {**GROUP, "protocol": None, "format": None, "description": "d"}
+
+
+def test_documentation_that_xregistry_has_as_a_url_stays_one() -> None:
+    """J-16."""
+    stored = {"messagegroupid": "g", **STAMPS, "documentation": "https://x.example/doc"}
+    shown = groups.render(stored)
+    assert shown["documentation"] == "https://x.example/doc"
+    assert groups.attributes(shown, stored)["documentationtext"] is None

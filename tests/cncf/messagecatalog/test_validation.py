@@ -1,0 +1,193 @@
+"""Definitions against their metaschemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.cncf.messagecatalog.validation import doubts, faults, relatedvia_fault
+
+ID = "com.example.placed"
+EVENT = {"type": {"value": ID}}
+
+
+def paths(format: str, definition: Any, id: str = ID) -> list[str]:
+    return [fault.path for fault in faults(format, id, definition)]
+
+
+RIGHT: list[Any] = [
+    pytest.param("CloudEvents", {"attributes": EVENT}, id="C-25"),
+    pytest.param("CloudEvents", {"attributes": {**EVENT, "subject": {"required": True}}}, id="C-20"),
+    pytest.param("CloudEvents", {"attributes": {**EVENT, "n1": {"value": 5}, "b": {"value": True}}}, id="B-12 names"),
+    pytest.param(
+        "CloudEvents",
+        {"attributes": {**EVENT, "dataschema": {"value": "urn:x", "schematype": "JSON", "schema": {}}}},
+        id="C-24",
+    ),
+    pytest.param("AMQP", {"header": {"durable": {"value": True}, "ttl": {"value": "{ttl}"}}}, id="B-14 header"),
+    pytest.param(
+        "AMQP",
+        {
+            "properties": {"messageid": {"value": "{id}"}, "groupsequence": {"value": "1"}},
+            "applicationproperties": {"x-opt-Colour": {"value": "red"}},
+            "deliveryannotations": {"a": {}},
+            "messageannotations": {"b": {"value": ""}},
+            "footer": {"c": {"value": 5}},
+            "applicationdata": {"dataschema": {"value": "urn:x"}, "amqpencoding": "Sequence"},
+        },
+        id="B-14 sections",
+    ),
+    pytest.param(
+        "MQTT",
+        {
+            "publish": {
+                "mqttversion": {"value": "5.0"},
+                "qos": {"value": 2},
+                "retain": {"value": False},
+                "topicname": {"value": "shops/{shop}"},
+                "payloadformat": {"value": 1},
+                "expiryinterval": {"value": "60"},
+                "responsetopic": {"value": ""},
+                "correlationdata": {"value": "AQID"},
+                "contenttype": {"value": "application/json"},
+            },
+            "userproperty": {"My Property": {"value": "x", "required": True}},
+            "payload": {"dataschema": {"schematype": "Protobuf", "schema": 'syntax = "proto3";'}},
+        },
+        id="B-15",
+    ),
+    pytest.param("MQTT", {"publish": {"mqttversion": "3.1.1", "qos": {"value": 1}}}, id="B-15 3.1.1"),
+    pytest.param("NATS", {"pub": {"subject": {"value": "a.{b}"}}, "payload": {"dataschema": {}}}, id="C-26"),
+    pytest.param("our own", {"anything": [1, 2]}, id="B-2 a custom format"),
+]
+
+
+@pytest.mark.parametrize(("format", "definition"), RIGHT)
+def test_definitions_that_are_right(format: str, definition: Any) -> None:
+    assert paths(format, definition) == []
+
+
+@pytest.mark.parametrize(
+    ("format", "definition", "wrong"),
+    [
+        pytest.param("CloudEvents", {}, ["attributes.type"], id="B-12 type is required"),
+        pytest.param("CloudEvents", {"attributes": {"type": {"value": "{t}"}}}, ["attributes.type"], id="B-12 exact"),
+        pytest.param("CloudEvents", {"attributes": {"type": {"value": "x"}}}, ["attributes.type.value"], id="C-25 id"),
+        pytest.param("CloudEvents", {"attributes": {**EVENT, "My": {}}}, ["attributes.My"], id="B-12 naming"),
+        pytest.param("CloudEvents", {"attributes": {**EVENT, "data": {}}}, ["attributes.data"], id="B-12 data"),
+        pytest.param(
+            "CloudEvents",
+            {
+                "attributes": {
+                    **EVENT,
+                    "specversion": {"value": "0.3"},
+                    "source": {"value": "a b"},
+                    "time": {"value": "now"},
+                    "datacontenttype": {"value": "json"},
+                    "dataschema": {"value": "relative"},
+                }
+            },
+            [
+                "attributes.time.value",
+                "attributes.specversion.value",
+                "attributes.source.value",
+                "attributes.dataschema.value",
+                "attributes.datacontenttype.value",
+            ],
+            id="B-12 known attributes, all faults",
+        ),
+        pytest.param("CloudEvents", {"attributes": {**EVENT, "x": "text"}}, ["attributes.x"], id="C-19 an object"),
+        pytest.param(
+            "CloudEvents",
+            {"attributes": {**EVENT, "x": {"required": "yes", "description": 1}}},
+            ["attributes.x.required", "attributes.x.description"],
+            id="C-19 members",
+        ),
+        pytest.param("AMQP", {"header": {"first-acquirer": {"value": True}}}, ["header.first-acquirer"], id="B-14"),
+        pytest.param("AMQP", {"properties": {"message-id": {}}}, ["properties.message-id"], id="B-14 closed"),
+        pytest.param("AMQP", {"header": {"priority": {"value": -1}}}, ["header.priority.value"], id="C-22 negative"),
+        pytest.param(
+            "AMQP", {"applicationdata": {"amqpencoding": "data"}}, ["applicationdata.amqpencoding"], id="B-14 encoding"
+        ),
+        pytest.param("AMQP", {"footer": {"ä": {}}}, ["footer.ä"], id="C-25 symbols"),
+        pytest.param("MQTT", {"publish": {"qos": {"value": 3}}}, ["publish.qos.value"], id="B-15 qos"),
+        pytest.param("MQTT", {"publish": {"mqttversion": "4"}}, ["publish.mqttversion.value"], id="B-15 version"),
+        pytest.param(
+            "MQTT",
+            {"publish": {"mqttversion": "3.1.1", "contenttype": {"value": ""}}, "userproperty": {"x": {}}},
+            ["publish.contenttype", "userproperty"],
+            id="B-15 5.0 only",
+        ),
+        pytest.param("NATS", {"pub": {"queue": {}}}, ["pub.queue"], id="C-26 closed"),
+        pytest.param("NATS", {"pub": "x"}, ["pub"], id="B-10 sections are objects"),
+        pytest.param("NATS", [], [""], id="B-10 an object"),
+        pytest.param(
+            "NATS",
+            {"payload": {"dataschema": {"value": "a b", "schematype": 1, "schema": 5}}},
+            ["payload.dataschema.value", "payload.dataschema.schematype", "payload.dataschema.schema"],
+            id="C-23 members",
+        ),
+        pytest.param(
+            "NATS",
+            {"payload": {"dataschema": {"schematype": "Avro", "schema": "{}"}}},
+            ["payload.dataschema.schema"],
+            id="C-23 Avro is JSON",
+        ),
+        pytest.param(
+            "NATS",
+            {"payload": {"dataschema": {"schematype": "Protobuf", "schema": {}}}},
+            ["payload.dataschema.schema"],
+            id="C-23 Protobuf is text",
+        ),
+    ],
+)
+def test_every_fault_is_told_by_its_path(format: str, definition: Any, wrong: list[str]) -> None:
+    assert paths(format, definition) == wrong
+
+
+@pytest.mark.parametrize(
+    ("id", "type"), [("a.b", "a.b"), ("urn%3Ax%3Ay", "urn:x:y"), ("events@example.com", "events@example.com")]
+)
+def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
+    """B-13: the definition's, not the version's; where a type is no segment of a path, its encoded form is the id."""
+    assert paths("CloudEvents", {"attributes": {"type": {"value": type}}}, id) == []
+
+
+@pytest.mark.parametrize(
+    ("format", "definition", "via", "right"),
+    [
+        ("CloudEvents", {"attributes": {"cause": {}}}, "cause", True),
+        ("CloudEvents", {"attributes": {}}, "cause", False),
+        ("AMQP", {}, "properties.correlationid", True),
+        ("AMQP", {}, "properties.groupid", True),
+        ("AMQP", {}, "applicationproperties.order", True),
+        ("AMQP", {}, "properties.messageid", False),
+        ("AMQP", {}, "applicationproperties.", False),
+        ("MQTT", {}, "publish.correlationdata", True),
+        ("MQTT", {}, "userproperty.order", True),
+        ("MQTT", {}, "publish.topicname", False),
+        ("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, "publish.correlationdata", False),
+        ("NATS", {}, "anything", True),
+    ],
+)
+def test_relatedvia_by_format(format: str, definition: Any, via: str, right: bool) -> None:
+    """C-17."""
+    assert (relatedvia_fault(format, definition, via) == "") is right
+
+
+@pytest.mark.parametrize(
+    ("value", "rules"),
+    [
+        ("{a}", []),
+        ("plain", []),
+        (5, []),
+        ("{group-id}/{b}", ["C-21"]),
+        ("{+path}", ["J-17"]),
+        ("{a,b}", ["J-17"]),
+    ],
+)
+def test_templates_that_xregistry_does_not_understand_are_told(value: Any, rules: list[str]) -> None:
+    """C-21, J-17."""
+    found = doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
+    assert [doubt.rule for doubt in found] == rules

@@ -1,0 +1,140 @@
+"""Groups, schemas and versions of the draft, and what they are in xRegistry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.cncf.schemaregistry import (
+    Given,
+    format_fault,
+    given_faults,
+    group_attributes,
+    group_faults,
+    is_segment,
+    number_of,
+    other_format,
+    render_group,
+    version_attributes,
+    version_headers,
+    version_id,
+    version_uri,  # fmt: skip
+)
+from signalbook.xid import Xid
+
+V1 = Xid.parse("/schemagroups/g/schemas/s/versions/1")
+TIMES = {"createdat": "2030-01-01T00:00:00Z", "modifiedat": "2031-01-01T00:00:00Z"}
+AVRO = {"format": "Avro/1.12"}
+TEXTS = st.text(max_size=8)
+GROUPS = st.fixed_dictionaries(
+    {},
+    optional={
+        "format": st.sampled_from(["avro", "json-schema", "Avro/1.9", "own"]),
+        "description": TEXTS.filter(bool),
+        "groupProperties": st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=3),
+    },
+)
+
+
+@given(GROUPS, GROUPS)
+def test_every_group_comes_back(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """A-3, A-5, A-6, A-7, J-8: whatever was there before."""
+    stored: dict[str, Any] = {"schemagroupid": "g:1", **TIMES, "name": "kept"}
+    for group in (first, second):
+        assert group_faults(group, "g%3A1") == []
+        stored = {k: v for k, v in (stored | group_attributes(group, stored)).items() if v is not None}
+        times = {"createdtimeutc": TIMES["createdat"], "updatedtimeutc": TIMES["modifiedat"]}
+        assert render_group(stored) == {"id": "g%3A1", **group, **times}
+        assert stored["name"] == "kept"
+
+
+def test_a_format_stays_as_it_is_spelt() -> None:
+    """J-8: `avro` is what the group has already."""
+    assert "format" not in group_attributes({"format": "avro"}, AVRO)
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [("my-group", True), ("a.b@c", True), ("a%20!$&'()*+,;=~_", True), ("", False), ("a:b", False), ("a b", False),
+     ("a/b", False), ("a%2", False), ("é", False), ("a\n", False)],
+)  # fmt: skip
+def test_ids(text: str, right: bool) -> None:
+    """A-2, A-12"""
+    assert is_segment(text) == right
+
+
+@pytest.mark.parametrize(
+    ("given", "group", "latest", "wrong"),
+    [
+        (Given(), {}, None, True),
+        (Given(format="avro"), {}, None, False),
+        (Given(), {}, AVRO, False),
+        (Given(), AVRO, None, False),
+        (Given(format="avro"), AVRO, None, True),
+        (Given(format="avro"), AVRO, AVRO, True),
+    ],
+)
+def test_where_the_format_is_stated(given: Given, group: Any, latest: Any, wrong: bool) -> None:
+    """A-15, A-16"""
+    assert (format_fault(given, group, latest) is not None) == wrong
+
+
+@pytest.mark.parametrize(
+    ("given", "latest", "other"),
+    [(Given(), AVRO, None), (Given(format="avro"), AVRO, None), (Given(format="own"), AVRO, "avro"),
+     (Given(format="own"), None, None)],
+)  # fmt: skip
+def test_another_format(given: Given, latest: Any, other: str | None) -> None:
+    """A-16"""
+    assert other_format(given, latest) == other
+
+
+@pytest.mark.parametrize(
+    ("given", "group", "latest", "attributes"),
+    [
+        (Given(), AVRO, None, AVRO),
+        (Given(format="avro"), {}, None, {"format": "Avro/1.11"}),
+        (Given(format="Avro/1.9"), {}, None, {"format": "Avro/1.9", "formatname": "Avro/1.9"}),
+        (Given(), {}, {"format": "Avro/1.9", "formatname": "Avro/1.9"},
+         {"format": "Avro/1.9", "formatname": "Avro/1.9"}),
+        (Given(id="1"), AVRO, {"authority": "urn:a", "globaluri": "2"},
+         {**AVRO, "authority": "urn:a", "globaluri": "1"}),
+        (Given(authority="urn:b", description="d"), AVRO, {"authority": "urn:a", "description": "c"},
+         {**AVRO, "authority": "urn:b", "description": "d"}),
+    ],
+)  # fmt: skip
+def test_what_a_new_version_says(given: Given, group: Any, latest: Any, attributes: Any) -> None:
+    """A-13, A-17, A-22, J-8, J-9"""
+    assert version_attributes(given, group, latest, b"") == attributes
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [(Given(), 0), (Given(authority="urn:x", id="342"), 0), (Given(authority="example.com"), 1), (Given(id="a%b"), 1),
+     (Given(id="a b"), 0), (Given(authority="no", id="%"), 2), (Given(description="x" * 5000), 1)],
+)  # fmt: skip
+def test_attributes_that_are_none(given: Given, count: int) -> None:
+    """A-13, A-20"""
+    assert len(given_faults(given)) == count
+
+
+def test_ids_and_uris_of_versions() -> None:
+    """A-20, A-27, A-30"""
+    base = "https://r.example/api"
+    assert version_id({}, V1) == "/schemagroups/g/schemas/s/versions/1"
+    assert version_uri({}, V1, base) == f"{base}/schemagroups/g/schemas/s/versions/1"
+    assert version_uri({"globaluri": "342", "authority": "urn:a"}, V1, base) == "urn:a:342"
+    assert (number_of(V1), number_of(Xid.parse("/schemagroups/g/schemas/s/versions/v1"))) == (1, None)
+
+
+def test_headers() -> None:
+    """A-46, A-48, J-9: the group's format is the schema's."""
+    version = {"format": "Avro/1.11", "description": "d", "authority": "urn:a", "createdat": TIMES["createdat"]}
+    assert dict(version_headers(version, {"format": "JsonSchema"})) == {
+        "Schema-Format": "json-schema", "Schema-Description": "d", "Schema-Authority": "urn:a",
+        "Schema-Createdtimeutc": TIMES["createdat"],
+    }  # fmt: skip
+    assert dict(version_headers({"format": "Own/1"}, {})) == {"Schema-Format": "Own/1"}
