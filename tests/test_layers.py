@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"amqp", "nats", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
-ALL |= {"fetching", "folder_registry", "replication", "cncf"}
+ALL |= {"fetching", "folder_registry", "replication"}
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from signalbook.api import spool as spooling
-from signalbook.api.answers import Answer
-from signalbook.api.spool import Abandoned, Spool
+from signalbook.api.answers import Response
+from signalbook.api.spool import Abandoned, SpooledResponse
 from signalbook.storage.base import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
-LARGE = Answer(headers=(("X", "large"),))
+LARGE = Response(headers=(("X", "large"),))
 Messages = list[dict[str, Any]]
 
 
@@ -71,19 +71,19 @@ def test_what_is_wrong_is_told_before(filled: Client, path: str) -> None:
     assert filled.get(path).status_code in (400, 404)
 
 
-def run(use: Callable[[Spool, Messages], Awaitable[None]], *, timeout: float = 300.0) -> Messages:
+def run(use: Callable[[SpooledResponse, Messages], Awaitable[None]], *, timeout: float = 300.0) -> Messages:
     """What was sent of an answer whose body ``use`` makes."""
     sent: Messages = []
 
     async def main() -> None:
-        await use(Spool(timeout=timeout), sent)
+        await use(SpooledResponse(timeout=timeout), sent)
 
     asyncio.run(main())
     return sent
 
 
 async def deliver(
-    spool: Spool, sent: Messages, pieces: Iterator[bytes], *, method: str = "GET", gone: bool = False
+    spool: SpooledResponse, sent: Messages, pieces: Iterator[bytes], *, method: str = "GET", gone: bool = False
 ) -> Any:
     """Make and send at once; returns what making it came to."""
 
@@ -96,7 +96,7 @@ async def deliver(
         await asyncio.sleep(0)
         sent.append(message)
 
-    making = asyncio.get_running_loop().run_in_executor(None, spool.fill, Answer(), LARGE, pieces)
+    making = asyncio.get_running_loop().run_in_executor(None, spool.fill, Response(), LARGE, pieces)
     await asyncio.wait([making, spool.begun], return_when=asyncio.FIRST_COMPLETED)
     if spool.begun.done():
         await spool.send({"type": "http", "method": method}, receive, send)
@@ -111,14 +111,14 @@ def many(count: int, end: Exception | None = None) -> Iterator[bytes]:
 
 
 def test_a_small_body_stays_in_memory() -> None:
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert (await deliver(spool, sent, many(10))).body == b"".join(many(10))
 
     assert run(use) == []
 
 
 def test_a_large_body_arrives() -> None:
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert await deliver(spool, sent, many(300_000)) is LARGE
 
     sent = run(use)
@@ -130,14 +130,14 @@ def test_a_large_body_arrives() -> None:
 def test_a_failure_on_the_way_is_no_end() -> None:
     """The connection ends without the last part, so that nobody takes it for all."""
 
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, many(300_000, ZeroDivisionError())), ZeroDivisionError)
 
     assert run(use)[-1]["more_body"]
 
 
 def test_a_failure_before_is_only_that() -> None:
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, many(10, ZeroDivisionError())), ZeroDivisionError)
 
     assert run(use) == []
@@ -147,7 +147,7 @@ def test_a_failure_before_is_only_that() -> None:
 def test_nobody_wants_the_rest(method: str, gone: bool) -> None:
     """The thread stops soon after."""
 
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, many(1 << 60), method=method, gone=gone), Abandoned)
 
     assert len(run(use)) < 100
@@ -162,7 +162,7 @@ def test_a_client_that_does_not_read() -> None:
             time.sleep(0.01)  # as who makes it is seldom alone: what is sent first is sent in time
             yield b"x" * 10_000
 
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, without_end()), Abandoned)
 
     assert run(use, timeout=2.0)[-1]["more_body"]

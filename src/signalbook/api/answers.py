@@ -19,7 +19,7 @@ _OF_THE_UNMODIFIED: Final = ("ETag", "Cache-Control", "Content-Location", "Vary"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Response:
     """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any."""
 
     status: int = 200
@@ -36,17 +36,17 @@ class Answer:
         return headers
 
     @cached_property
-    def unmodified(self) -> Answer:
+    def unmodified(self) -> Response:
         """What a client gets that has this answer already (RFC9110 15.4.5)."""
-        return Answer(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
+        return Response(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
 
 
-def json_answer(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Answer:
+def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
     """``value`` as a JSON body."""
-    return Answer(status=status, headers=(("Content-Type", JSON_TYPE), *headers), body=dump_json(value))
+    return Response(status=status, headers=(("Content-Type", JSON_TYPE), *headers), body=dump_json(value))
 
 
-async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
+async def send_response(answer: Response, scope: Scope, send: Send) -> None:
     """Send ``answer``; to HEAD without its body (RFC9110 9.3.2)."""
     body = b"" if scope["method"] == "HEAD" else answer.body
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.wire_headers})

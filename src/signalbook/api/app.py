@@ -27,7 +27,7 @@ from signalbook.api.inbound import Inbound
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import checks, discovery
-from signalbook.api.xregistry.door import Door
+from signalbook.api.xregistry.door import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.head import Head
@@ -91,7 +91,7 @@ def create_app(
         *consent.routes(book, deliveries, workers, commits),
         *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
     ]
-    return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)
+    return Application(extensions, XRegistryAPI(engine, settings, workers, commits, direct=direct), settings, lifespan)
 
 
 class Application(Starlette):

@@ -12,10 +12,10 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from signalbook.api.answers import Answer, Header
-from signalbook.api.errors import NOT_KEPT, PreconditionFailed
+from signalbook.api.answers import Header, Response
+from signalbook.api.errors import NO_STORE, PreconditionFailed
 
-ASK_AGAIN: Final[Header] = ("Cache-Control", "no-cache")
+NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
 """May be kept, but not used before the server has said that it still holds: entities may change at any time."""
 
 _SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
@@ -24,14 +24,14 @@ _TAG_BYTES: Final = 16
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-def tagged(answer: Answer) -> Answer:
+def with_etag(answer: Response) -> Response:
     """``answer`` to a read with its ``ETag`` and, unless it says otherwise itself, the rule to ask again.
 
     Answers that show nothing, or must not be kept, are as they were.
     """
-    if answer.status not in _SHOWN or answer.etag or NOT_KEPT in answer.headers:
+    if answer.status not in _SHOWN or answer.etag or NO_STORE in answer.headers:
         return answer
-    rules = () if any(name == "Cache-Control" for name, _ in answer.headers) else (ASK_AGAIN,)
+    rules = () if any(name == "Cache-Control" for name, _ in answer.headers) else (NO_CACHE,)
     tag = entity_tag(answer.body, str(answer.status), *(f"{name}:{value}" for name, value in answer.headers))
     return replace(answer, etag=tag, headers=(("ETag", tag), *rules, *answer.headers))
 
@@ -43,35 +43,35 @@ def entity_tag(body: bytes, *beside: str) -> str:
     return f'"{content.hexdigest()}"'
 
 
-def as_asked(answer: Answer, headers: Headers) -> Answer:
+def if_modified(answer: Response, headers: Headers) -> Response:
     """``answer``, or 304 if ``If-None-Match`` says that the client has it (RFC9110 13.1.2: weak comparison)."""
     if not answer.etag:
         return answer
     for name, value in headers:
-        if name == b"if-none-match" and _names(value, answer.etag):
+        if name == b"if-none-match" and _lists_tag(value, answer.etag):
             return answer.unmodified
     return answer
 
 
-def require(headers: Headers, etag: str, subject: str) -> None:
+def check_conditions(headers: Headers, etag: str, subject: str) -> None:
     """The conditions of a write. ``etag`` is the tag of what GET of its URL shows, ``""`` if that is nothing.
 
     Raises ``PreconditionFailed`` when ``If-Match`` does not name it (RFC9110 13.1.1: strong comparison) or
     ``If-None-Match`` does.
     """
     wanted = [value for name, value in headers if name == b"if-match"]
-    if wanted and not any(_names(value, etag, strong=True) for value in wanted):
+    if wanted and not any(_lists_tag(value, etag, strong=True) for value in wanted):
         raise PreconditionFailed(subject, "If-Match")
-    if any(_names(value, etag) for name, value in headers if name == b"if-none-match"):
+    if any(_lists_tag(value, etag) for name, value in headers if name == b"if-none-match"):
         raise PreconditionFailed(subject, "If-None-Match")
 
 
-def conditional(headers: Headers) -> bool:
+def has_conditions(headers: Headers) -> bool:
     """Whether a write comes with conditions."""
     return any(name in (b"if-match", b"if-none-match") for name, _ in headers)
 
 
-def _names(value: bytes, etag: str, *, strong: bool = False) -> bool:
+def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
     """Whether a list of tags has this one. Its quotes keep it from being found inside another."""
     if not etag:
         return False

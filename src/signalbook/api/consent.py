@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, send_answer
+from signalbook.api.answers import Response, send_response
 from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT, error_answer, failure_answer
+from signalbook.api.errors import NO_STORE, error_response, failure_response
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
@@ -47,16 +47,16 @@ class Consents:
         try:
             answer = await self._answer(Request(scope, receive))
         except RegistryError as error:
-            answer = error_answer(error, allow=_METHODS)
+            answer = error_response(error, allow=_METHODS)
         except Exception as error:
-            answer = failure_answer(error, scope["path"])
-        await send_answer(answer, scope, send)
+            answer = failure_response(error, scope["path"])
+        await send_response(answer, scope, send)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> Response:
         path = request.url.path
         if request.method == "OPTIONS":
             allow = ", ".join(_METHODS)
-            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
         if request.method not in _METHODS:
             raise RegistryError("action_not_supported", subject=path, action=request.method)
         entry = await self._workers.read(partial(self._subscriptions.get, request.path_params["id"]))
@@ -67,7 +67,7 @@ class Consents:
         if not await self._commits.write(work):
             raise RegistryError("not_found", subject=path)
         self._deliveries.hurry(entry.subscription.id)
-        return Answer(headers=(("Content-Type", "text/plain; charset=utf-8"), NOT_KEPT), body=_AGREED)
+        return Response(headers=(("Content-Type", "text/plain; charset=utf-8"), NO_STORE), body=_AGREED)
 
     def _agree(self, subscription: Subscription, request: Request, batch: Batch) -> bool:
         rate = request.headers.get("webhook-allowed-rate", "").strip()

@@ -6,7 +6,7 @@ import logging
 import uuid
 from typing import Final
 
-from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.api.answers import Header, Response, json_response
 from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.storage.base import StorageBusy
@@ -15,7 +15,7 @@ from signalbook.values import JSON, JSONObject
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
 # By default caches keep some errors, such as 404, for as long as they please (RFC9111 4.2.2).
-NOT_KEPT: Final[Header] = ("Cache-Control", "no-store")
+NO_STORE: Final[Header] = ("Cache-Control", "no-store")
 
 
 class PreconditionFailed(Exception):
@@ -27,7 +27,7 @@ class PreconditionFailed(Exception):
         self.condition = condition
 
 
-def error_answer(error: RegistryError, *, allow: tuple[str, ...] = (), instance: str = "") -> Answer:
+def error_response(error: RegistryError, *, allow: tuple[str, ...] = (), instance: str = "") -> Response:
     """``error`` as the specification's problem document, with every single fault in the extension ``faults``.
 
     ``allow`` are the methods that would have been right, for 405 (R284); ``instance`` names the line in the log.
@@ -35,40 +35,40 @@ def error_answer(error: RegistryError, *, allow: tuple[str, ...] = (), instance:
     body = error.to_json()
     if instance:
         body["instance"] = instance
-    headers: tuple[Header, ...] = (NOT_KEPT,)
+    headers: tuple[Header, ...] = (NO_STORE,)
     if error.status == 405:
-        headers = (NOT_KEPT, ("Allow", ", ".join(allow)))
+        headers = (NO_STORE, ("Allow", ", ".join(allow)))
     if error.status == 503:
-        headers = (NOT_KEPT, ("Retry-After", _RETRY_AFTER))
-    return json_answer(body, status=error.status, headers=headers)
+        headers = (NO_STORE, ("Retry-After", _RETRY_AFTER))
+    return json_response(body, status=error.status, headers=headers)
 
 
-def condition_answer(error: PreconditionFailed) -> Answer:
+def precondition_response(error: PreconditionFailed) -> Response:
     """412: the condition of a request does not hold."""
     detail = f"{error.condition} does not hold for what is stored now; read it again"
-    return _plain_answer(412, "Precondition Failed", error.subject, detail)
+    return _plain_response(412, "Precondition Failed", error.subject, detail)
 
 
-def gone_answer(error: Forgotten, subject: str) -> Answer:
+def gone_response(error: Forgotten, subject: str) -> Response:
     """410: what a reader of changes has not seen is kept no longer. ``position`` is that of the last one forgotten."""
-    return _plain_answer(410, "Gone", subject, str(error), position=error.position)
+    return _plain_response(410, "Gone", subject, str(error), position=error.position)
 
 
-def _plain_answer(status: int, title: str, subject: str, detail: str, **members: JSON) -> Answer:
+def _plain_response(status: int, title: str, subject: str, detail: str, **members: JSON) -> Response:
     """An error the catalogue has not, so that its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": title, "detail": detail, "subject": subject, **members}
-    return json_answer(body, status=status, headers=(NOT_KEPT,))
+    return json_response(body, status=status, headers=(NO_STORE,))
 
 
-def failure_answer(error: Exception, subject: str) -> Answer:
+def failure_response(error: Exception, subject: str) -> Response:
     """The answer to anything that is not the client's doing; what happened goes to the log under ``instance``.
 
     A busy store is ``server_busy``; a broken one tells what is wrong with it, since only its operator can help; of
     any other exception nothing is told.
     """
     if isinstance(error, StorageBusy):
-        return error_answer(RegistryError("server_busy", subject=subject, detail=str(error)))
+        return error_response(RegistryError("server_busy", subject=subject, detail=str(error)))
     instance = str(uuid.uuid4())
     _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
     detail = str(error) if isinstance(error, SignalbookError) else ""
-    return error_answer(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
+    return error_response(RegistryError("server_error", subject=subject, detail=detail), instance=instance)

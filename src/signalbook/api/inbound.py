@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from signalbook.api.answers import send_answer
-from signalbook.api.problems import Denied, problem
+from signalbook.api.answers import send_response
+from signalbook.api.problems import Denied, problem_response
 from signalbook.replication.opening import HEADER
 
 _NAMES: Final = frozenset({HEADER.lower().encode("ascii"), b"schema-authority"})
@@ -24,7 +24,7 @@ class Inbound:
         """Pass the request on, or refuse it."""
         if scope["type"] == "http" and scope["method"] not in _SAFE and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
-            await send_answer(problem(refused, scope["path"]), scope, send)
+            await send_response(problem_response(refused, scope["path"]), scope, send)
         else:
             await self._app(scope, receive, send)
 

@@ -25,7 +25,7 @@ _SIGN_OF_LIFE: Final = 15.0
 _RETRY_MILLISECONDS: Final = 1000
 
 
-class Seen(Protocol):
+class EventPage(Protocol):
     """Events found on one look, and how far it went."""
 
     @property
@@ -37,14 +37,16 @@ class Seen(Protocol):
         """The position of the last one looked at, wanted or not."""
 
 
-def wanted(scope: Scope) -> bool:
+def wants_events(scope: Scope) -> bool:
     """Whether a request accepts a stream of events."""
     return any(
         name == b"accept" and CONTENT_TYPE in value.decode("latin-1").lower() for name, value in scope["headers"]
     )
 
 
-async def events(look: Callable[[int], Awaitable[Seen]], after: int, head: Head, receive: Receive, send: Send) -> None:
+async def events(
+    look: Callable[[int], Awaitable[EventPage]], after: int, head: Head, receive: Receive, send: Send
+) -> None:
     """Send what ``look`` finds behind ``after``, then whatever follows, until the reader is gone.
 
     The ``id`` of each is its position. Events that a filter keeps back move it too, so that whoever comes back with
@@ -85,7 +87,7 @@ async def _beyond(head: Head, position: int) -> None:
         stop()
 
 
-def _told(seen: Seen, after: int) -> bytes:
+def _told(seen: EventPage, after: int) -> bytes:
     """The events as text; a comment where there is nothing at all to tell, so that the connection is known to live."""
     lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in seen.events]
     if seen.after == after:

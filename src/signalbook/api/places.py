@@ -8,15 +8,15 @@ from typing import Generic, TypeVar
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, send_answer
+from signalbook.api.answers import Response, send_response
 from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.errors import PreconditionFailed, condition_answer, error_answer, failure_answer
+from signalbook.api.errors import PreconditionFailed, error_response, failure_response, precondition_response
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONError, parse_json
 
 
-class Call:
+class HTTPRequest:
     """One request. Handlers add what they ask of it."""
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
@@ -43,8 +43,8 @@ class Call:
             raise RegistryError("parsing_data", subject=self.path, error_detail=str(error)) from None
 
 
-C = TypeVar("C", bound=Call)
-Handler = Callable[[C], Awaitable[Answer]]
+C = TypeVar("C", bound=HTTPRequest)
+Handler = Callable[[C], Awaitable[Response]]
 Explain = Callable[[Exception, str], RegistryError | None]
 
 
@@ -71,18 +71,18 @@ class Place(Generic[C]):
         except Disconnected:
             return
         except PreconditionFailed as error:
-            answer = condition_answer(error)
+            answer = precondition_response(error)
         except Exception as error:
             path = scope["path"]
             told = error if isinstance(error, RegistryError) else self._explain(error, path)
-            answer = failure_answer(error, path) if told is None else error_answer(told, allow=self._allow)
-        await send_answer(answer, scope, send)
+            answer = failure_response(error, path) if told is None else error_response(told, allow=self._allow)
+        await send_response(answer, scope, send)
 
-    async def _answer(self, call: C) -> Answer:
+    async def _answer(self, call: C) -> Response:
         method = call.scope["method"]
         if method == "OPTIONS":
             allow = ", ".join(self._allow)
-            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
         handler = self._handlers.get(method)
         if handler is None:
             raise RegistryError("action_not_supported", subject=call.path, action=method)

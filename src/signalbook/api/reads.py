@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, send_answer
-from signalbook.api.caching import as_asked, tagged
-from signalbook.api.errors import error_answer, failure_answer, gone_answer
+from signalbook.api.answers import Response, send_response
+from signalbook.api.caching import if_modified, with_etag
+from signalbook.api.errors import error_response, failure_response, gone_response
 from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError
 from signalbook.storage.base import StorageError
 
-Read = Callable[[Request], Awaitable[Answer]]
+Read = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,29 +50,29 @@ class _ReadOnly:
         if scope["method"] == "GET" and self._live is not None and self._live.wanted(scope):
             await self._go_on(self._live, scope, receive, send)
         else:
-            await send_answer(await self._answer(Request(scope, receive)), scope, send)
+            await send_response(await self._answer(Request(scope, receive)), scope, send)
 
     async def _go_on(self, live: Live, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await live.run(scope, receive, send)
         except (RegistryError, Forgotten, StorageError) as error:
-            await send_answer(self._refusal(error), scope, send)
+            await send_response(self._refusal(error), scope, send)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             allow = ", ".join(_METHODS)
-            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
         if request.method not in _METHODS:
             error = RegistryError("action_not_supported", subject=self._path, action=request.method)
-            return error_answer(error, allow=_METHODS)
+            return error_response(error, allow=_METHODS)
         try:
-            return as_asked(tagged(await self._read(request)), request.scope["headers"])
+            return if_modified(with_etag(await self._read(request)), request.scope["headers"])
         except Exception as error:
             return self._refusal(error)
 
-    def _refusal(self, error: Exception) -> Answer:
+    def _refusal(self, error: Exception) -> Response:
         if isinstance(error, RegistryError):
-            return error_answer(error)
+            return error_response(error)
         if isinstance(error, Forgotten):
-            return gone_answer(error, self._path)
-        return failure_answer(error, self._path)
+            return gone_response(error, self._path)
+        return failure_response(error, self._path)

@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer
+from signalbook.api.answers import Response
 
 _LARGE: Final = 1 << 20
 """Bytes from which an answer begins before it is complete."""
@@ -27,7 +27,7 @@ class Abandoned(Exception):
     """The client went away: nobody wants the rest."""
 
 
-class Spool:
+class SpooledResponse:
     """One answer between the thread that makes it and the event loop that sends it.
 
     ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the answer, as soon as it
@@ -37,7 +37,7 @@ class Spool:
     def __init__(self, *, timeout: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._timeout = timeout
-        self.begun: asyncio.Future[Answer] = self._loop.create_future()
+        self.begun: asyncio.Future[Response] = self._loop.create_future()
         self._file: IO[bytes] | None = None
         self._abandoned = False
         # What follows belongs to the event loop; the thread only sends word.
@@ -46,7 +46,7 @@ class Spool:
         self._over = self._complete = False
         self._news = asyncio.Event()
 
-    def fill(self, small: Answer, large: Answer, pieces: Iterator[bytes]) -> Answer:
+    def fill(self, small: Response, large: Response, pieces: Iterator[bytes]) -> Response:
         """In a thread: make the answer whose body is ``pieces``.
 
         Returns ``small`` with that body, or ``large`` once all of it is in the file. Raises what ``pieces`` raise, and
@@ -99,7 +99,7 @@ class Spool:
         if not self._complete:
             raise Abandoned
 
-    def _keep(self, head: Answer, pieces: Iterator[bytes]) -> None:
+    def _keep(self, head: Response, pieces: Iterator[bytes]) -> None:
         self._file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
         self._tell(self.begun.set_result, head)
         complete = False

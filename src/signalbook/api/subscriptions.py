@@ -16,10 +16,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope
 
 from signalbook.api import caching
-from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.api.answers import Header, Response, json_response
 from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT
-from signalbook.api.places import Call, Place
+from signalbook.api.errors import NO_STORE
+from signalbook.api.places import HTTPRequest, Place
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch
@@ -62,7 +62,7 @@ def routes(doorway: Doorway) -> list[Route]:
     return [Route(f"{path}{slash}", place) for path, place in places for slash in ("", "/")]
 
 
-class _Call(Call):
+class _Call(HTTPRequest):
     """One request, and what handlers ask of it."""
 
     def __init__(self, doorway: Doorway, looking: asyncio.Semaphore, scope: Scope, receive: Receive) -> None:
@@ -95,19 +95,19 @@ class _Call(Call):
 
     def require(self, entry: Entry) -> None:
         """The conditions of the request hold. Raises ``PreconditionFailed``."""
-        caching.require(self.scope["headers"], _tag(entry), self.path)
+        caching.check_conditions(self.scope["headers"], _tag(entry), self.path)
 
-    def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Answer:
+    def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Response:
         """A subscription as it is shown to whoever asks like this."""
         where: tuple[Header, ...] = ()
         if location:
             where = (("Location", f"{self.root}{PATH}/{entry.subscription.id}"),)
         kind = (("Content-Type", OLD_TYPE),) if self.old else ()
-        answer = json_answer(documents.show(entry, old=self.old), status=status)
-        return replace(answer, headers=(*(kind or answer.headers), NOT_KEPT, ("ETag", _tag(entry)), *where))
+        answer = json_response(documents.show(entry, old=self.old), status=status)
+        return replace(answer, headers=(*(kind or answer.headers), NO_STORE, ("ETag", _tag(entry)), *where))
 
 
-async def _list(call: _Call) -> Answer:
+async def _list(call: _Call) -> Response:
     """All that there are, or a page of them with a link to the next one."""
     limit = _limit(call)
     after = call.request.query_params.get("cursor", "")
@@ -115,14 +115,14 @@ async def _list(call: _Call) -> Answer:
         raise RegistryError("bad_request", subject=call.path, error_detail="the cursor is not from a link of this list")
     found = await call.doorway.workers.read(partial(call.doorway.book.page, after, limit + 1))
     entries = found[:limit]
-    headers = [NOT_KEPT]
+    headers = [NO_STORE]
     if len(found) > limit:
         query = urlencode({"limit": limit, "cursor": entries[-1].subscription.id})
         headers.append(("Link", f"<{call.root}{PATH}?{query}>;rel=next"))
-    return json_answer([documents.show(entry, old=call.old) for entry in entries], headers=tuple(headers))
+    return json_response([documents.show(entry, old=call.old) for entry in entries], headers=tuple(headers))
 
 
-async def _create(call: _Call) -> Answer:
+async def _create(call: _Call) -> Response:
     draft = await call.subscription(await call.document())
     entry = await call.doorway.commits.write(partial(_insert, call, draft))
     call.doorway.deliveries.changed(entry.subscription.id)
@@ -135,11 +135,11 @@ def _insert(call: _Call, draft: Subscription, batch: Batch) -> Entry:
         return call.doorway.book.create(session, whole)
 
 
-async def _show(call: _Call) -> Answer:
+async def _show(call: _Call) -> Response:
     return call.answer(_found(await call.doorway.workers.read(partial(call.doorway.book.get, call.id)), call))
 
 
-async def _replace(call: _Call) -> Answer:
+async def _replace(call: _Call) -> Response:
     document = await call.document()
     if isinstance(document, dict) and document.get("id", call.id) != call.id:
         fault = Finding(path="/id", rule="value", message="it is not that of the path, and ids do not change")
@@ -156,7 +156,7 @@ def _update(call: _Call, draft: Subscription, batch: Batch) -> Entry | None:
         return call.doorway.book.update(session, call.id, complete, call.require)
 
 
-async def _delete(call: _Call) -> Answer:
+async def _delete(call: _Call) -> Response:
     entry = _found(await call.doorway.commits.write(partial(_remove, call)), call)
     call.doorway.deliveries.changed(entry.subscription.id)
     return call.answer(entry)

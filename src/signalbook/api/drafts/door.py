@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, send_answer
+from signalbook.api.answers import Response, send_response
 from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.caching import as_asked, conditional, require, tagged
+from signalbook.api.caching import check_conditions, has_conditions, if_modified, with_etag
 from signalbook.api.commits import Commits
-from signalbook.api.drafts.requests import DraftRequest
+from signalbook.api.drafts.requests import CncfRequest
 from signalbook.api.freshness import Freshness
-from signalbook.api.memory import Memory
-from signalbook.api.problems import ReadOnly, problem
+from signalbook.api.memory import ResponseCache
+from signalbook.api.problems import ReadOnly, problem_response
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch, Engine, Session
@@ -24,12 +24,12 @@ from signalbook.engine.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 
-R = TypeVar("R", bound=DraftRequest[Any])
+R = TypeVar("R", bound=CncfRequest[Any])
 
 _LARGE: Final = 1 << 18
 
 
-class DraftDoor(ABC, Generic[R]):
+class CncfAPI(ABC, Generic[R]):
     """A draft's API; ``R`` is what it makes of a request, and ``writes`` the methods that are for writes.
 
     ``direct`` as for the door of xRegistry: the generation is asked on the event loop. Every method may raise what
@@ -46,7 +46,7 @@ class DraftDoor(ABC, Generic[R]):
         self._workers = workers
         self._commits = commits
         self._direct = direct
-        self._memory = Memory()
+        self._memory = ResponseCache()
         self._freshness = Freshness(engine.generation, workers)
 
     @abstractmethod
@@ -66,17 +66,17 @@ class DraftDoor(ABC, Generic[R]):
         """What a path takes; in a ``read_only`` registry only what reads."""
 
     @abstractmethod
-    def read(self, view: View, request: R) -> Answer:
+    def read(self, view: View, request: R) -> Response:
         """The answer to a GET."""
 
     @abstractmethod
-    def write(self, session: Session, request: R) -> Answer:
+    def write(self, session: Session, request: R) -> Response:
         """Do a write that the path takes, and render the answer."""
 
-    def options(self, view: View, request: R) -> Answer:
+    def options(self, view: View, request: R) -> Response:
         """What may be done at a path; a preflight is answered alike."""
         allow = ", ".join(self.methods(request, read_only=not is_mutable(view)))
-        return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+        return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -87,10 +87,10 @@ class DraftDoor(ABC, Generic[R]):
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            answer = problem(error, self.subject(scope), self._allowed(scope, error))
-        await send_answer(answer, scope, send)
+            answer = problem_response(error, self.subject(scope), self._allowed(scope, error))
+        await send_response(answer, scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
         if scope["method"] in self.writes:
             limit, timeout = self._settings.max_body_bytes, self._settings.body_timeout
             body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
@@ -102,23 +102,23 @@ class DraftDoor(ABC, Generic[R]):
         generation = self._engine.generation() if self._direct else await self._freshness.now()
         answer = self._memory.recall(key, generation)
         if answer is None:
-            answer = tagged(await self._workers.read(partial(self._read, self.request(scope, b""))))
+            answer = with_etag(await self._workers.read(partial(self._read, self.request(scope, b""))))
             self._memory.keep(key, generation, answer)
-        return as_asked(answer, scope["headers"])
+        return if_modified(answer, scope["headers"])
 
-    def _read(self, request: R) -> Answer:
+    def _read(self, request: R) -> Response:
         with self._engine.reading() as view:
             self.check(view, request)
             return self.read(view, request)
 
-    def _options(self, request: R) -> Answer:
+    def _options(self, request: R) -> Response:
         if request.method != "OPTIONS":
             raise _unknown(request)
         with self._engine.reading() as view:
             self.check(view, request)
             return self.options(view, request)
 
-    def _write(self, batch: Batch, request: R) -> Answer:
+    def _write(self, batch: Batch, request: R) -> Response:
         """All or nothing, the answer rendered before it commits."""
         if request.method not in self.methods(request, read_only=False):
             raise _unknown(request)
@@ -129,17 +129,17 @@ class DraftDoor(ABC, Generic[R]):
             self._require(session.view, request)
             answer = self.write(session, request)
             told = (("xRegistry-xregcorrelationid", session.correlationid),) if session.changes else ()
-            return Answer(status=answer.status, headers=(*answer.headers, *told), body=answer.body)
+            return Response(status=answer.status, headers=(*answer.headers, *told), body=answer.body)
 
     def _require(self, view: View, request: R) -> None:
         """The conditions of a write hold for what GET of its URL shows. Raises ``PreconditionFailed``."""
-        if not conditional(request.raw_headers):
+        if not has_conditions(request.raw_headers):
             return
         try:
-            shown = tagged(self.read(view, request)).etag
+            shown = with_etag(self.read(view, request)).etag
         except RegistryError:
             shown = ""
-        require(request.raw_headers, shown, request.path.text)
+        check_conditions(request.raw_headers, shown, request.path.text)
 
     def _allowed(self, scope: Scope, error: Exception) -> tuple[str, ...]:
         """The methods that go with an error, where the one tried was wrong."""
@@ -149,7 +149,7 @@ class DraftDoor(ABC, Generic[R]):
         return ()
 
 
-def _unknown(request: DraftRequest[Any]) -> RegistryError:
+def _unknown(request: CncfRequest[Any]) -> RegistryError:
     return RegistryError("action_not_supported", subject=request.path.text, action=request.method)
 
 

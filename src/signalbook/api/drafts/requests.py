@@ -18,7 +18,7 @@ from signalbook.values import JSON, JSONError, JSONObject, parse_json
 _MOST_PARAMETERS: Final = 100
 
 
-class Path(Protocol):
+class PathBelow(Protocol):
     """A path below a door, ``text`` as it came, still percent-encoded."""
 
     @property
@@ -27,11 +27,11 @@ class Path(Protocol):
         ...
 
 
-P = TypeVar("P", bound=Path)
+P = TypeVar("P", bound=PathBelow)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DraftRequest(Generic[P]):
+class CncfRequest(Generic[P]):
     """``root`` is the URL of the registry, ``mount`` the path of the door below it; ``query`` is decoded."""
 
     method: str

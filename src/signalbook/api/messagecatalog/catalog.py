@@ -22,7 +22,7 @@ BATCH: Final = 500
 """Members of a collection that are looked at in one go."""
 
 
-class Catalog:
+class CatalogView:
     """``view`` as a catalog. ``root`` is the URL of the registry.
 
     Raises ``not_found`` for whatever is not there, and ``api_not_found`` if the model has no messages.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.api.answers import Header, Response, json_response
 from signalbook.api.encoding import decode, encode
-from signalbook.api.messagecatalog.catalog import Catalog
-from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
-from signalbook.api.messagecatalog.paths import GROUPS, Place
-from signalbook.api.messagecatalog.requests import Request
-from signalbook.api.messagecatalog.writing import Writing, check_type, refuse
+from signalbook.api.messagecatalog.catalog import CatalogView
+from signalbook.api.messagecatalog.dialect import CatalogDraft, delete, lookup
+from signalbook.api.messagecatalog.paths import GROUPS, CatalogTarget
+from signalbook.api.messagecatalog.requests import CatalogRequest
+from signalbook.api.messagecatalog.writing import CatalogWriter, check_type, refuse
 from signalbook.cncf.messagecatalog import definitions, groups, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.ids import is_segment
@@ -28,23 +28,23 @@ _URIS: Final = ("id", "authority")
 _NO_TYPE: Final = "application/octet-stream"
 
 
-def _groups(catalog: Catalog, _: Request) -> Answer:
-    return json_answer([draft_id(xid.id) for xid in catalog.members(GROUPS)])
+def _groups(catalog: CatalogView, _: CatalogRequest) -> Response:
+    return json_response([draft_id(xid.id) for xid in catalog.members(GROUPS)])
 
 
-def _group(catalog: Catalog, request: Request) -> Answer:
-    return json_answer(groups.first_render(catalog.group(request.path.xid)))
+def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(groups.first_render(catalog.group(request.path.xid)))
 
 
-def _put_group(writing: Writing, request: Request) -> Answer:
+def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     check_group(request)
     written = writing.put_group(request.path.xid, request.json, fixed=False)
     headers: tuple[Header, ...] = (("Location", request.url(written.xid)),) if written.created else ()
     body = groups.first_render(writing.catalog.group(written.xid))
-    return json_answer(body, status=201 if written.created else 200, headers=headers)
+    return json_response(body, status=201 if written.created else 200, headers=headers)
 
 
-def check_group(request: Request) -> None:
+def check_group(request: CatalogRequest) -> None:
     """The body of a PUT is a group with the path's id. Raises ``bad_request`` with all that is wrong."""
     body, own = request.json, request.path.id
     if not is_segment(own):
@@ -55,37 +55,37 @@ def check_group(request: Request) -> None:
     refuse(request.path.text, groups.faults(body))
 
 
-def _definitions(catalog: Catalog, request: Request) -> Answer:
+def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
     catalog.group(request.path.group)
-    return json_answer([draft_id(xid.id) for xid in catalog.members(request.path.xid)])
+    return json_response([draft_id(xid.id) for xid in catalog.members(request.path.xid)])
 
 
-def _versions(catalog: Catalog, request: Request) -> Answer:
-    return json_answer(catalog.numbers(request.path.xid.owner))
+def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(catalog.numbers(request.path.xid.owner))
 
 
-def _latest(catalog: Catalog, request: Request) -> Answer:
+def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
     return _document(catalog, request, catalog.latest(request.path.xid))
 
 
-def _version(catalog: Catalog, request: Request) -> Answer:
+def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
     return _document(catalog, request, catalog.version(request.path.xid))
 
 
-def _looked_up(catalog: Catalog, request: Request) -> Answer:
+def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
     return _document(catalog, request, catalog.version(lookup(catalog, request)))
 
 
-def _document(catalog: Catalog, request: Request, version: JSONObject) -> Answer:
+def _document(catalog: CatalogView, request: CatalogRequest, version: JSONObject) -> Response:
     """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
     xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
     form = catalog.format(Xid(xid.parts[:2]))
     content = originals.content(form, draft_id(xid.resource_id), int(xid.version_id), version)
     headers = (("Content-Type", content.contenttype or _NO_TYPE), *_headers(request, xid, form, version))
-    return Answer(headers=headers, body=content.body)
+    return Response(headers=headers, body=content.body)
 
 
-def _headers(request: Request, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
+def _headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
     """URIs as they are, texts percent-encoded."""
     location = request.url(xid)
     told = {
@@ -99,17 +99,17 @@ def _headers(request: Request, xid: Xid, format: str, version: JSONObject) -> tu
     return (("Location", location), *((f"{PREFIX}{name}", value) for name, value in told.items() if value))
 
 
-def _post(writing: Writing, request: Request) -> Answer:
+def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     posted = _posted(writing.catalog, request)
     written = writing.add(request.path.group, posted)
     version = writing.catalog.version(written.xid)
     headers = _headers(request, written.xid, writing.catalog.format(request.path.group), version)
-    return Answer(
+    return Response(
         headers=(("Content-Type", "application/json"), *headers), body=dump_json({"id": _id(written.xid, version)})
     )
 
 
-def _posted(catalog: Catalog, request: Request) -> Posted:
+def _posted(catalog: CatalogView, request: CatalogRequest) -> Posted:
     """The document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
     path, form = request.path, catalog.format(request.path.group)
     own = draft_id(path.xid.id)
@@ -126,7 +126,7 @@ def _posted(catalog: Catalog, request: Request) -> Posted:
     return posted
 
 
-def _attributes(request: Request) -> JSONObject:
+def _attributes(request: CatalogRequest) -> JSONObject:
     """What is told in the query or in headers; both may say the same (A-47)."""
     found: JSONObject = {}
     for name, attribute in _ATTRIBUTES.items():
@@ -142,7 +142,7 @@ def _attributes(request: Request) -> JSONObject:
     return found
 
 
-def _decoded(value: str, name: str, request: Request) -> str:
+def _decoded(value: str, name: str, request: CatalogRequest) -> str:
     try:
         return decode(value)
     except ValueError as error:
@@ -151,7 +151,7 @@ def _decoded(value: str, name: str, request: Request) -> str:
         ) from None
 
 
-def _content_type(request: Request) -> str | None:
+def _content_type(request: CatalogRequest) -> str | None:
     """As it came (A-49). Raises ``header_error`` for one that no header can carry back."""
     value = request.headers.get("content-type")
     if value is not None and not (value.isascii() and value.isprintable()):
@@ -165,22 +165,22 @@ def _id(xid: Xid, version: JSONObject) -> str:
     return str(version.get("globaluri") or message_path(xid))
 
 
-DIALECT: Final = Dialect(
+DIALECT: Final = CatalogDraft(
     reads={
-        Place.CATALOG: _groups,
-        Place.GROUP: _group,
-        Place.DEFINITIONS: _definitions,
-        Place.DEFINITION: _latest,
-        Place.VERSIONS: _versions,
-        Place.VERSION: _version,
-        Place.LOOKUP: _looked_up,
+        CatalogTarget.CATALOG: _groups,
+        CatalogTarget.GROUP: _group,
+        CatalogTarget.DEFINITIONS: _definitions,
+        CatalogTarget.DEFINITION: _latest,
+        CatalogTarget.VERSIONS: _versions,
+        CatalogTarget.VERSION: _version,
+        CatalogTarget.LOOKUP: _looked_up,
     },
     writes={
-        ("PUT", Place.GROUP): _put_group,
-        ("DELETE", Place.GROUP): delete,
-        ("DELETE", Place.DEFINITIONS): delete,
-        ("POST", Place.DEFINITION): _post,
-        ("DELETE", Place.DEFINITION): delete,
-        ("DELETE", Place.VERSION): delete,
+        ("PUT", CatalogTarget.GROUP): _put_group,
+        ("DELETE", CatalogTarget.GROUP): delete,
+        ("DELETE", CatalogTarget.DEFINITIONS): delete,
+        ("POST", CatalogTarget.DEFINITION): _post,
+        ("DELETE", CatalogTarget.DEFINITION): delete,
+        ("DELETE", CatalogTarget.VERSION): delete,
     },
 )

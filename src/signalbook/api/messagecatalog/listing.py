@@ -13,8 +13,8 @@ from urllib.parse import quote
 import msgspec
 
 from signalbook.api.answers import Header
-from signalbook.api.messagecatalog.catalog import Catalog
-from signalbook.api.messagecatalog.requests import Request
+from signalbook.api.messagecatalog.catalog import CatalogView
+from signalbook.api.messagecatalog.requests import CatalogRequest
 from signalbook.engine.listing import Page, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, canonical_json, digest
@@ -35,7 +35,11 @@ class _Page:
 
 
 def listed(
-    request: Request, catalog: Catalog, collection: Xid, show: Callable[[Xid], JSONObject], filterable: Sequence[str]
+    request: CatalogRequest,
+    catalog: CatalogView,
+    collection: Xid,
+    show: Callable[[Xid], JSONObject],
+    filterable: Sequence[str],
 ) -> tuple[list[JSON], tuple[Header, ...]]:
     """Those of a collection's members that the request wants, as ``show`` shows them, and the links to other pages.
 
@@ -52,13 +56,16 @@ def listed(
 
 
 def _shown(
-    catalog: Catalog, collection: Xid, show: Callable[[Xid], JSONObject], page: _Page
+    catalog: CatalogView, collection: Xid, show: Callable[[Xid], JSONObject], page: _Page
 ) -> Iterator[tuple[Xid, JSONObject]]:
     return ((xid, show(xid)) for xid in catalog.members(collection, page.after))
 
 
 def _sifted(
-    request: Request, page: _Page, members: Iterator[tuple[Xid, JSONObject]], wanted: list[tuple[str, str | None]]
+    request: CatalogRequest,
+    page: _Page,
+    members: Iterator[tuple[Xid, JSONObject]],
+    wanted: list[tuple[str, str | None]],
 ) -> tuple[list[JSON], tuple[Header, ...]]:
     """What the filters leave; all of it is counted for the first page."""
     left = ((xid, body) for xid, body in members if all(_holds(body, name, value) for name, value in wanted))
@@ -69,7 +76,7 @@ def _sifted(
     return [body for _, body in shown], tuple(_links(request, page, last, total))
 
 
-def _filters(request: Request, filterable: Sequence[str]) -> list[tuple[str, str | None]]:
+def _filters(request: CatalogRequest, filterable: Sequence[str]) -> list[tuple[str, str | None]]:
     """``filter=NAME=VALUE`` or ``filter=NAME``, all of which have to hold (C-29)."""
     found: list[tuple[str, str | None]] = []
     for text in request.values("filter"):
@@ -91,7 +98,7 @@ def _holds(shown: JSON, name: str, value: str | None) -> bool:
     return isinstance(shown, str | int | float) and value == str(shown)
 
 
-def _page(request: Request) -> _Page:
+def _page(request: CatalogRequest) -> _Page:
     limits, cursors = request.values("limit"), request.values("cursor")
     most = request.settings.max_page_size
     if cursors:
@@ -103,13 +110,13 @@ def _page(request: Request) -> _Page:
     return _Page(limit=min(limit, most) if limit else None)
 
 
-def _limit(text: str, request: Request) -> int:
+def _limit(text: str, request: CatalogRequest) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _MOST:
         return int(text)
     raise _bad(request, f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"')
 
 
-def _links(request: Request, page: _Page, last: str | None, total: int) -> Iterator[Header]:
+def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -> Iterator[Header]:
     """To the next page if there is one, and from all but the first to the first (C-38)."""
     if last is not None:
         yield _link(request, "next", total, _encode(_Page(limit=page.limit, after=last, total=total), request))
@@ -117,19 +124,19 @@ def _links(request: Request, page: _Page, last: str | None, total: int) -> Itera
         yield _link(request, "first", total, _encode(_Page(limit=page.limit, after="", total=total), request))
 
 
-def _link(request: Request, relation: str, total: int, cursor: str) -> Header:
+def _link(request: CatalogRequest, relation: str, total: int, cursor: str) -> Header:
     filters = "".join(f"&filter={quote(text, safe='')}" for text in request.values("filter"))
     url = f"{quote(request.base, safe=':/%[]')}{request.path.text}?cursor={cursor}{filters}"
     return "Link", f"<{url}>;rel={relation};count={total}"
 
 
-def _encode(page: _Page, request: Request) -> str:
+def _encode(page: _Page, request: CatalogRequest) -> str:
     content = [page.limit, page.total, page.after]
     sealed = canonical_json([_seal(content, request), *content])
     return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
 
 
-def _decode(text: str, request: Request) -> _Page:
+def _decode(text: str, request: CatalogRequest) -> _Page:
     try:
         sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         seal, limit, total, after = msgspec.json.decode(sealed, type=tuple[str, int, int, str])
@@ -140,10 +147,10 @@ def _decode(text: str, request: Request) -> _Page:
     return _Page(limit=limit, total=total, after=after)
 
 
-def _seal(content: JSON, request: Request) -> str:
+def _seal(content: JSON, request: CatalogRequest) -> str:
     """Ties a cursor to the list and its filters."""
     return digest(canonical_json([request.path.text, request.values("filter"), content]))[:_CHECKED]
 
 
-def _bad(request: Request, detail: str) -> RegistryError:
+def _bad(request: CatalogRequest, detail: str) -> RegistryError:
     return RegistryError("bad_request", subject=request.path.text, error_detail=detail)

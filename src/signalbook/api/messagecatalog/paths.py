@@ -20,7 +20,7 @@ LOOKUP: Final = "messagedefinition"
 GROUPS: Final = ROOT / "messagegroups"
 
 
-class Place(Enum):
+class CatalogTarget(Enum):
     """What a path is of."""
 
     CATALOG = auto()
@@ -33,13 +33,13 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
+class CatalogPath:
     """A path below a door: ``text`` as it came, ``xid`` what it is in the registry.
 
     ``id`` is the last group's or definition's id as the path has it.
     """
 
-    place: Place
+    place: CatalogTarget
     text: str
     xid: Xid = GROUPS
     id: str = ""
@@ -51,23 +51,23 @@ class Path:
 
 
 _PLACES: Final = (
-    Place.CATALOG,
-    Place.GROUP,
-    Place.DEFINITIONS,
-    Place.DEFINITION,
-    Place.VERSIONS,
-    Place.VERSION,
+    CatalogTarget.CATALOG,
+    CatalogTarget.GROUP,
+    CatalogTarget.DEFINITIONS,
+    CatalogTarget.DEFINITION,
+    CatalogTarget.VERSIONS,
+    CatalogTarget.VERSION,
 )
 _LITERALS: Final = {0: CATALOG, 2: DEFINITIONS, 4: VERSIONS}
 
 
-def parse(text: str) -> Path:
+def parse(text: str) -> CatalogPath:
     """The path ``text``, percent-encoded; a slash at its end says nothing.
 
     Raises ``api_not_found`` for one that is none, ``not_found`` for an id that nothing can have.
     """
     if text.removesuffix("/") == f"/{LOOKUP}":
-        return Path(place=Place.LOOKUP, text=text)
+        return CatalogPath(place=CatalogTarget.LOOKUP, text=text)
     parts = text.removesuffix("/").split("/")[1:]
     right = 0 < len(parts) <= len(_PLACES)
     if not right or any(part != _LITERALS.get(position, part) for position, part in enumerate(parts)):
@@ -76,7 +76,7 @@ def parse(text: str) -> Path:
     for position, part in enumerate(parts[1:], 1):
         xid = xid / (_entity(part, position, text) if position not in _LITERALS else _KINDS[part])
     named = parts[3] if len(parts) > 3 else parts[1] if len(parts) > 1 else ""
-    return Path(place=place, text=text, xid=xid, id=named)
+    return CatalogPath(place=place, text=text, xid=xid, id=named)
 
 
 _KINDS: Final = {DEFINITIONS: "messages", VERSIONS: "versions"}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from signalbook.api.drafts.requests import DraftRequest, path_below
-from signalbook.api.messagecatalog.paths import MOUNTS, Path, parse
+from signalbook.api.drafts.requests import CncfRequest, path_below
+from signalbook.api.messagecatalog.paths import MOUNTS, CatalogPath, parse
 from signalbook.cncf.paths import message_path, message_xid
 from signalbook.engine.uris import Places
 from signalbook.settings import Settings
@@ -15,7 +15,7 @@ from signalbook.xid import Xid
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(DraftRequest[Path]):
+class CatalogRequest(CncfRequest[CatalogPath]):
     """A request to one of the two doors."""
 
     @property
@@ -29,6 +29,6 @@ class Request(DraftRequest[Path]):
         return f"{self.base}{message_path(xid)}"
 
 
-def read_request(scope: Scope, body: bytes, settings: Settings, mount: str) -> Request:
+def read_request(scope: Scope, body: bytes, settings: Settings, mount: str) -> CatalogRequest:
     """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or query that is none."""
-    return Request.of(scope, body, settings, path=parse(path_below(scope, mount)), mount=mount)
+    return CatalogRequest.of(scope, body, settings, path=parse(path_below(scope, mount)), mount=mount)

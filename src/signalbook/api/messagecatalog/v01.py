@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from signalbook.api.answers import Answer, json_answer
+from signalbook.api.answers import Response, json_response
 from signalbook.api.drafts.door import is_mutable
-from signalbook.api.messagecatalog.catalog import Catalog
-from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
+from signalbook.api.messagecatalog.catalog import CatalogView
+from signalbook.api.messagecatalog.dialect import CatalogDraft, delete, lookup
 from signalbook.api.messagecatalog.first import check_group
 from signalbook.api.messagecatalog.listing import listed
-from signalbook.api.messagecatalog.paths import GROUPS, Place
-from signalbook.api.messagecatalog.requests import Request
-from signalbook.api.messagecatalog.writing import Writing, check_authority, check_type, refuse
+from signalbook.api.messagecatalog.paths import GROUPS, CatalogTarget
+from signalbook.api.messagecatalog.requests import CatalogRequest
+from signalbook.api.messagecatalog.writing import CatalogWriter, check_authority, check_type, refuse
 from signalbook.api.problems import Conflict
 from signalbook.cncf.messagecatalog import definitions, documents, groups
 from signalbook.cncf.messagecatalog.definitions import Posted
@@ -27,38 +27,38 @@ _WHOLE: Final = "definitions"
 _NESTED: Final = "definition.*"
 
 
-def _features(catalog: Catalog, _: Request) -> Answer:
+def _features(catalog: CatalogView, _: CatalogRequest) -> Response:
     """What the catalog can do for this client (C-27)."""
     update = is_mutable(catalog.view)
-    return json_answer(
+    return json_response(
         {"filterattributes": list(groups.FILTERABLE), "pagination": True, "update": update, "updates": update}
     )
 
 
-def _groups(catalog: Catalog, request: Request) -> Answer:
+def _groups(catalog: CatalogView, request: CatalogRequest) -> Response:
     def show(xid: Xid) -> JSONObject:
         return groups.render(catalog.group(xid))
 
     found, links = listed(request, catalog, GROUPS, show, groups.FILTERABLE)
-    return json_answer(found, headers=links)
+    return json_response(found, headers=links)
 
 
-def _group(catalog: Catalog, request: Request) -> Answer:
+def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid
     body = groups.render(catalog.group(xid))
     if request.values(_WHOLE):
         found = (_whole(catalog, body["format"], each) for each in catalog.members(xid / "messages"))
         body[_WHOLE] = {definition["id"]: definition for definition in found}
-    return json_answer(body)
+    return json_response(body)
 
 
-def _whole(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
+def _whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
     return definitions.embed([definitions.render(form, versions[0], version) for version in reversed(versions)])
 
 
-def _post_group(writing: Writing, request: Request) -> Answer:
+def _post_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     group = _read_group(request)
     xid = GROUPS / entity_id(group.id)
     if writing.catalog.view.exists(xid):
@@ -66,27 +66,29 @@ def _post_group(writing: Writing, request: Request) -> Answer:
     return _write_group(writing, request, xid, group, status=201)
 
 
-def _put_group(writing: Writing, request: Request) -> Answer:
+def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     check_group(request)
     return _write_group(writing, request, request.path.xid, _read_group(request), status=200)
 
 
-def _read_group(request: Request) -> documents.Group:
+def _read_group(request: CatalogRequest) -> documents.Group:
     reading = Reading()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
     refuse(request.path.text, reading.faults)
     return group
 
 
-def _write_group(writing: Writing, request: Request, xid: Xid, group: documents.Group, *, status: int) -> Answer:
+def _write_group(
+    writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.Group, *, status: int
+) -> Response:
     """The group first, then what it embeds, each version as if it were posted (C-31)."""
     writing.put_group(xid, group.document, fixed=True)
     _add(writing, request, xid, group.posted)
     body = groups.render(writing.catalog.group(xid))
-    return json_answer(body, status=status, headers=(("Location", request.url(xid)),))
+    return json_response(body, status=status, headers=(("Location", request.url(xid)),))
 
 
-def _definitions(catalog: Catalog, request: Request) -> Answer:
+def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
     form = catalog.format(request.path.group)
 
     def show(xid: Xid) -> JSONObject:
@@ -94,10 +96,10 @@ def _definitions(catalog: Catalog, request: Request) -> Answer:
         return definitions.render(form, latest, latest)
 
     found, links = listed(request, catalog, request.path.xid, show, (*definitions.FILTERABLE, _NESTED))
-    return json_answer(found, headers=links)
+    return json_response(found, headers=links)
 
 
-def _post(writing: Writing, request: Request) -> Answer:
+def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     """A version, or a document with several; answered with what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
     reading = Reading()
@@ -106,10 +108,10 @@ def _post(writing: Writing, request: Request) -> Answer:
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
-    return json_answer(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
+    return json_response(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
 
 
-def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
+def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
     """Versions in their order, all or none. Raises ``bad_request`` with all that is wrong, and ``Conflict``."""
     catalog = writing.catalog
     form = catalog.format(group)
@@ -136,55 +138,55 @@ def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted
     return [writing.add(group, each).xid for each in posted]
 
 
-def _related(catalog: Catalog, group: Xid, posted: Sequence[Posted]) -> set[str]:
+def _related(catalog: CatalogView, group: Xid, posted: Sequence[Posted]) -> set[str]:
     """Which of those that are related to the group has."""
     named = {str(each.document.get("relatedto") or "") for each in posted} - {""}
     return {each for each in map(entity_id, named) if catalog.view.exists(group / "messages" / each)}
 
 
-def _versions(catalog: Catalog, request: Request) -> Answer:
+def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid.owner
     form, versions = catalog.format(request.path.group), catalog.versions(xid)
-    return json_answer([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return json_response([definitions.render(form, versions[0], version) for version in reversed(versions)])
 
 
-def _latest(catalog: Catalog, request: Request) -> Answer:
+def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
     latest = catalog.latest(request.path.xid)
-    return json_answer(definitions.render(catalog.format(request.path.group), latest, latest))
+    return json_response(definitions.render(catalog.format(request.path.group), latest, latest))
 
 
-def _version(catalog: Catalog, request: Request) -> Answer:
-    return json_answer(_shown(catalog, catalog.format(request.path.group), request.path.xid))
+def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(_shown(catalog, catalog.format(request.path.group), request.path.xid))
 
 
-def _looked_up(catalog: Catalog, request: Request) -> Answer:
+def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = lookup(catalog, request)
-    return json_answer(_shown(catalog, catalog.format(Xid(xid.parts[:2])), xid))
+    return json_response(_shown(catalog, catalog.format(Xid(xid.parts[:2])), xid))
 
 
-def _shown(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
+def _shown(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     version = catalog.version(xid)
     return definitions.render(form, catalog.latest(xid.resource), version)
 
 
-DIALECT: Final = Dialect(
+DIALECT: Final = CatalogDraft(
     reads={
-        Place.CATALOG: _groups,
-        Place.GROUP: _group,
-        Place.DEFINITIONS: _definitions,
-        Place.DEFINITION: _latest,
-        Place.VERSIONS: _versions,
-        Place.VERSION: _version,
-        Place.LOOKUP: _looked_up,
+        CatalogTarget.CATALOG: _groups,
+        CatalogTarget.GROUP: _group,
+        CatalogTarget.DEFINITIONS: _definitions,
+        CatalogTarget.DEFINITION: _latest,
+        CatalogTarget.VERSIONS: _versions,
+        CatalogTarget.VERSION: _version,
+        CatalogTarget.LOOKUP: _looked_up,
     },
     writes={
-        ("POST", Place.CATALOG): _post_group,
-        ("PUT", Place.GROUP): _put_group,
-        ("DELETE", Place.GROUP): delete,
-        ("POST", Place.DEFINITIONS): _post,
-        ("DELETE", Place.DEFINITIONS): delete,
-        ("DELETE", Place.DEFINITION): delete,
-        ("DELETE", Place.VERSION): delete,
+        ("POST", CatalogTarget.CATALOG): _post_group,
+        ("PUT", CatalogTarget.GROUP): _put_group,
+        ("DELETE", CatalogTarget.GROUP): delete,
+        ("POST", CatalogTarget.DEFINITIONS): _post,
+        ("DELETE", CatalogTarget.DEFINITIONS): delete,
+        ("DELETE", CatalogTarget.DEFINITION): delete,
+        ("DELETE", CatalogTarget.VERSION): delete,
     },
     features=_features,
 )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from signalbook.api.messagecatalog.catalog import Catalog
-from signalbook.api.messagecatalog.requests import Request
+from signalbook.api.messagecatalog.catalog import CatalogView
+from signalbook.api.messagecatalog.requests import CatalogRequest
 from signalbook.api.problems import Conflict
 from signalbook.cncf.messagecatalog import common, definitions, groups, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
@@ -36,15 +36,15 @@ class Written:
     created: bool
 
 
-class Writing:
+class CatalogWriter:
     """One request that writes, in its transaction. Raises ``RegistryError`` and ``Conflict``."""
 
-    def __init__(self, session: Session, request: Request) -> None:
+    def __init__(self, session: Session, request: CatalogRequest) -> None:
         self._session = session
         self._request = request
 
     @property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> CatalogView:
         """The catalog with what was written so far."""
         return open_catalog(self._session.view, self._request)
 
@@ -118,9 +118,9 @@ class Writing:
             raise Conflict(str(found), f"the version {message_path(found)} has the URI {uri} already")
 
 
-def open_catalog(view: View, request: Request) -> Catalog:
+def open_catalog(view: View, request: CatalogRequest) -> CatalogView:
     """The catalog that a request is about."""
-    return Catalog(view, request.root, request.settings.max_response_bytes)
+    return CatalogView(view, request.root, request.settings.max_response_bytes)
 
 
 def refuse(subject: str, faults: Iterable[Finding]) -> None:

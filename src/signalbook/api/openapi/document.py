@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook import __version__
 from signalbook.api.openapi import operations, parts, pipelines, schemas, subscriptions
-from signalbook.api.openapi.operations import INPUT, VERSION, Place
+from signalbook.api.openapi.operations import INPUT, VERSION, PathItem
 from signalbook.api.openapi.schemas import map_of, reference
 from signalbook.api.xregistry.paths import NAMES
 from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
@@ -40,8 +40,8 @@ def _described(model: Model, flags: tuple[str, ...], paged: bool) -> JSONObject:
     return {"paths": {**paths, **beside, **subscriptions.paths(), **pipelines.paths()}, "components": components}
 
 
-def _places(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[Place]:
-    place = partial(Place, flags=flags, paged=paged)
+def _places(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[PathItem]:
+    place = partial(PathItem, flags=flags, paged=paged)
     groups = tuple((plural, plural) for plural in model.groups)
     yield place(path="/", kind=Kind.REGISTRY, tag=_REGISTRY, schema=_REGISTRY, nested=groups)
     for plural, group in model.groups.items():
@@ -53,7 +53,7 @@ def _places(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[Pl
             yield from _resource_places(f"{path}/{name}", resource, partial(place, tag=plural))
 
 
-def _resource_places(path: str, type: ResourceType, place: Callable[..., Place]) -> Iterator[Place]:
+def _resource_places(path: str, type: ResourceType, place: Callable[..., PathItem]) -> Iterator[PathItem]:
     schema = _name(type)
     one = f"{path}/{{resourceid}}"
     version = f"{one}/versions/{{versionid}}"

@@ -23,7 +23,7 @@ _UNSETTABLE: Final = ("contenttype", "meta", "versions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PathItem:
     """One kind of path. ``path`` is its template, ``schema`` the component of the entity, or of the members, there.
 
     ``nested`` are the components of what is in its collections, by plural; ``document`` is the type whose documents
@@ -46,7 +46,7 @@ class Place:
         return methods if self.document is None else tuple(m for m in methods if m is not Method.PATCH)
 
 
-def item(place: Place) -> JSONObject:
+def item(place: PathItem) -> JSONObject:
     """The operations of one path."""
     names = [part.strip("{}").partition("}")[0] for part in place.path.split("/") if part.startswith("{")]
     operations = {method.value.lower(): _write(place, method) for method in place.methods}
@@ -57,7 +57,7 @@ def item(place: Place) -> JSONObject:
     }
 
 
-def _named(place: Place, method: str) -> JSONObject:
+def _named(place: PathItem, method: str) -> JSONObject:
     steps = [step.replace("$", "_") for step in place.path.split("/") if step]
     return {
         "operationId": "_".join([method, *(step.replace("{", "").replace("}", "") for step in steps)]),
@@ -65,7 +65,7 @@ def _named(place: Place, method: str) -> JSONObject:
     }
 
 
-def _read_parameters(place: Place) -> Iterator[JSONObject]:
+def _read_parameters(place: PathItem) -> Iterator[JSONObject]:
     wanted = (*_SHOWING, "collections") if place.kind in _OWNERS else _SHOWING
     yield from _flags(place, (*wanted, "sort") if place.kind in _COLLECTIONS else wanted)
     if place.kind in _COLLECTIONS and place.paged:
@@ -73,7 +73,7 @@ def _read_parameters(place: Place) -> Iterator[JSONObject]:
     yield parts.condition(parts.IF_NONE_MATCH)
 
 
-def _read_answers(place: Place) -> JSONObject:
+def _read_answers(place: PathItem) -> JSONObject:
     answers = {"304": parts.answer("The client has it already.", *_KEPT), **parts.errors(*_READ_ERRORS)}
     return {**_shown(place, "200", "As it is now.", _KEPT), **answers}
 
@@ -81,7 +81,7 @@ def _read_answers(place: Place) -> JSONObject:
 _KEPT: Final = ("ETag", "Cache-Control")
 
 
-def _shown(place: Place, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
+def _shown(place: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
     """The answer that shows what is at a place; a document may be elsewhere (R157)."""
     if place.document is None:
         return {status: parts.answer(text, *headers, json=_whole(place))}
@@ -93,7 +93,7 @@ def _shown(place: Place, status: str, text: str, headers: Iterable[str] = ()) ->
     return {status: here, "303": elsewhere}
 
 
-def _whole(place: Place) -> JSONObject:
+def _whole(place: PathItem) -> JSONObject:
     if place.kind in _COLLECTIONS:
         return map_of(reference(place.schema))
     if place.kind in _OWNERS:
@@ -101,13 +101,13 @@ def _whole(place: Place) -> JSONObject:
     return reference(place.schema)
 
 
-def _only_collections(place: Place, suffix: str) -> JSONObject:
+def _only_collections(place: PathItem, suffix: str) -> JSONObject:
     """The nested collections and nothing else (R145, R177)."""
     maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in place.nested}
     return {"type": "object", "properties": maps, "additionalProperties": False}
 
 
-def _write(place: Place, method: Method) -> JSONObject:
+def _write(place: PathItem, method: Method) -> JSONObject:
     operation = _named(place, method.value.lower())
     operation["parameters"] = list(_write_parameters(place, method))
     body = _body(place, method)
@@ -117,7 +117,7 @@ def _write(place: Place, method: Method) -> JSONObject:
     return operation
 
 
-def _write_parameters(place: Place, method: Method) -> Iterator[JSONObject]:
+def _write_parameters(place: PathItem, method: Method) -> Iterator[JSONObject]:
     wanted: tuple[str, ...] = ("ignore", "specversion")
     if method is not Method.DELETE:
         wanted = (*_SHOWING, "ignore")
@@ -132,7 +132,7 @@ def _write_parameters(place: Place, method: Method) -> Iterator[JSONObject]:
     yield from (parts.condition(name) for name in (parts.IF_MATCH, parts.IF_NONE_MATCH))
 
 
-def _body(place: Place, method: Method) -> JSONObject | None:
+def _body(place: PathItem, method: Method) -> JSONObject | None:
     if method is Method.DELETE:
         named = {"schema": map_of({"type": "object"})}
         return {"content": {parts.JSON: named}} if place.kind in _COLLECTIONS else None
@@ -152,7 +152,7 @@ INPUT: Final = ".input"
 VERSION: Final = ".version"
 
 
-def _written(place: Place, method: Method) -> JSONObject:
+def _written(place: PathItem, method: Method) -> JSONObject:
     if method is Method.DELETE:
         return {"204": parts.answer("It is gone.")}
     if place.kind in _COLLECTIONS:
@@ -166,7 +166,7 @@ def _written(place: Place, method: Method) -> JSONObject:
     return {**_created(place, shown["200"]), **elsewhere}
 
 
-def _created(place: Place, answer: JSONObject) -> JSONObject:
+def _created(place: PathItem, answer: JSONObject) -> JSONObject:
     """The same with what a creation adds (R151, R152); the Registry is never created."""
     if place.kind is Kind.REGISTRY:
         return {"200": answer}
@@ -174,7 +174,7 @@ def _created(place: Place, answer: JSONObject) -> JSONObject:
     return {"200": answer, "201": {**answer, "description": "Created.", "headers": {**answer["headers"], **added}}}
 
 
-def _flags(place: Place, wanted: Iterable[str]) -> Iterator[JSONObject]:
+def _flags(place: PathItem, wanted: Iterable[str]) -> Iterator[JSONObject]:
     return ({"$ref": f"#/components/parameters/{name}"} for name in wanted if name in place.flags)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.api.answers import Answer
+from signalbook.api.answers import Response
 from signalbook.api.commits import Commits
-from signalbook.api.drafts.door import DraftDoor
+from signalbook.api.drafts.door import CncfAPI
 from signalbook.api.drafts.requests import path_below
 from signalbook.api.schemaregistry import handlers
-from signalbook.api.schemaregistry.requests import MOUNT, Request, read_request
+from signalbook.api.schemaregistry.requests import MOUNT, SchemaRequest, read_request
 from signalbook.api.workers import Workers
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.view import View
@@ -26,31 +26,31 @@ def routes(
     """
     if settings.strict_openapi not in ("off", "on"):
         raise SettingError(f"strict_openapi is off or on, not {settings.strict_openapi!r}")
-    door = Door(engine, settings, workers, commits, direct=direct)
+    door = SchemaRegistryAPI(engine, settings, workers, commits, direct=direct)
     return [Route(MOUNT, door), Route(f"{MOUNT}/{{path:path}}", door)]
 
 
-class Door(DraftDoor[Request]):
+class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
     """The Schema Registry API 0.2."""
 
     writes = frozenset(method for _, method in handlers.WRITES)
 
-    def request(self, scope: Scope, body: bytes) -> Request:
+    def request(self, scope: Scope, body: bytes) -> SchemaRequest:
         return read_request(scope, body, self._settings)
 
     def subject(self, scope: Scope) -> str:
         return path_below(scope, MOUNT)
 
-    def check(self, view: View, request: Request) -> None:
+    def check(self, view: View, request: SchemaRequest) -> None:
         handlers.check(view, request)
 
-    def methods(self, request: Request, *, read_only: bool) -> tuple[str, ...]:
+    def methods(self, request: SchemaRequest, *, read_only: bool) -> tuple[str, ...]:
         place = request.path.place
         writes = () if read_only else (method for where, method in handlers.WRITES if where is place)
         return ("GET", "HEAD", *writes, "OPTIONS")
 
-    def read(self, view: View, request: Request) -> Answer:
+    def read(self, view: View, request: SchemaRequest) -> Response:
         return handlers.READS[request.path.place](view, request)
 
-    def write(self, session: Session, request: Request) -> Answer:
+    def write(self, session: Session, request: SchemaRequest) -> Response:
         return handlers.WRITES[request.path.place, request.method](session, request)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from signalbook.api.answers import Answer
+from signalbook.api.answers import Response
 from signalbook.api.problems import Conflict
 from signalbook.api.schemaregistry import rendering
-from signalbook.api.schemaregistry.requests import Place, Request
+from signalbook.api.schemaregistry.requests import SchemaRequest, SchemaTarget
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.formats import draft_format
 from signalbook.engine import numbers, uris
@@ -19,41 +19,41 @@ from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 
-Read = Callable[[View, Request], Answer]
-Write = Callable[[Session, Request], Answer]
+Read = Callable[[View, SchemaRequest], Response]
+Write = Callable[[Session, SchemaRequest], Response]
 
 
-def groups(view: View, request: Request) -> Answer:
+def groups(view: View, request: SchemaRequest) -> Response:
     """The ids of all groups (A-33)."""
     return _listed(view, request, ROOT)
 
 
-def group(view: View, request: Request) -> Answer:
+def group(view: View, request: SchemaRequest) -> Response:
     """A group (A-34)."""
     return rendering.shown(draft.render_group(rendering.group(view, request, request.target)), request)
 
 
-def schemas(view: View, request: Request) -> Answer:
+def schemas(view: View, request: SchemaRequest) -> Response:
     """The ids of all schemas of a group (A-37)."""
     return _listed(view, request, request.target.owner)
 
 
-def schema(view: View, request: Request) -> Answer:
+def schema(view: View, request: SchemaRequest) -> Response:
     """The latest version of a schema (A-40, A-18)."""
     return rendering.document(view, request, _latest(view, request.target))
 
 
-def versions(view: View, request: Request) -> Answer:
+def versions(view: View, request: SchemaRequest) -> Response:
     """The numbers of a schema's versions (A-42)."""
     return rendering.shown(numbers.listed(view, request.target.owner), request)
 
 
-def version(view: View, request: Request) -> Answer:
+def version(view: View, request: SchemaRequest) -> Response:
     """A version of a schema (A-43)."""
     return rendering.document(view, request, request.target)
 
 
-def lookup(view: View, request: Request) -> Answer:
+def lookup(view: View, request: SchemaRequest) -> Response:
     """The version with a URI (A-43b, A-54)."""
     found = uris.find(view, request.uri, request.places)
     if found is None or draft.number_of(found) is None:
@@ -61,7 +61,7 @@ def lookup(view: View, request: Request) -> Answer:
     return rendering.document(view, request, found)
 
 
-def put_group(session: Session, request: Request) -> Answer:
+def put_group(session: Session, request: SchemaRequest) -> Response:
     """Create or update a group (A-35, A-44)."""
     body, xid = request.json, request.target
     faults = draft.group_faults(body, request.path.id)
@@ -76,7 +76,7 @@ def put_group(session: Session, request: Request) -> Answer:
     return rendering.shown(made, request, status=200 if before else 201, headers=location)
 
 
-def post_document(session: Session, request: Request) -> Answer:
+def post_document(session: Session, request: SchemaRequest) -> Response:
     """Register a document: as the first version of a schema, as its next one, or as one that has it (A-39, A-45)."""
     given, xid = request.given, request.target
     if not request.body:
@@ -91,32 +91,32 @@ def post_document(session: Session, request: Request) -> Answer:
     return rendering.registered(session.view, request, known)
 
 
-def delete(session: Session, request: Request) -> Answer:
+def delete(session: Session, request: SchemaRequest) -> Response:
     """Delete what the path names: with all beneath it, of a collection all members (A-36, A-38, A-41, A-51)."""
     session.execute(Command(method=Method.DELETE, target=request.target, base_url=request.root))
-    return Answer(status=204)
+    return Response(status=204)
 
 
-READS: Final[Mapping[Place, Read]] = {
-    Place.LOOKUP: lookup,
-    Place.GROUPS: groups,
-    Place.GROUP: group,
-    Place.SCHEMAS: schemas,
-    Place.SCHEMA: schema,
-    Place.VERSIONS: versions,
-    Place.VERSION: version,
+READS: Final[Mapping[SchemaTarget, Read]] = {
+    SchemaTarget.LOOKUP: lookup,
+    SchemaTarget.GROUPS: groups,
+    SchemaTarget.GROUP: group,
+    SchemaTarget.SCHEMAS: schemas,
+    SchemaTarget.SCHEMA: schema,
+    SchemaTarget.VERSIONS: versions,
+    SchemaTarget.VERSION: version,
 }
-WRITES: Final[Mapping[tuple[Place, str], Write]] = {
-    (Place.GROUP, "PUT"): put_group,
-    (Place.GROUP, "DELETE"): delete,
-    (Place.SCHEMAS, "DELETE"): delete,
-    (Place.SCHEMA, "POST"): post_document,
-    (Place.SCHEMA, "DELETE"): delete,
-    (Place.VERSION, "DELETE"): delete,
+WRITES: Final[Mapping[tuple[SchemaTarget, str], Write]] = {
+    (SchemaTarget.GROUP, "PUT"): put_group,
+    (SchemaTarget.GROUP, "DELETE"): delete,
+    (SchemaTarget.SCHEMAS, "DELETE"): delete,
+    (SchemaTarget.SCHEMA, "POST"): post_document,
+    (SchemaTarget.SCHEMA, "DELETE"): delete,
+    (SchemaTarget.VERSION, "DELETE"): delete,
 }
 
 
-def check(view: View, request: Request) -> None:
+def check(view: View, request: SchemaRequest) -> None:
     """The registry has schemas, else ``api_not_found``: its model may have none."""
     groups = view.model.groups.get("schemagroups")
     kind = groups.resources.get("schemas") if groups is not None else None
@@ -125,7 +125,7 @@ def check(view: View, request: Request) -> None:
         raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
 
 
-def _listed(view: View, request: Request, owner: Xid) -> Answer:
+def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
     row = view.reader.get(owner)
     if row is None:
         raise RegistryError("not_found", subject=request.path.text)
@@ -147,7 +147,7 @@ def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
 
 
-def _check_put(before: JSONObject, body: JSONObject, request: Request) -> None:
+def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> None:
     """Raises ``Conflict`` if the group is there already and may not be put like this (A-4, A-44)."""
     if before and request.settings.strict_openapi == "on":
         raise Conflict(request.path.text, "the group exists already (setting strict_openapi)")
@@ -157,7 +157,7 @@ def _check_put(before: JSONObject, body: JSONObject, request: Request) -> None:
         raise Conflict(request.path.text, detail)
 
 
-def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | None, request: Request) -> None:
+def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
     """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
     fault = draft.format_fault(given, group, latest)
     if fault is not None:
@@ -168,7 +168,7 @@ def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | No
         raise Conflict(request.path.text, f'the schema has the format "{other}", and all its versions do')
 
 
-def _known(view: View, request: Request, attributes: JSONObject) -> Xid | None:
+def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | None:
     """The version that holds the document already, if one does (A-45). An id of one's own makes it another version.
 
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
@@ -188,7 +188,7 @@ def _known(view: View, request: Request, attributes: JSONObject) -> Xid | None:
     raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {taken}")
 
 
-def _register(session: Session, request: Request, attributes: JSONObject) -> Xid:
+def _register(session: Session, request: SchemaRequest, attributes: JSONObject) -> Xid:
     """Store the document as a new version. Raises ``Conflict`` if there is no number left for it."""
     content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
     command = Command(method=Method.POST, target=request.target, document=content, base_url=request.root)

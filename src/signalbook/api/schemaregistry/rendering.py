@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from signalbook.api.answers import Answer, Header, json_answer
+from signalbook.api.answers import Header, Response, json_response
 from signalbook.api.documents import OCTETS, UNTRUSTED, media_type
 from signalbook.api.encoding import encode
-from signalbook.api.schemaregistry.requests import Request
+from signalbook.api.schemaregistry.requests import SchemaRequest
 from signalbook.cncf.paths import draft_id
 from signalbook.cncf.schemaregistry import number_of, version_headers, version_id, version_uri
 from signalbook.engine.view import View, ViewOptions
@@ -20,17 +20,17 @@ from signalbook.xid import Xid
 _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
-def shown(value: JSON, request: Request, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Answer:
+def shown(value: JSON, request: SchemaRequest, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
     """A group or a list as JSON."""
-    return limited(json_answer(value, status=status, headers=headers), request)
+    return limited(json_response(value, status=status, headers=headers), request)
 
 
-def ids(xids: Iterable[Xid], request: Request) -> Answer:
+def ids(xids: Iterable[Xid], request: SchemaRequest) -> Response:
     """The ids of entities, as the draft writes them."""
     return shown([draft_id(xid.id) for xid in xids], request)
 
 
-def document(view: View, request: Request, xid: Xid) -> Answer:
+def document(view: View, request: SchemaRequest, xid: Xid) -> Response:
     """A version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
     found = view.document(xid, ViewOptions(base_url=request.root))
     headers = (
@@ -40,24 +40,24 @@ def document(view: View, request: Request, xid: Xid) -> Answer:
     )
     if found.url is not None:
         location = quote(found.url, safe=_URI_SAFE)
-        return Answer(status=303, headers=(("Location", location), *headers[:1], *headers[2:]))
-    return limited(Answer(headers=headers, body=found.content), request)
+        return Response(status=303, headers=(("Location", location), *headers[:1], *headers[2:]))
+    return limited(Response(headers=headers, body=found.content), request)
 
 
-def registered(view: View, request: Request, xid: Xid) -> Answer:
+def registered(view: View, request: SchemaRequest, xid: Xid) -> Response:
     """What a POST of a document is answered with: the version that has it (A-39, A-46)."""
     version = view.entity(xid, ViewOptions(base_url=request.root))
     headers = tuple(version_headers_of(request, xid, version, group(view, request, xid)))
-    return json_answer({"id": version_id(version, xid)}, headers=headers)
+    return json_response({"id": version_id(version, xid)}, headers=headers)
 
 
-def group(view: View, request: Request, xid: Xid) -> JSONObject:
+def group(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
     """The group of a version or schema, as xRegistry has it. Raises ``not_found``."""
     return view.entity(Xid(xid.parts[:2]), ViewOptions(base_url=request.root))
 
 
 def version_headers_of(
-    request: Request, xid: Xid, version: Mapping[str, JSON], group: Mapping[str, JSON]
+    request: SchemaRequest, xid: Xid, version: Mapping[str, JSON], group: Mapping[str, JSON]
 ) -> Iterator[Header]:
     """The headers beside a version (A-46, A-48), its URL first."""
     uri = version_uri(version, xid, request.base)
@@ -69,7 +69,7 @@ def version_headers_of(
         yield name, _uri(value) if name == "Schema-Authority" else encode(value)
 
 
-def limited(answer: Answer, request: Request) -> Answer:
+def limited(answer: Response, request: SchemaRequest) -> Response:
     """``answer`` if it is not too large to be sent. Raises ``too_large``."""
     size, limit = len(answer.body), request.settings.max_response_bytes
     if size <= limit:

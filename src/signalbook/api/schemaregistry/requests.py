@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from signalbook.api.drafts.requests import DraftRequest, path_below
+from signalbook.api.drafts.requests import CncfRequest, path_below
 from signalbook.api.encoding import decode
 from signalbook.cncf.paths import entity_id, schema_path, schema_xid, version_number
 from signalbook.cncf.schemaregistry import ATTRIBUTES, GROUPS, Given, given_faults, is_segment
@@ -21,7 +21,7 @@ MOUNT: Final = "/compat/schemaregistry/v0.2"
 _SHOWN: Final = 200
 
 
-class Place(Enum):
+class SchemaTarget(Enum):
     """What a path is of; the value is its shape, empty where ids are."""
 
     LOOKUP = ("schema",)
@@ -34,31 +34,31 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
+class SchemaPath:
     """A path below the door. ``text`` is the path as it came, ``id`` its last id of a group or schema.
 
     ``target`` is what it is in the registry, None for one that nothing can have; ``fault`` says why.
     """
 
-    place: Place
+    place: SchemaTarget
     text: str
     id: str = ""
     target: Xid | None = GROUPS
     fault: str = ""
 
 
-def parse(text: str) -> Path:
+def parse(text: str) -> SchemaPath:
     """The path ``text``, percent-encoded; a slash at its end says nothing. Raises ``api_not_found``."""
     parts = tuple(text.removesuffix("/").split("/")[1:])
-    place = next((place for place in Place if _fits(parts, place.value)), None)
+    place = next((place for place in SchemaTarget if _fits(parts, place.value)), None)
     if place is None:
         raise RegistryError("api_not_found", subject=text)
     named = parts[1:4:2][-1:]
-    path = Path(place=place, text=text, id=named[0] if named else "")
+    path = SchemaPath(place=place, text=text, id=named[0] if named else "")
     try:
-        return Path(place=place, text=text, id=path.id, target=_target(parts))
+        return SchemaPath(place=place, text=text, id=path.id, target=_target(parts))
     except XidError as error:
-        return Path(place=place, text=text, id=path.id, target=None, fault=str(error))
+        return SchemaPath(place=place, text=text, id=path.id, target=None, fault=str(error))
 
 
 def _fits(parts: tuple[str, ...], shape: tuple[str, ...]) -> bool:
@@ -82,7 +82,7 @@ def _target(parts: tuple[str, ...]) -> Xid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(DraftRequest[Path]):
+class SchemaRequest(CncfRequest[SchemaPath]):
     """A request to the door."""
 
     @property
@@ -136,6 +136,6 @@ class Request(DraftRequest[Path]):
             raise RegistryError("header_error", subject=self.path.text, name=header, error_detail=str(error)) from None
 
 
-def read_request(scope: Scope, body: bytes, settings: Settings) -> Request:
+def read_request(scope: Scope, body: bytes, settings: Settings) -> SchemaRequest:
     """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or query that is none."""
-    return Request.of(scope, body, settings, path=parse(path_below(scope, MOUNT)), mount=MOUNT)
+    return SchemaRequest.of(scope, body, settings, path=parse(path_below(scope, MOUNT)), mount=MOUNT)

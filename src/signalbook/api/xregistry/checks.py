@@ -12,12 +12,12 @@ from urllib.parse import parse_qs
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, json_answer, send_answer
+from signalbook.api.answers import Response, json_response, send_response
 from signalbook.api.bodies import Disconnected, read_body
 from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT, PreconditionFailed, condition_answer, error_answer, failure_answer
+from signalbook.api.errors import NO_STORE, PreconditionFailed, error_response, failure_response, precondition_response
 from signalbook.api.xregistry import handlers
-from signalbook.api.xregistry.requests import Request, read_request
+from signalbook.api.xregistry.requests import RegistryRequest, read_request
 from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
@@ -51,17 +51,17 @@ class Checks:
         except Disconnected:
             return
         except RegistryError as error:
-            answer = error_answer(error, allow=_METHODS)
+            answer = error_response(error, allow=_METHODS)
         except PreconditionFailed as error:
-            answer = condition_answer(error)
+            answer = precondition_response(error)
         except Exception as error:
-            answer = failure_answer(error, scope["path"])
-        await send_answer(answer, scope, send)
+            answer = failure_response(error, scope["path"])
+        await send_response(answer, scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
         if scope["method"] == "OPTIONS":
             allow = ", ".join(_METHODS)
-            return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
         if scope["method"] not in _METHODS:
             raise RegistryError("action_not_supported", subject=scope["path"], action=scope["method"])
         rule = _rule(scope)
@@ -75,7 +75,7 @@ class Checks:
         return _told(await self._commits.write(work, alone=len(body) > _LARGE))
 
 
-def check(batch: Batch, request: Request, rule: str | None) -> Verdict:
+def check(batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
     """Do what the write would do, with ``rule`` for that of every Resource if there is one, and undo it.
 
     Raises ``RegistryError`` for what is no fault of the request.
@@ -93,8 +93,8 @@ def check(batch: Batch, request: Request, rule: str | None) -> Verdict:
         return Verdict.refused(error)
 
 
-def _told(verdict: Verdict) -> Answer:
-    return json_answer(verdict.to_json(), headers=(NOT_KEPT,))
+def _told(verdict: Verdict) -> Response:
+    return json_response(verdict.to_json(), headers=(NO_STORE,))
 
 
 def _behind(scope: Scope) -> Scope:

@@ -11,18 +11,18 @@ from typing import Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, send_answer
+from signalbook.api.answers import Response, send_response
 from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.caching import as_asked, tagged
+from signalbook.api.caching import if_modified, with_etag
 from signalbook.api.commits import Commits
-from signalbook.api.errors import PreconditionFailed, condition_answer, error_answer, failure_answer
+from signalbook.api.errors import PreconditionFailed, error_response, failure_response, precondition_response
 from signalbook.api.freshness import Freshness
-from signalbook.api.memory import Memory
-from signalbook.api.spool import Abandoned, Spool
+from signalbook.api.memory import ResponseCache
+from signalbook.api.spool import Abandoned, SpooledResponse
 from signalbook.api.urls import base_url
 from signalbook.api.workers import Workers
 from signalbook.api.xregistry import handlers
-from signalbook.api.xregistry.requests import WRITES, Request, read_request
+from signalbook.api.xregistry.requests import WRITES, RegistryRequest, read_request
 from signalbook.engine.engine import Batch, Engine
 from signalbook.errors import RegistryError
 from signalbook.fetching import AllowList, Fetcher
@@ -35,7 +35,7 @@ _LARGE: Final = 1 << 18
 _LOG: Final = logging.getLogger("signalbook.api")
 
 
-class Door:
+class XRegistryAPI:
     """The xRegistry API at the path it is mounted at.
 
     ``direct`` answers reads of single entities, though not of documents, on the event loop: right for a store that
@@ -51,7 +51,7 @@ class Door:
         self._commits = commits
         self._direct = direct
         self._large = 0
-        self._memory = Memory()
+        self._memory = ResponseCache()
         self._freshness = Freshness(engine.generation, workers)
         self._fetcher = Fetcher(AllowList(settings.allow_fetch))
         self._fetching = asyncio.Semaphore(1)
@@ -60,22 +60,22 @@ class Door:
         """Answer one request."""
         try:
             answer = await self._answer(scope, receive)
-            if isinstance(answer, Spool):
+            if isinstance(answer, SpooledResponse):
                 await self._send_large(answer, scope, receive, send)
                 return
         except Disconnected:
             return
         except RegistryError as error:
-            answer = error_answer(error)
+            answer = error_response(error)
         except PreconditionFailed as error:
-            answer = condition_answer(error)
+            answer = precondition_response(error)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            answer = failure_answer(error, scope["path"])
-        await send_answer(answer, scope, send)
+            answer = failure_response(error, scope["path"])
+        await send_response(answer, scope, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer | Spool:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | SpooledResponse:
         if scope["method"] in WRITES:
             return await self._write(scope, await self._body(scope, receive))
         if scope["method"] not in ("GET", "HEAD"):
@@ -85,13 +85,13 @@ class Door:
         answer = self._memory.recall(key, generation)
         if answer is None:
             made = await self._read(scope)
-            if isinstance(made, Spool):
+            if isinstance(made, SpooledResponse):
                 return made
-            answer = tagged(made)
+            answer = with_etag(made)
             self._memory.keep(key, generation, answer)
-        return as_asked(answer, scope["headers"])
+        return if_modified(answer, scope["headers"])
 
-    async def _read(self, scope: Scope) -> Answer | Spool:
+    async def _read(self, scope: Scope) -> Response | SpooledResponse:
         request = read_request(scope, b"", self._settings)
         if self._direct and request.is_quick:
             return self._run(request, handlers.answer, self._engine)
@@ -99,9 +99,9 @@ class Door:
             return await self._workers.read(partial(self._run, request, handlers.answer, self._engine))
         return await self._read_large(request)
 
-    async def _read_large(self, request: Request) -> Answer | Spool:
+    async def _read_large(self, request: RegistryRequest) -> Response | SpooledResponse:
         """What may turn out to be too much to be held as a whole; then it goes out while it is being made."""
-        spool = Spool(timeout=self._settings.answer_timeout)
+        spool = SpooledResponse(timeout=self._settings.answer_timeout)
         run = partial(self._run, replace(request, spool=spool), handlers.answer, self._engine)
         running = asyncio.ensure_future(self._workers.read(run))
         try:
@@ -117,14 +117,14 @@ class Door:
             raise StorageBusy(f"{self._large} large answers are under way; try again")
         return spool
 
-    async def _send_large(self, spool: Spool, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send_large(self, spool: SpooledResponse, scope: Scope, receive: Receive, send: Send) -> None:
         self._large += 1
         try:
             await spool.send(scope, receive, send)
         finally:
             self._large -= 1
 
-    async def _write(self, scope: Scope, body: bytes) -> Answer:
+    async def _write(self, scope: Scope, body: bytes) -> Response:
         request = read_request(scope, body, self._settings)
         if request.includes:
             request = await self._gathered(request)
@@ -133,7 +133,7 @@ class Door:
             await self._workers.read(request.prepare)
         return await self._commits.write(partial(self._run, request, handlers.write), alone=large)
 
-    async def _gathered(self, request: Request) -> Request:
+    async def _gathered(self, request: RegistryRequest) -> RegistryRequest:
         """The request with what its model includes: fetched before it has the writer, one such request at a time."""
         async with self._fetching:
             return await self._workers.read(lambda: request.gather(self._fetcher.errand().load))
@@ -142,16 +142,18 @@ class Door:
         limit, timeout = self._settings.max_body_bytes, self._settings.body_timeout
         return await read_body(scope, receive, scope["path"], limit=limit, timeout=timeout)
 
-    def _run(self, request: Request, handler: Callable[[T, Request], Answer], registry: T) -> Answer:
+    def _run(
+        self, request: RegistryRequest, handler: Callable[[T, RegistryRequest], Response], registry: T
+    ) -> Response:
         try:
             return handler(registry, request)
         except RegistryError as error:
             if error.status != 405:
                 raise
-            return error_answer(error, allow=handlers.allowed(self._engine, request))
+            return error_response(error, allow=handlers.allowed(self._engine, request))
 
 
-def _log_failure(subject: str, running: asyncio.Future[Answer]) -> None:
+def _log_failure(subject: str, running: asyncio.Future[Response]) -> None:
     """Of an answer that has begun, the client has seen no more than that it ended too soon."""
     error = running.exception()
     if error is not None and not isinstance(error, Abandoned):

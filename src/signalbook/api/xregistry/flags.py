@@ -20,7 +20,7 @@ _PAGING: Final = ("cursor", "limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class QueryFlags:
     """The flags of one request as sent; None is absence. Parameters that are no flags are not here (R136).
 
     ``limit`` and ``cursor`` are no flags, but ask for a page (R286).
@@ -39,7 +39,7 @@ class Query:
     sort: str | None = None
     specversion: str | None = None
 
-    def supported(self, capabilities: JSONObject) -> Query:
+    def supported(self, capabilities: JSONObject) -> QueryFlags:
         """These flags without those that are switched off: they are ignored (R119)."""
         if self is NOTHING:
             return self
@@ -55,11 +55,11 @@ class Query:
         return commands.Flags(epoch=self.epoch, ignore=ignore, setdefaultversionid=self.setdefaultversionid)
 
 
-NOTHING: Final = Query()
-_NONE: Final = {name: getattr(NOTHING, name) for name in Query.__dataclass_fields__}
+NOTHING: Final = QueryFlags()
+_NONE: Final = {name: getattr(NOTHING, name) for name in QueryFlags.__dataclass_fields__}
 
 
-def parse(query: bytes, *, subject: str) -> Query:
+def parse(query: bytes, *, subject: str) -> QueryFlags:
     """Read a query string.
 
     Raises ``bad_request`` for one that cannot be read and ``bad_flag`` for a single-valued flag that is repeated.
@@ -74,7 +74,7 @@ def parse(query: bytes, *, subject: str) -> Query:
         if len(found.get(name, ())) > 1:
             detail = f"?{name} may be given once"
             raise RegistryError("bad_flag", subject=subject, flag=name, detail=detail)
-    return Query(
+    return QueryFlags(
         binary=_on(found, "binary"),
         collections=_on(found, "collections"),
         doc=_on(found, "doc"),

@@ -6,10 +6,10 @@ import logging
 from typing import Final
 
 from signalbook.api import caching
-from signalbook.api.answers import Answer, json_answer
+from signalbook.api.answers import Response, json_response
 from signalbook.api.openapi.document import describe
 from signalbook.api.xregistry import flags, paths, rendering
-from signalbook.api.xregistry.requests import Request
+from signalbook.api.xregistry.requests import RegistryRequest
 from signalbook.engine import capabilities
 from signalbook.engine.changes import Result
 from signalbook.engine.engine import Batch, Engine, Session
@@ -21,14 +21,14 @@ _LOG: Final = logging.getLogger("signalbook.api")
 _LOGGED: Final = 20
 
 
-def answer(engine: Engine, request: Request) -> Answer:
+def answer(engine: Engine, request: RegistryRequest) -> Response:
     """The answer to a request that only reads. Raises ``RegistryError``."""
     with engine.reading() as view:
         check(view, request)
         return options(view, request) if request.method == "OPTIONS" else read(view, request)
 
 
-def write(batch: Batch, request: Request) -> Answer:
+def write(batch: Batch, request: RegistryRequest) -> Response:
     """Execute the command all or nothing, and render the answer before it commits (R22).
 
     Raises ``RegistryError``; then nothing has changed.
@@ -40,30 +40,30 @@ def write(batch: Batch, request: Request) -> Answer:
         return rendering.written(session, request, result)
 
 
-def execute(session: Session, request: Request) -> Result:
+def execute(session: Session, request: RegistryRequest) -> Result:
     """What a write does within its transaction. Raises ``RegistryError``, ``PreconditionFailed``."""
     check(session.view, request)
     require(session.view, request)
     return session.execute(request.command(session.view))
 
 
-def require(view: View, request: Request) -> None:
+def require(view: View, request: RegistryRequest) -> None:
     """The conditions of a write hold for what GET of its URL shows. Raises ``PreconditionFailed``."""
-    if not caching.conditional(request.raw_headers):
+    if not caching.has_conditions(request.raw_headers):
         return
     try:
-        shown = caching.tagged(read(view, request)).etag
+        shown = caching.with_etag(read(view, request)).etag
     except RegistryError:
         shown = ""
-    caching.require(request.raw_headers, shown, request.path.text)
+    caching.check_conditions(request.raw_headers, shown, request.path.text)
 
 
-def read(view: View, request: Request) -> Answer:
+def read(view: View, request: RegistryRequest) -> Response:
     """GET of an entity or a collection, or of what lies beside them."""
     if request.path.name == "export":
         return rendering.tree(view, request, view.export_options(request.options(view, request.path.target)))
     if request.path.name:
-        return rendering.limited(json_answer(_named(view, request)), request)
+        return rendering.limited(json_response(_named(view, request)), request)
     if request.document_type(view) is not None:
         return rendering.document(view, request, request.path.target)
     if request.spool is not None:
@@ -71,13 +71,13 @@ def read(view: View, request: Request) -> Answer:
     return rendering.shown(view, request, request.path.target)
 
 
-def options(view: View, request: Request) -> Answer:
+def options(view: View, request: RegistryRequest) -> Response:
     """What may be done at this path (R138)."""
     allow = ", ".join(request.path.methods(view.model))
-    return Answer(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+    return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
 
 
-def check(view: View, request: Request) -> None:
+def check(view: View, request: RegistryRequest) -> None:
     """The path exists and takes the method, and the server speaks the version asked for.
 
     Raises ``not_found``, ``malformed_id``, ``not_available``, ``action_not_supported``, ``details_required``,
@@ -94,7 +94,7 @@ def check(view: View, request: Request) -> None:
         capabilities.require_available(view.capabilities, path.name)
 
 
-def _named(view: View, request: Request) -> JSONObject:
+def _named(view: View, request: RegistryRequest) -> JSONObject:
     match request.path.name:
         case "model":
             return view.model.document
@@ -111,7 +111,7 @@ def _named(view: View, request: Request) -> JSONObject:
             return {"registries": [f"{request.base_url}/"]}
 
 
-def allowed(engine: Engine, request: Request) -> tuple[str, ...]:
+def allowed(engine: Engine, request: RegistryRequest) -> tuple[str, ...]:
     """The methods of the request's path, to go with 405."""
     with engine.reading() as view:
         return request.path.methods(view.model)

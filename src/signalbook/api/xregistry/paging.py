@@ -17,8 +17,8 @@ from urllib.parse import quote
 import msgspec
 
 from signalbook.api.answers import Header
-from signalbook.api.xregistry.flags import Query
-from signalbook.api.xregistry.requests import Request
+from signalbook.api.xregistry.flags import QueryFlags
+from signalbook.api.xregistry.requests import RegistryRequest
 from signalbook.engine.listing import Listed, Page, Position
 from signalbook.engine.view import View
 from signalbook.engine.view_tree import Node
@@ -38,7 +38,7 @@ class _Cursor:
     after: Position | None
 
 
-def asked(view: View, request: Request) -> Page:
+def asked(view: View, request: RegistryRequest) -> Page:
     """Which page of its collection a request wants: all of it if it asks for none and the setting ``page_size`` is 0.
 
     Raises ``bad_request`` for a ``limit`` that is no unsigned 64-bit integer beyond 0, or a ``cursor`` that is not from
@@ -57,7 +57,7 @@ def asked(view: View, request: Request) -> Page:
     return Page(limit=min(limit, settings.max_page_size)) if limit else Page()
 
 
-def links(request: Request, page: Page, listed: Listed[Node]) -> Iterator[Header]:
+def links(request: RegistryRequest, page: Page, listed: Listed[Node]) -> Iterator[Header]:
     """``Link`` headers to the next page, if there is one, and from all but the first to the first (R287-R289)."""
     if page.limit is None:
         return
@@ -67,7 +67,7 @@ def links(request: Request, page: Page, listed: Listed[Node]) -> Iterator[Header
         yield _link(request, "first", _Cursor(limit=page.limit, total=listed.total, after=None))
 
 
-def _link(request: Request, relation: str, cursor: _Cursor) -> Header:
+def _link(request: RegistryRequest, relation: str, cursor: _Cursor) -> Header:
     """``rel`` comes first, and no comma is in the URL: clients take headers apart by hand."""
     sent = [*_flags(request.query), ("cursor", _encode(cursor, request))]
     query = "&".join(f"{name}={quote(value, safe='')}" if value else name for name, value in sent)
@@ -75,7 +75,7 @@ def _link(request: Request, relation: str, cursor: _Cursor) -> Header:
     return "Link", f"<{url}>;rel={relation};count={cursor.total}"
 
 
-def _flags(query: Query) -> Iterator[tuple[str, str]]:
+def _flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
     """The flags that shape a page, as they go into a URL."""
     for name in ("binary", "doc"):
         if getattr(query, name):
@@ -87,14 +87,14 @@ def _flags(query: Query) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def _encode(cursor: _Cursor, request: Request) -> str:
+def _encode(cursor: _Cursor, request: RegistryRequest) -> str:
     after = None if cursor.after is None else [cursor.after.id, cursor.after.value]
     content = [cursor.limit, cursor.total, after]
     sealed = canonical_json([_seal(content, request), *content])
     return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
 
 
-def _decode(text: str, request: Request) -> _Cursor:
+def _decode(text: str, request: RegistryRequest) -> _Cursor:
     try:
         sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         seal, limit, total, after = msgspec.json.decode(sealed, type=tuple[str, int, int, tuple[str, JSON] | None])
@@ -105,17 +105,17 @@ def _decode(text: str, request: Request) -> _Cursor:
     return _Cursor(limit=limit, total=total, after=None if after is None else Position(id=after[0], value=after[1]))
 
 
-def _seal(content: JSON, request: Request) -> str:
+def _seal(content: JSON, request: RegistryRequest) -> str:
     """Ties a cursor to the collection, and to what selects and sorts its members."""
     query = request.query
     return digest(canonical_json([str(request.path.target), query.filter, query.sort, content]))[:_CHECKED]
 
 
-def _limit(text: str, request: Request) -> int:
+def _limit(text: str, request: RegistryRequest) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _MOST:
         return int(text)
     raise _bad(request, f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"')
 
 
-def _bad(request: Request, detail: str) -> RegistryError:
+def _bad(request: RegistryRequest, detail: str) -> RegistryError:
     return RegistryError("bad_request", subject=request.path.text, error_detail=detail)

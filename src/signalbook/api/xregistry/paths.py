@@ -30,7 +30,7 @@ _DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
+class RegistryPath:
     """One request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
 
     ``text`` is the path as errors quote it; ``details`` tells that it ended in ``$details``.
@@ -55,7 +55,7 @@ class Path:
 
 
 @lru_cache(maxsize=4096)
-def parse(raw: str) -> Path:
+def parse(raw: str) -> RegistryPath:
     """Read a path below the registry root, percent-encoded as sent; trailing slashes do not count.
 
     Raises ``api_not_found`` for a shape that does not exist and ``bad_details`` for a misplaced ``$details`` (R155).
@@ -65,7 +65,7 @@ def parse(raw: str) -> Path:
     if parts and parts[0] in NAMES:
         if len(parts) > 1:
             raise RegistryError("api_not_found", subject=text)
-        return Path(text=text, name=parts[0])
+        return RegistryPath(text=text, name=parts[0])
     details = bool(parts) and parts[-1].endswith(DETAILS)
     if details:
         parts = (*parts[:-1], parts[-1].removesuffix(DETAILS))
@@ -73,10 +73,10 @@ def parse(raw: str) -> Path:
         raise RegistryError("bad_details", subject=text)
     if not all(parts) or len(parts) > 6 or (len(parts) > 4 and not _nested(parts)):
         raise RegistryError("api_not_found", subject=text)
-    return Path(text=text, target=Xid(parts), details=details)
+    return RegistryPath(text=text, target=Xid(parts), details=details)
 
 
-def check(path: Path, model: Model) -> None:
+def check(path: RegistryPath, model: Model) -> None:
     """The path's types exist, else ``not_found`` (GAP 14), and its ids are ids, else ``malformed_id`` (R25)."""
     target = path.target
     if target.parts and model.group_type(target) is None:

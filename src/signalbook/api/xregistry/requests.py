@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from starlette.types import Scope
 
-from signalbook.api.spool import Spool
+from signalbook.api.spool import SpooledResponse
 from signalbook.api.urls import base_url
 from signalbook.api.xregistry import flags, headers, paths
 from signalbook.engine import filters, inline, sorting
@@ -25,20 +25,20 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class RegistryRequest:
     """A request to the door; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large.
 
     ``included`` is what a model in the body includes from elsewhere.
     """
 
     method: str
-    path: paths.Path
-    query: flags.Query = flags.NOTHING
+    path: paths.RegistryPath
+    query: flags.QueryFlags = flags.NOTHING
     raw_headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
     base_url: str = ""
     settings: Settings = field(default_factory=Settings)
-    spool: Spool | None = None
+    spool: SpooledResponse | None = None
     included: Included = field(default_factory=Included)
 
     @property
@@ -163,10 +163,10 @@ class Request:
         return DocumentBody(content=self.body, contenttype=contenttype, attributes=attributes)
 
 
-def read_request(scope: Scope, body: bytes, settings: Settings) -> Request:
+def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryRequest:
     """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or flags that are none."""
     path = paths.parse(_path(scope))
-    return Request(
+    return RegistryRequest(
         method="GET" if scope["method"] == "HEAD" else scope["method"],
         path=path,
         query=flags.parse(scope["query_string"], subject=path.text),
