@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api.answers import Response
-from signalbook.api.caching import entity_tag, if_modified, with_etag
+from signalbook.api.kernel.caching import entity_tag, if_modified, with_etag
+from signalbook.api.kernel.responses import Response
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from signalbook.api.answers import Response
-from signalbook.api.memory import ResponseCache
+from signalbook.api.kernel.caching import ResponseCache
+from signalbook.api.kernel.responses import Response
 from signalbook.storage import open_store
 
 if TYPE_CHECKING:

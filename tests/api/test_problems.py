@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.answers import Response
-from signalbook.api.errors import PreconditionFailed
-from signalbook.api.problems import Conflict, ReadOnly, problem_response
+from signalbook.api.kernel.errors import Conflict, PreconditionFailed, ReadOnly, problem_response
+from signalbook.api.kernel.responses import Response
 from signalbook.engine.tree import Clash
 from signalbook.errors import RegistryError
 from signalbook.values import Finding

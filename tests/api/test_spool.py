@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api import spool as spooling
-from signalbook.api.answers import Response
-from signalbook.api.spool import Abandoned, SpooledResponse
+from signalbook.api.kernel import streaming
+from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.storage.base import Store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Messages = list[dict[str, Any]]
 @pytest.fixture
 def filled(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A registry that is large: an answer begins at 5,000 bytes."""
-    monkeypatch.setattr(spooling, "_LARGE", 5000)
+    monkeypatch.setattr(streaming, "_LARGE", 5000)
     files = {f"f{n}": {"file": {"n": n}, "description": "x" * 200} for n in range(30)}
     assert client.send("POST", "/dirs/d1", json={"files": files}).status_code == 200
     return client
@@ -37,7 +37,7 @@ def test_large_and_small_are_the_same(filled: Client, path: str, monkeypatch: py
     """R22, R274: but for the length, which is not known yet."""
     large = filled.get(path)
     assert "Content-Length" not in large.headers
-    monkeypatch.setattr(spooling, "_LARGE", 1 << 30)
+    monkeypatch.setattr(streaming, "_LARGE", 1 << 30)
     small = filled.get(path)
     assert small.headers["Content-Length"] == str(len(large.content))
     assert (large.status_code, large.content) == (small.status_code, small.content)
@@ -58,7 +58,7 @@ def test_a_large_answer_that_is_there_already(filled: Client) -> None:
 
 def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """R312: each of them fills a file."""
-    monkeypatch.setattr(spooling, "_LARGE", 100)
+    monkeypatch.setattr(streaming, "_LARGE", 100)
     client = serve(store, threads=1)
     assert [answer.status_code for answer in client.together(("GET", "/export", None))] == [200]
     statuses = [answer.status_code for answer in client.together(*[("GET", "/export", None)] * 8)]

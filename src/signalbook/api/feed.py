@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api import reads
-from signalbook.api.answers import Header, Response
-from signalbook.api.live import events, wants_events
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
+from signalbook.api.kernel import routing
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import Header, Response
+from signalbook.api.kernel.streaming import events, wants_events
 from signalbook.engine.engine import Engine
 from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError
@@ -87,7 +87,7 @@ def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> 
 
         await events(after, question.after or 0, head, receive, send)
 
-    return reads.routes(PATH, batch, live=reads.Live(wanted=wants_events, run=live))
+    return routing.routes(PATH, batch, live=routing.Live(wanted=wants_events, run=live))
 
 
 def _link(root: str, question: FeedQuery, relation: str, **where: int) -> Header:

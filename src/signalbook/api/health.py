@@ -7,10 +7,10 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.routing import Route
 
-from signalbook.api import reads
-from signalbook.api.answers import Response, json_response
-from signalbook.api.errors import NO_STORE
-from signalbook.api.workers import Workers
+from signalbook.api.kernel import routing
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.responses import Response, json_response
 from signalbook.engine.engine import Engine
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject
@@ -45,4 +45,4 @@ def routes(
         told |= {} if following is None else {"replication": following()}
         return json_response({"status": "ok", **told, "deliveries": deliveries()}, headers=(NO_STORE,))
 
-    return [*reads.routes("/health/live", live), *reads.routes("/health/ready", ready)]
+    return [*routing.routes("/health/live", live), *routing.routes("/health/ready", ready)]

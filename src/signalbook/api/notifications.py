@@ -12,11 +12,10 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Header, Response, send_response
-from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.errors import NO_STORE
-from signalbook.api.problems import Denied, Unsupported, problem_response
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_response
+from signalbook.api.kernel.requests import Disconnected, read_body
+from signalbook.api.kernel.responses import Header, Response, send_response
 from signalbook.errors import RegistryError
 from signalbook.replication.following import Following
 from signalbook.replication.notices import Notice, parse

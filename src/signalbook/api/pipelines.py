@@ -16,12 +16,11 @@ import msgspec
 from starlette.routing import Route
 from starlette.types import Receive, Scope
 
-from signalbook.api.answers import JSON_TYPE, Header, Response, json_response
-from signalbook.api.commits import Commits
-from signalbook.api.errors import NO_STORE
-from signalbook.api.places import Handler, HTTPRequest, Place
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
+from signalbook.api.kernel.routing import Handler, HTTPRequest, Place
 from signalbook.engine import reports
 from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.reports import Filed, InvalidReport, TooMany

@@ -1,6 +1,6 @@
-"""The CloudEvents Subscriptions API: who wants to be told of changes, and how that goes (D-25 to D-32).
+"""The CloudEvents Subscriptions API: who wants to be notified of changes, and how that goes (D-25 to D-34).
 
-There are two forms (``events.subscriptions.documents``); the media type of the older one asks for it.
+There are two forms of a subscription (``events.subscriptions.documents``); the media type of the older one asks for it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
+from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope
+from starlette.types import Receive, Scope, Send
 
-from signalbook.api import caching
-from signalbook.api.answers import Header, Response, json_response
-from signalbook.api.commits import Commits
-from signalbook.api.errors import NO_STORE
-from signalbook.api.places import HTTPRequest, Place
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.caching import check_conditions, entity_tag
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import NO_STORE, error_response, failure_response
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import Header, Response, json_response, send_response
+from signalbook.api.kernel.routing import HTTPRequest, Place
 from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
-from signalbook.events.delivery.deliveries import Deliveries
+from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
+from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
 from signalbook.events.subscriptions.store import Entry, Full, Subscriptions, is_id
@@ -95,7 +96,7 @@ class _Call(HTTPRequest):
 
     def require(self, entry: Entry) -> None:
         """The conditions of the request hold. Raises ``PreconditionFailed``."""
-        caching.check_conditions(self.scope["headers"], _tag(entry), self.path)
+        check_conditions(self.scope["headers"], _tag(entry), self.path)
 
     def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Response:
         """A subscription as it is shown to whoever asks like this."""
@@ -186,7 +187,7 @@ def _limit(call: _Call) -> int:
 def _tag(entry: Entry) -> str:
     """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
     subscription = entry.subscription
-    return caching.entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
+    return entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
 
 
 def _told(error: Exception, path: str) -> RegistryError | None:
@@ -203,3 +204,62 @@ def _told(error: Exception, path: str) -> RegistryError | None:
             return None
     detail = f"the subscription cannot be taken: {faults[0].path or '/'}: {faults[0].message}"
     return RegistryError("bad_request", subject=path, error_detail=detail, faults=faults)
+
+
+_METHODS: Final = ("GET", "POST", "OPTIONS")
+_AGREED: Final = b"Thank you. Events will be delivered from now on.\n"
+
+
+def consent_routes(
+    subscriptions: Subscriptions, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
+) -> list[Route]:
+    """``/subscriptions/{id}/consent``: GET, which a person may do in a browser, and POST both agree."""
+    return [Route(CALLBACK, Consents(subscriptions, deliveries, workers, commits))]
+
+
+class Consents:
+    """An ASGI application, and no function, so that every method comes here."""
+
+    def __init__(
+        self, subscriptions: Subscriptions, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._deliveries = deliveries
+        self._workers = workers
+        self._commits = commits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(Request(scope, receive))
+        except RegistryError as error:
+            answer = error_response(error, allow=_METHODS)
+        except Exception as error:
+            answer = failure_response(error, scope["path"])
+        await send_response(answer, scope, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.url.path
+        if request.method == "OPTIONS":
+            allow = ", ".join(_METHODS)
+            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+        if request.method not in _METHODS:
+            raise RegistryError("action_not_supported", subject=path, action=request.method)
+        entry = await self._workers.read(partial(self._subscriptions.get, request.path_params["id"]))
+        if entry is None:
+            raise RegistryError("not_found", subject=path)
+        work = partial(self._agree, entry.subscription, request)
+        # Whoever does not have the key learns nothing, not even whether there is such a subscription.
+        if not await self._commits.write(work):
+            raise RegistryError("not_found", subject=path)
+        self._deliveries.hurry(entry.subscription.id)
+        return Response(headers=(("Content-Type", "text/plain; charset=utf-8"), NO_STORE), body=_AGREED)
+
+    def _agree(self, subscription: Subscription, request: Request, batch: Batch) -> bool:
+        rate = request.headers.get("webhook-allowed-rate", "").strip()
+        key = request.query_params.get("key", "")
+        try:
+            with batch.writing() as session:
+                return self._deliveries.agree(session, subscription, key, rate)
+        except DeliveryError as error:
+            raise RegistryError("bad_request", subject=request.url.path, error_detail=str(error)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.xregistry.flags import NOTHING, QueryFlags, check_specversion, parse
+from signalbook.api.xregistry.requests import NOTHING, QueryFlags, check_specversion, parse_flags
 from signalbook.engine import capabilities
 from signalbook.errors import RegistryError
 from signalbook.xid import Xid
@@ -12,7 +12,7 @@ from signalbook.xid import Xid
 
 def code(query: bytes) -> str:
     with pytest.raises(RegistryError) as caught:
-        parse(query, subject="/x")
+        parse_flags(query, subject="/x")
     return caught.value.code
 
 
@@ -40,7 +40,7 @@ def code(query: bytes) -> str:
 )
 def test_flags(query: bytes, expected: QueryFlags) -> None:
     """R136, R175: names are lower case, what is no flag is ignored."""
-    assert parse(query, subject="/x") == expected
+    assert parse_flags(query, subject="/x") == expected
 
 
 @pytest.mark.parametrize(

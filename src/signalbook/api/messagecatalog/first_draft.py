@@ -1,16 +1,20 @@
-"""The first draft's operations: documents as they were sent, attributes beside them (domain.md B-17 to B-24)."""
+"""The first Message Catalog draft: documents as they were sent, attributes beside them (domain.md B-17 to B-24)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from signalbook.api.answers import Header, Response, json_response
-from signalbook.api.encoding import decode, encode
-from signalbook.api.messagecatalog.catalog import CatalogView
-from signalbook.api.messagecatalog.dialect import CatalogDraft, delete, lookup
-from signalbook.api.messagecatalog.paths import GROUPS, CatalogTarget
-from signalbook.api.messagecatalog.requests import CatalogRequest
-from signalbook.api.messagecatalog.writing import CatalogWriter, check_type, refuse
+from signalbook.api.kernel.responses import Header, Response, decode, encode, json_response
+from signalbook.api.messagecatalog.catalog import (
+    CatalogDraft,
+    CatalogView,
+    CatalogWriter,
+    check_type,
+    delete,
+    lookup,
+    refuse,
+)
+from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
 from signalbook.cncf.messagecatalog import definitions, groups, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.ids import is_segment

@@ -1,4 +1,4 @@
-"""The doors of both drafts: what each path takes, and what it does."""
+"""The APIs of both Message Catalog drafts: what each path takes, and what it does."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from typing import Final
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.api.answers import Response
-from signalbook.api.commits import Commits
-from signalbook.api.drafts.door import CncfAPI
-from signalbook.api.messagecatalog import first, v01
-from signalbook.api.messagecatalog.dialect import CatalogDraft
-from signalbook.api.messagecatalog.paths import FIRST, MOUNTS, V01, CatalogTarget
-from signalbook.api.messagecatalog.requests import CatalogRequest, read_request
-from signalbook.api.messagecatalog.writing import CatalogWriter, open_catalog
-from signalbook.api.workers import Workers
+from signalbook.api.cncf import CncfAPI
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.responses import Response
+from signalbook.api.messagecatalog import first_draft, v01
+from signalbook.api.messagecatalog.catalog import CatalogDraft, CatalogWriter, open_catalog
+from signalbook.api.messagecatalog.requests import FIRST, MOUNTS, V01, CatalogRequest, CatalogTarget, read_request
 from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.view import View
 from signalbook.settings import Settings
 
-_DIALECTS: Final = {FIRST: first.DIALECT, V01: v01.DIALECT}
+_DIALECTS: Final = {FIRST: first_draft.DIALECT, V01: v01.DIALECT}
 
 
 def routes(

@@ -1,10 +1,14 @@
-"""Where writes run: one after another in one thread, those that wait together in one transaction (group commit)."""
+"""Where requests run: reads in a pool of threads; writes one after another in one thread (group commit).
+
+Writes that wait together share a transaction: a durable commit takes milliseconds, most of it waiting for the disk.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
@@ -12,6 +16,29 @@ from typing import Any, Final, Generic, TypeVar
 from signalbook.storage.base import StorageBusy
 
 T = TypeVar("T")
+
+
+class Workers:
+    """The threads of one server process. ``timeout`` is how many seconds work may wait for its turn."""
+
+    def __init__(self, *, threads: int, timeout: float) -> None:
+        self._reads = ThreadPoolExecutor(threads, thread_name_prefix="read")
+        self._timeout = timeout
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """Run ``work`` that only reads. Raises ``StorageBusy`` if it does not start in time."""
+        queued = self._reads.submit(work)
+        running = asyncio.wrap_future(queued)
+        done, _ = await asyncio.wait([running], timeout=self._timeout)
+        if not done and queued.cancel():
+            raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
+        return await running
+
+    def close(self) -> None:
+        """Wait for what runs, and end the threads."""
+        self._reads.shutdown()
+
+
 Batch = TypeVar("Batch")
 
 _MOST: Final = 128

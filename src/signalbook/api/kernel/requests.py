@@ -1,13 +1,16 @@
-"""Request bodies, read with a bound on their size."""
+"""What comes with a request: its body, read with a bound on size and time, and the URL that clients know us by."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from functools import lru_cache
 from typing import Final
 
 from starlette.types import Receive, Scope
 
 from signalbook.errors import RegistryError
+from signalbook.settings import Settings
 
 _DIGITS: Final = 18
 """Of a length: no number is made of more."""
@@ -56,3 +59,30 @@ async def _received(receive: Receive, limit: int, subject: str) -> bytes:
 def _too_long(limit: int, subject: str) -> RegistryError:
     detail = f"the body is larger than the {limit} bytes this server takes (setting max_body_bytes)"
     return RegistryError("bad_request", subject=subject, error_detail=detail)
+
+
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
+
+
+def base_url(scope: Scope, settings: Settings) -> str:
+    """Without a trailing slash: the setting ``base_url``, or else scheme and host of the request.
+
+    A ``Host`` that is none is not repeated: it goes into URLs and headers.
+    """
+    if settings.base_url:
+        return settings.base_url.rstrip("/")
+    given = b""
+    for name, value in scope["headers"]:
+        if name == b"host":
+            given = value
+            break
+    return _url(scope.get("scheme", "http"), given, scope.get("server"), scope.get("root_path", ""))
+
+
+@lru_cache(maxsize=128)
+def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path: str) -> str:
+    host = given.decode("latin-1")
+    if not _HOST.fullmatch(host):
+        host, port = server or ("localhost", None)
+        host = f"{host}:{port}" if port else host
+    return f"{scheme}://{host}{path}"

@@ -1,4 +1,4 @@
-"""What clients and caches may keep of an answer, and the conditions of a request (RFC9110 8.8 and 13, RFC9111).
+"""Entity tags, the conditions of requests, and the responses kept in memory (RFC9110 8.8 and 13, RFC9111).
 
 A tag is a hash of all that is sent: status, headers and body. Epochs would not do, since what is shown of an entity
 changes with counts, nested entities, the target of a cross reference, the model and the flags of the request too.
@@ -6,14 +6,16 @@ changes with counts, nested entities, the target of a cross reference, the model
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from signalbook.api.answers import Header, Response
-from signalbook.api.errors import NO_STORE, PreconditionFailed
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.errors import NO_STORE, PreconditionFailed
+from signalbook.api.kernel.responses import Header, Response
 
 NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
 """May be kept, but not used before the server has said that it still holds: entities may change at any time."""
@@ -77,3 +79,68 @@ def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
         return False
     tag = etag.encode("ascii")
     return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
+
+
+_LARGEST: Final = 1 << 20
+_HEADERS: Final = 4096
+"""What an answer counts for beside its body."""
+
+
+class ResponseCache:
+    """Answers by key, all of one generation of the store. For one event loop, not for threads.
+
+    A generation tells when to forget: it is another one once anything of the registry was committed, by
+    whichever process. ``limit`` bounds the bytes kept; the oldest answers go first.
+    """
+
+    def __init__(self, *, limit: int = 64 << 20) -> None:
+        self._generation: Hashable = None
+        self._answers: dict[Hashable, Response] = {}
+        self._left = self._limit = limit
+
+    def recall(self, key: Hashable, generation: Hashable) -> Response | None:
+        """The answer if it is known of this, the present generation."""
+        if generation != self._generation:
+            self._answers.clear()
+            self._generation, self._left = generation, self._limit
+        return self._answers.get(key)
+
+    def keep(self, key: Hashable, generation: Hashable, answer: Response) -> None:
+        """Remember an answer that was made after ``generation`` was told, unless that is over by now."""
+        fits = len(answer.body) <= _LARGEST and answer.status in (200, 303)
+        if generation != self._generation or not fits or key in self._answers:
+            return
+        self._answers[key] = answer
+        self._left -= _cost(answer)
+        while self._left < 0:
+            self._left += _cost(self._answers.pop(next(iter(self._answers))))
+
+
+def _cost(answer: Response) -> int:
+    return len(answer.body) + _HEADERS
+
+
+class Freshness:
+    """The generation of a store that it takes a while to ask, such as one across a network. For one event loop.
+
+    One question is under way at a time. Who comes meanwhile waits for the next one, since the state may have changed
+    after the present one was asked.
+    """
+
+    def __init__(self, generation: Callable[[], Hashable], workers: Workers) -> None:
+        self._generation = generation
+        self._workers = workers
+        self._asked: asyncio.Future[Hashable] | None = None
+        self._next: asyncio.Future[Hashable] | None = None
+
+    async def now(self) -> Hashable:
+        """A generation that was told after this call began. Raises what asking raises."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._ask(self._asked))
+        return await asyncio.shield(self._next)
+
+    async def _ask(self, before: asyncio.Future[Hashable] | None) -> Hashable:
+        if before is not None:
+            await asyncio.wait([before])
+        self._asked, self._next = self._next, None
+        return await self._workers.read(self._generation)
