@@ -33,12 +33,12 @@ from signalbook.demo import deliveries, github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run, spark
-from signalbook.pipeline.lanes import Lanes
+from signalbook.pipeline.fastpath.modes import Structured
+from signalbook.pipeline.fastpath.routing import Lanes
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources.base import Frame, Split
-from signalbook.pipeline.sources.cloudevents import JSONL
-from signalbook.pipeline.ways import Structured
+from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json
 
 MASTER = "local[2]"
@@ -199,7 +199,7 @@ def _left(contract: Contract, folder: Path) -> int:
     """How many events of a folder the fast path leaves to the thorough one."""
     left = 0
 
-    def aside(_: Frame, indices: Sequence[int]) -> None:
+    def aside(_: MessageBatch, indices: Sequence[int]) -> None:
         nonlocal left
         left += len(indices)
 
@@ -213,7 +213,7 @@ def _left(contract: Contract, folder: Path) -> int:
         aside,
     )
     for path in folder.iterdir():
-        for frame in JSONL.frames(Split(path=str(path), start=0, end=path.stat().st_size)):
+        for frame in JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)):
             lanes.take(frame)
     lanes.clear()
     return left

@@ -14,7 +14,7 @@ mod rules;
 use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever descriptions, arguments or results become others.
-/// `signalbook.pipeline.native` holds the number that it knows.
+/// `signalbook.pipeline.fastpath.native` holds the number that it knows.
 const INTERFACE: u32 = 1;
 
 #[pymodule]

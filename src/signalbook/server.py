@@ -24,8 +24,7 @@ from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, policy
-from signalbook.events.head import Head
-from signalbook.events.retention import Retention
+from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -21,8 +21,7 @@ from signalbook.engine.lineage import semver_key
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Row
-from signalbook.storage.walk import walk
+from signalbook.storage.base import Reader, Row
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
@@ -90,7 +89,14 @@ class Twin:
         """Every row of ``group``."""
         with self.store.read() as reader:
             top = reader.get(Xid(("dirs", group)))
-            return list(walk(reader, [top])) if top else []
+            return list(_tree(reader, [top])) if top else []
+
+
+def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
+    """Each of ``rows`` followed by all beneath it."""
+    for row in rows:
+        yield row
+        yield from _tree(reader, reader.children([row.key]))
 
 
 @contextmanager

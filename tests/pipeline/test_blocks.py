@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.messages.cloudevents import Attribute
-from signalbook.pipeline.blocks import Extension
+from signalbook.pipeline.fastpath.batch import Extension
 
 COLUMNS: list[list[Attribute | None]] = [
     [],

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from signalbook.messages import Contract
-from signalbook.pipeline import contexts
-from signalbook.pipeline.contexts import STRANGER, Contexts
-from signalbook.pipeline.envelopes import Envelopes
+from signalbook.pipeline.fastpath import attributes
+from signalbook.pipeline.fastpath.attributes import STRANGER, Contexts
+from signalbook.pipeline.fastpath.batch import Window
+from signalbook.pipeline.fastpath.modes import Envelopes
 from signalbook.pipeline.sources.base import one_message
-from signalbook.pipeline.window import Window
 
 XID = "/messagegroups/g/messages/m"
 
@@ -41,7 +41,7 @@ def test_no_more_answers_are_kept_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool
 ) -> None:
     """K-34: also of events that fit nothing, of which strangers may send any number."""
-    monkeypatch.setattr(contexts, "_MOST_KEPT", 10)
+    monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
     asked = answers(declared)
     for first in range(0, 60, 6):
         shops = [str(number) for number in range(first, first + 6)]

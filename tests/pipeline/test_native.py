@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from signalbook.pipeline import native
-from signalbook.pipeline.envelopes import Envelopes
-from signalbook.pipeline.objectenvelopes import ObjectEnvelopes
+from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.modes import Envelopes
+from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.numbering import dense, firsts, groups
+from signalbook.pipeline.fastpath.batch import dense, firsts, groups
 
 
 @pytest.mark.parametrize("more", [1, 10**9])

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from signalbook.pipeline.texts import is_text, too_deep
+from signalbook.pipeline.fastpath.texts import is_text, too_deep
 
 
 @pytest.mark.parametrize(

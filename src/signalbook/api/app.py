@@ -20,7 +20,7 @@ from signalbook.api.kernel.responses import send_response
 from signalbook.api.xregistry.routes import XRegistryAPI, check_routes, discovery_routes
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
-from signalbook.events.head import Head
+from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER

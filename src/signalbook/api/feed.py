@@ -22,7 +22,7 @@ from signalbook.engine.history import Forgotten
 from signalbook.errors import RegistryError
 from signalbook.events import filters
 from signalbook.events.dialects import DOORS, Dialect, of_source
-from signalbook.events.head import Head
+from signalbook.events.feed import Head
 from signalbook.settings import Settings
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 

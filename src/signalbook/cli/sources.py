@@ -49,11 +49,11 @@ def _adopted(source: Source) -> Source:
 
 
 def _builtin(name: str) -> Source:
-    from signalbook.events.catalogue import catalogue
+    from signalbook.events.definitions import change_event_definitions
 
     if name != EVENTS:
         raise DocumentError(f"{name}: no such catalogue comes with the program; there is {EVENTS}")
-    return Source(name=name, document=catalogue())
+    return Source(name=name, document=change_event_definitions())
 
 
 def _fetch(url: str, lenient: bool) -> Source:

@@ -20,7 +20,7 @@ from signalbook.demo.lake import Lake
 from signalbook.demo.registry import serving
 from signalbook.demo.show import Shown
 from signalbook.demo.traffic import Template
-from signalbook.events import catalogue as events
+from signalbook.events import definitions as events
 from signalbook.pipeline import Job, Progress, Report
 from signalbook.pipeline import run as run_pipeline
 from signalbook.values import dump_json
@@ -89,7 +89,10 @@ def _clear(folder: Path) -> None:
 
 
 def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
-    documents = {"a parcel carrier": parcels.catalogue(), "the registry's own events": events.catalogue()}
+    documents = {
+        "a parcel carrier": parcels.catalogue(),
+        "the registry's own events": events.change_event_definitions(),
+    }
     if webhooks is not None:
         documents["GitHub's webhooks"] = github.catalogue(webhooks)
     console.rule("[bold]The book", align="left")

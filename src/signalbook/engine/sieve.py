@@ -15,7 +15,7 @@ from signalbook.engine.comparing import RELATIVE, Operand, Operator
 from signalbook.engine.definitions import is_made
 from signalbook.engine.filters import Expression
 from signalbook.model import Model
-from signalbook.storage.selection import Condition, Part
+from signalbook.storage.base import Condition, Part
 
 _SAFE: Final = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]+")
 _YEAR: Final = re.compile(r"(?!0000|9999)[0-9]{4}", re.ASCII)

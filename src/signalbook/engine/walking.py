@@ -15,8 +15,7 @@ from signalbook.engine.dotpath import Steps, Wild, find
 from signalbook.engine.filters import Alternative
 from signalbook.engine.lookup import Lookup
 from signalbook.engine.view_tree import Kept, Node, version_node
-from signalbook.storage.base import Hit, Reader, Row
-from signalbook.storage.selection import Condition, Part, Selection
+from signalbook.storage.base import Condition, Hit, Part, Reader, Row, Selection
 
 _BATCH: Final = 1000
 Step: TypeAlias = tuple[str, str, int]

@@ -34,6 +34,8 @@ ENVELOPE: Final = pa.schema(
         _column("ce_extensions", TEXT_MAP, "CloudEvents extension attributes, as text"),
     ]
 )
+# The context attributes that have columns of their own, all as strings of the event.
+ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in ENVELOPE.names[:-1])
 CONTEXT: Final = pa.schema(
     [_column("_context", TEXT_MAP, "Values that stood where the definition's templates have placeholders")]
 )

@@ -16,7 +16,7 @@ import msgspec
 from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct
 from signalbook.messages.cloudevents import SPECVERSION
 from signalbook.pipeline import columns
-from signalbook.pipeline.envelopes import ATTRIBUTES
+from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.values import JSON, format_timestamp
 
 _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")

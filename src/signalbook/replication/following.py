@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.lease import SECONDS, Lease
+from signalbook.events.delivery.store import SECONDS, Lease
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import copying, link, open_source
 from signalbook.replication.registry import NoHistory

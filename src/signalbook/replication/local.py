@@ -14,7 +14,7 @@ from signalbook.engine.history import Forgotten
 from signalbook.engine.listing import Page, Position
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
-from signalbook.events.cloudevents import cloudevent
+from signalbook.events.dialects import cloudevent
 from signalbook.replication.link import DOORS
 from signalbook.replication.registry import PAGE, Changes, Pruned, Refusal, TooLarge, mark_of
 from signalbook.values import JSONObject

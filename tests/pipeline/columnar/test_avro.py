@@ -16,8 +16,8 @@ from tests.pipeline.columnar.twins import check
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.pipeline.columnar.avro import decoder
-from signalbook.pipeline.columnar.lists import MOST_ROUNDS
+from signalbook.pipeline.fastpath.columnar.avro import decoder
+from signalbook.pipeline.fastpath.columnar.lists import MOST_ROUNDS
 
 TEXT = st.text(max_size=5)
 AWARE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC))

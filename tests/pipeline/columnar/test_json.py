@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.formats.jsonschema.cases import cases
 
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
-from signalbook.pipeline import columns, native
+from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.columnar import json
-from signalbook.pipeline.payloads import ColumnReader, Text, ValueReader, reader
+from signalbook.pipeline.fastpath import json, native
+from signalbook.pipeline.fastpath.payloads import ColumnReader, Text, ValueReader, reader
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.values import MAX_DEPTH, dump_json, now, parse_json
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats.jsonschema.pattern import translate
-from signalbook.pipeline import native
-from signalbook.pipeline.columnar.inexpressible import Inexpressible
-from signalbook.pipeline.columnar.jsonpatterns import program
+from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.json import program
+from signalbook.pipeline.fastpath.native import Inexpressible
 from signalbook.values import dump_json
 
 PATTERNS = (

@@ -12,9 +12,9 @@ from tests.pipeline.columnar.twins import check
 
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.format import ProtobufSchema
-from signalbook.pipeline.columnar import protobufscalars
-from signalbook.pipeline.columnar.lists import MOST_ROUNDS
-from signalbook.pipeline.columnar.protobuf import decoder
+from signalbook.pipeline.fastpath.columnar import protobufscalars
+from signalbook.pipeline.fastpath.columnar.lists import MOST_ROUNDS
+from signalbook.pipeline.fastpath.columnar.protobuf import decoder
 
 TEXT = st.text(max_size=4).map(lambda text: text.encode("utf-8", "replace").decode())
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)

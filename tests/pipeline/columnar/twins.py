@@ -9,7 +9,7 @@ import pyarrow as pa
 from signalbook.formats import Schema
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.payloads import ColumnReader, DecodingReader, reader
+from signalbook.pipeline.fastpath.payloads import ColumnReader, DecodingReader, reader
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.values import now
 

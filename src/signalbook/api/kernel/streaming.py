@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from signalbook.api.kernel.responses import Response
 from signalbook.engine.history import Forgotten
-from signalbook.events.head import Head
+from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 

@@ -21,9 +21,9 @@ from signalbook.api.openapi.components import (
 )
 from signalbook.engine.reports import Report
 from signalbook.events.filters import MAX_FILTERS
-from signalbook.events.sinks.registry import protocols
-from signalbook.events.subscriptions.credentials import SECRETS, TYPES
+from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
+from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
 from signalbook.values import JSONObject
 
 _TAG: Final = "subscriptions"
@@ -79,7 +79,7 @@ def subscription_schemas() -> JSONObject:
         "filter": reference(_FILTER),
         "config": _config(),
         "sink": _TEXT,
-        "protocol": {"type": "string", "enum": [*protocols(), "HTTPS"]},
+        "protocol": {"type": "string", "enum": [*sink_protocols(), "HTTPS"]},
         "protocolsettings": {"type": "object"},
     }
     # What is ignored may be anything.
@@ -111,13 +111,13 @@ def _config() -> JSONObject:
 
 
 def _credential(*, secrets: bool) -> JSONObject:
-    names = {name for kind in TYPES.values() for name in (*kind.required, *kind.optional)}
-    members = {name: _secret(name) for name in sorted(names) if secrets or name not in SECRETS}
-    return _object({"credentialtype": {"type": "string", "enum": list(TYPES)}, **members}, "credentialtype")
+    names = {name for kind in CREDENTIAL_TYPES.values() for name in (*kind.required, *kind.optional)}
+    members = {name: _secret(name) for name in sorted(names) if secrets or name not in SECRET_MEMBERS}
+    return _object({"credentialtype": {"type": "string", "enum": list(CREDENTIAL_TYPES)}, **members}, "credentialtype")
 
 
 def _secret(name: str) -> JSONObject:
-    return {"type": "string", "minLength": 1, **({"writeOnly": True} if name in SECRETS else {})}
+    return {"type": "string", "minLength": 1, **({"writeOnly": True} if name in SECRET_MEMBERS else {})}
 
 
 def _filter() -> JSONObject:

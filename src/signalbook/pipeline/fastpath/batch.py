@@ -1,0 +1,245 @@
+"""Events of one frame, taken apart: attributes and data, each as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from signalbook.messages.cloudevents import Attribute, attribute_text
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
+from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
+from signalbook.pipeline.sources.records import addresses, delivered
+
+Kinds = npt.NDArray[np.uint8]
+# From a text to the value that it is of, by kind.
+_KINDS: Final[Mapping[type, int]] = {str: 0, bool: 1, int: 2}
+_VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The values of an extension attribute as texts, null for events without it.
+
+    ``kinds`` tell strings from booleans and integers, by the numbers of ``_KINDS``; without them all are strings.
+    """
+
+    texts: pa.StringArray
+    kinds: Kinds | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[Attribute | None]) -> Extension:
+        """That of values."""
+        texts = [None if value is None else attribute_text(value) for value in values]
+        kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
+        return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
+
+    @classmethod
+    def joined(cls, parts: Iterable[tuple[Extension | None, int]]) -> Extension:
+        """One after the other; those that are ``None`` are of so many events without a value."""
+        found = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
+        texts = pa.concat_arrays([part.texts for part, _ in found])
+        if all(part.kinds is None for part, _ in found):
+            return cls(texts)
+        kinds = [np.zeros(count, np.uint8) if part.kinds is None else part.kinds for part, count in found]
+        return cls(texts, np.concatenate(kinds))
+
+    def value(self, number: int) -> Attribute | None:
+        """That of one event."""
+        text = self.texts[number].as_py()
+        return None if text is None else _VALUES[0 if self.kinds is None else int(self.kinds[number])](text)
+
+    def codes(self) -> tuple[Offsets, list[Any]]:
+        """For each event the number of its value, and the values by number; ``1`` and ``True`` are two."""
+        codes, texts = text_codes(self.texts)
+        if self.kinds is None:
+            return codes, texts
+        found, inverse = np.unique(codes * len(_VALUES) + self.kinds, return_inverse=True)
+        pairs = [(texts[number // len(_VALUES)], number % len(_VALUES)) for number in found.tolist()]
+        return inverse, [None if text is None else _VALUES[kind](text) for text, kind in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
+
+    frame: MessageBatch
+    arrays: list[pa.StringArray]
+    extensions: dict[str, Extension]
+    data: pa.BinaryArray
+    indices: Offsets
+
+    @classmethod
+    def empty(cls, frame: MessageBatch, attributes: int) -> Block:
+        """None of the frame's events, which would have so many attributes."""
+        return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def records(self) -> pa.RecordBatch:
+        """The records that the events came in."""
+        records = self.frame.records
+        assert records is not None
+        return records if len(records) == len(self) else records.take(pa.array(self.indices))
+
+
+def text_codes(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
+    """For each text its number, and texts by number; null is one of them."""
+    encoded = texts.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+# Sorting takes time in proportion for numbers of 16 bits.
+_SHORT: Final = 1 << 16
+
+
+def dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
+    """Numbers below ``bound`` by those from 0 on, in the same order, and how many there are of them."""
+    if bound > max(_SHORT, 4 * len(numbers)):
+        found, places = np.unique(numbers, return_inverse=True)
+        return places, len(found)
+    there = np.zeros(bound, np.bool_)
+    there[numbers] = True
+    places = np.cumsum(there)
+    return (places - 1)[numbers], int(places[-1]) if bound else 0
+
+
+def firsts(numbers: Offsets, count: int) -> Offsets:
+    """Where each of the numbers below ``count`` occurs first; all of them have to."""
+    found = np.empty(count, np.int64)
+    found[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last to be written stays
+    return found
+
+
+def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
+    """The places of equal numbers below ``bound``, in order."""
+    places, count = dense(numbers, bound)
+    order = np.argsort(places.astype(np.uint16) if count <= _SHORT else places, kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
+
+
+# Input bytes of an event up to which a reader has as many of them at once as it likes.
+_LIGHT: Final = 512
+_MAP: Final = columns.TEXT_MAP
+
+
+class Window:
+    """The events of some blocks, numbered through."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._bounds = np.cumsum([0, *map(len, blocks)])
+        self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
+
+    def __len__(self) -> int:
+        return int(self._bounds[-1])
+
+    @cached_property
+    def _data(self) -> pa.BinaryArray:
+        return pa.concat_arrays([block.data for block in self._blocks])
+
+    def payloads(self, numbers: Offsets) -> pa.BinaryArray:
+        """The data of these events."""
+        return self._data.take(pa.array(numbers))
+
+    def step(self, most: int) -> int:
+        """How many payloads, ``most`` at most, to decode at once: as many bytes as fit a processor's cache."""
+        weight = sum(len(block.frame.content) for block in self._blocks) // len(self)
+        return min(max(most * _LIGHT // max(weight, 1), 1), most)
+
+    @cached_property
+    def attributes(self) -> dict[str, pa.Array]:
+        """The core attributes that have columns, as text."""
+        arrays = [pa.concat_arrays(parts) for parts in zip(*(block.arrays for block in self._blocks), strict=True)]
+        return dict(zip(ATTRIBUTES, arrays, strict=True))
+
+    @cached_property
+    def times(self) -> pa.Array | None:
+        """The times of all, unless one of them needs a closer look."""
+        return read_timestamps(self.attributes["time"])
+
+    @cached_property
+    def extensions(self) -> dict[str, Extension]:
+        """The extension attributes that any event has."""
+        names = dict.fromkeys(name for block in self._blocks for name in block.extensions)
+        return {name: Extension.joined((b.extensions.get(name), len(b)) for b in self._blocks) for name in names}
+
+    @cached_property
+    def addresses(self) -> tuple[Offsets, list[str]]:
+        """For each event, all of records of Kafka, the number of its topic, and topics by number."""
+        parts = [addresses(block.records()) for block in self._blocks]
+        encoded = pa.concat_arrays(parts).dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+    def codes(self, name: str) -> tuple[Offsets, list[Any]]:
+        """For each event the number of its value of an attribute, and the values by number."""
+        if name not in self._codes:
+            extension = self.extensions.get(name)
+            self._codes[name] = text_codes(self.attributes[name]) if extension is None else extension.codes()
+        return self._codes[name]
+
+    def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
+        """The numbers of the events that share their values of some attributes, with those."""
+        parts = [self.codes(name) for name in names]
+        combined, count = np.zeros(len(self), np.int64), 1
+        for codes, values in parts:
+            combined, count = dense(combined * len(values) + codes, count * len(values))
+        for events in groups(combined, count):
+            yield tuple(values[codes[events[0]]] for codes, values in parts), events
+
+    def attributes_of(self, number: int) -> dict[str, Any]:
+        """All attributes of one event, for checks that look at events one by one."""
+        core = {name: array[number].as_py() for name, array in self.attributes.items()}
+        extensions = {name: column.value(number) for name, column in self.extensions.items()}
+        return {name: value for name, value in (core | extensions).items() if value is not None}
+
+    def envelope(self, numbers: Offsets) -> list[pa.Array]:
+        """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
+        taken = pa.array(numbers)
+        arrays = {name: array.take(taken) for name, array in self.attributes.items()}
+        arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(taken)
+        extensions = {name: column.texts.take(taken) for name, column in self.extensions.items()}
+        return [*arrays.values(), text_maps(extensions) if extensions else _nulls(numbers, _MAP)]
+
+    def transport(self, numbers: Offsets) -> list[pa.Array]:
+        """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
+        paths = pa.array([block.frame.path for block in self._blocks], pa.string())
+        places = [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
+        if all(block.frame.records is None for block in self._blocks):
+            return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
+        return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
+
+    def messages(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
+        """The frames and indices of events."""
+        found = []
+        for number, block in enumerate(self._blocks):
+            mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
+            if len(mine):
+                found.append((block.frame, block.indices[mine - self._bounds[number]].tolist()))
+        return found
+
+    @cached_property
+    def _delivery(self) -> list[pa.Array]:
+        """What the transport says of each event."""
+        arrays = [delivered(block.records()) for block in self._blocks]
+        return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
+
+    @cached_property
+    def _owners(self) -> Offsets:
+        return np.repeat(np.arange(len(self._blocks)), np.diff(self._bounds))
+
+    @cached_property
+    def _positions(self) -> npt.NDArray[np.int64]:
+        return np.concatenate([block.frame.positions[block.indices] for block in self._blocks])
+
+
+def _nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:
+    return pa.nulls(len(numbers), type)
