@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from signalbook.demo import deliveries, github, traffic
+from signalbook.demo import github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run, spark
@@ -89,7 +89,7 @@ class Bench:
         self.document = github.catalogue(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
-        http, wrapped = deliveries.sound_templates(webhooks)
+        http, wrapped = github.sound_templates(webhooks)
         self.traffic = {
             name: self._written(name, templates, input_format, group, megabytes)
             for name, templates, input_format, group in (

@@ -28,8 +28,7 @@ from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
-from signalbook.replication.following import Following
-from signalbook.replication.sources import FollowedSource
+from signalbook.replication.following import FollowedSource, Following
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT

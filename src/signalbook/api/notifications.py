@@ -18,8 +18,7 @@ from signalbook.api.kernel.requests import Disconnected, read_body
 from signalbook.api.kernel.responses import Header, Response, send_response
 from signalbook.errors import RegistryError
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, parse
-from signalbook.replication.seen import Seen
+from signalbook.replication.notices import Notice, Seen, parse
 from signalbook.settings import Settings
 
 PATH: Final = "/notifications"

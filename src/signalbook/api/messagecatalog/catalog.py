@@ -23,8 +23,8 @@ from signalbook.engine.references import named
 from signalbook.engine.view import View, ViewOptions
 from signalbook.engine.view_tree import Node
 from signalbook.errors import RegistryError
-from signalbook.messages.materialise import materialise
-from signalbook.messages.normalise import BASE_NAMES
+from signalbook.messages.definitions.inheritance import materialise
+from signalbook.messages.definitions.normalise import BASE_NAMES
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import Kind, Xid
 
