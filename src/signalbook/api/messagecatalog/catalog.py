@@ -11,7 +11,7 @@ from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
 from signalbook.api.messagecatalog.requests import CatalogRequest, CatalogTarget
 from signalbook.cncf.messagecatalog import common, definitions, groups, originals
-from signalbook.cncf.messagecatalog.definitions import Posted, resources
+from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.formats import format_of
 from signalbook.cncf.paths import draft_id, entity_id, message_path, version_number
 from signalbook.cncf.uris import compose
@@ -39,8 +39,8 @@ class CatalogView:
     """
 
     def __init__(self, view: View, root: str, max_bytes: int) -> None:
-        groups = view.model.groups.get("messagegroups")
-        if groups is None or "messages" not in resources:
+        messagegroups = view.model.groups.get("messagegroups")
+        if messagegroups is None or "messages" not in messagegroups.resources:
             detail = "the model of this registry has no messages"
             raise RegistryError("api_not_found", subject="/messagecatalog", detail=detail)
         self.view = view
