@@ -17,12 +17,12 @@ import pytest
 from tests.serving import BIN, serving
 
 from signalbook import __version__, settings
-from signalbook.api.xregistry.paths import NAMES
+from signalbook.api.xregistry.requests import NAMES
 from signalbook.cli.app import app
-from signalbook.cli.jobs import TableFormat
+from signalbook.cli.pipeline import TableFormat
 from signalbook.events.delivery.deliveries import policy
-from signalbook.pipeline.sources import registry as sources
-from signalbook.replication.sources import FollowedSource
+from signalbook.pipeline.sources import base as sources
+from signalbook.replication.following import FollowedSource
 from signalbook.server import build
 
 ROOT = Path(__file__).parents[1]
@@ -103,7 +103,7 @@ def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
 
 
 def test_every_choice_is_explained() -> None:
-    for choice in (*sources.names(), *TableFormat):
+    for choice in (*sources.source_names(), *TableFormat):
         assert f"`{choice}`" in text("docs/cli.md")
 
 

@@ -30,10 +30,10 @@ from google.protobuf import json_format
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.kafka import SOURCE
 
@@ -151,8 +151,8 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
         started = time.process_time()
         processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
         for batch in found:
-            for frame in records.frames(batch):
-                processing.take(replace(frame, thorough=True) if thorough else frame)
+            for frame in records.record_batches(batch):
+                processing.take(replace(frame, slow_path=True) if thorough else frame)
         processing.clear()
         landing.finish()
         busy = time.process_time() - started
