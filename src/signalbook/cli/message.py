@@ -105,7 +105,7 @@ def build(
     from signalbook.cli.producing import Book, Settings, as_event, as_record, as_request, data_in, read
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
-    from signalbook.messages.producing.payloads import UNSET
+    from signalbook.messages.payloads.payload import UNSET
 
     if data and payload:
         raise typer.BadParameter("give one of --data and --payload")

@@ -24,8 +24,8 @@ from signalbook.messages import (
     to_record,
 )
 from signalbook.messages.cloudevents import CORE, JSON_BATCH_FORMAT, JSON_FORMAT
-from signalbook.messages.eventformats.json import JSON as JSON_EVENTS
-from signalbook.pipeline.snapshot import Snapshot, read_documents
+from signalbook.messages.eventformats.json import JSON_EVENTS
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
 
 STANDARD_INPUT: Final = "-"

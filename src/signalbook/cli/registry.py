@@ -49,7 +49,7 @@ def open_registry(server: str | None, db: str | None, *, create: bool) -> Iterat
         with open_client(server) as client:
             yield RemoteRegistry(client)
         return
-    from signalbook.engine.view import UNLIMITED
+    from signalbook.engine.read.view import UNLIMITED
     from signalbook.replication.local import LocalRegistry
 
     with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:

@@ -20,14 +20,14 @@ from signalbook.client.registry import (
     aimed,
     mark_of,
 )
-from signalbook.engine import filters, inline, sorting
-from signalbook.engine.capabilities import resolve_ignore
-from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Flags, Method
-from signalbook.engine.configuration import MODELSOURCE
-from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.history import Forgotten
-from signalbook.engine.listing import Page, Position
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.config.capabilities import resolve_ignore
+from signalbook.engine.config.configuration import MODELSOURCE
+from signalbook.engine.engine import Batch, Engine, HistoryPruned, Session
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import ALL, NOTHING, Inline, parse_inline
+from signalbook.engine.read.paging import PageRequest, Position, parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.events.dialects import cloudevent
 from signalbook.values import JSON, JSONObject
@@ -38,7 +38,7 @@ MAX_BYTES: Final = 128 * 1024 * 1024
 """The largest part of a registry that replication holds at once."""
 _EVENTS: Final = 10_000
 _LOOK_EVERY: Final = 0.1
-_META: Final = inline.Inline(names={"meta": inline.NOTHING})
+_META: Final = Inline(names={"meta": NOTHING})
 
 
 class LocalRegistry:
@@ -97,7 +97,7 @@ class LocalRegistry:
             with self._reading() as view:
                 if not view.exists(collection):
                     return
-                shown, after = _page(view, collection, options, Page(limit=page, after=after))
+                shown, after = _page(view, collection, options, PageRequest(limit=page, after=after))
             yield from shown.items()
             if after is None:
                 return
@@ -113,13 +113,13 @@ class LocalRegistry:
         """As the protocol says."""
         with self._reading() as view:
             options = _shown(view, xid, flags)
-            listed = view.listed(xid, options, Page(limit=limit))
+            listed = view.listed(xid, options, PageRequest(limit=limit))
             yield from view.members(xid, listed, options).items()
 
     def export(self, target: Xid) -> Iterator[bytes]:
         """As the protocol says."""
         with self._reading() as view:
-            options = ViewOptions(doc=True, inline=inline.ALL)
+            options = ViewOptions(doc=True, inline=ALL)
             if target == ROOT:
                 options = view.export_options(ViewOptions())
             _require_types(view, target)
@@ -176,7 +176,7 @@ class LocalRegistry:
         """As the protocol says."""
         try:
             records = self._engine.outbox(after, _EVENTS)
-        except Forgotten as gone:
+        except HistoryPruned as gone:
             raise Pruned(str(gone)) from None
         events = [cloudevent(record, source=f"{self._url}/") for record in records]
         position = records[-1].position if records else after
@@ -188,7 +188,7 @@ class LocalRegistry:
             return ""
         try:
             records = self._engine.outbox(position - 1, 1)
-        except Forgotten:
+        except HistoryPruned:
             return ""
         return mark_of([cloudevent(record, source=f"{self._url}/") for record in records], position)
 
@@ -224,7 +224,7 @@ class LocalRegistry:
     def _options(self, kind: Kind, *, deep: bool, binary: bool = True) -> ViewOptions:
         """A Version always comes with its document."""
         whole = deep or kind is Kind.VERSION
-        shown = inline.ALL if whole else _META if kind is Kind.RESOURCE else inline.NOTHING
+        shown = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
         return ViewOptions(doc=True, binary=binary, inline=shown, max_bytes=self.max_bytes)
 
 
@@ -288,13 +288,13 @@ def _shown(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
     return ViewOptions(
         doc=flags.get("doc", False),
         binary=flags.get("binary", False),
-        inline=inline.parse(flags.get("inline", ()), xid, view.model, subject=subject),
-        filter=filters.parse((given,) if isinstance(given, str) else given, xid, view.model, subject=subject),
-        sort=sorting.parse(flags.get("sort"), xid, view.model, subject=subject),
+        inline=parse_inline(flags.get("inline", ()), xid, view.model, subject=subject),
+        filter=parse_filter((given,) if isinstance(given, str) else given, xid, view.model, subject=subject),
+        sort=parse_sort(flags.get("sort"), xid, view.model, subject=subject),
     )
 
 
-def _page(view: View, collection: Xid, options: ViewOptions, page: Page) -> tuple[JSONObject, Position | None]:
+def _page(view: View, collection: Xid, options: ViewOptions, page: PageRequest) -> tuple[JSONObject, Position | None]:
     try:
         listed = view.listed(collection, options, page)
         return view.members(collection, listed, options), listed.following
