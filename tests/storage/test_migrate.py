@@ -15,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
-from signalbook.cncf.uris import uri_digest
+from signalbook.cncf.ids import uri_digest
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageError
 from signalbook.storage.migrate import MIGRATIONS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from signalbook.cncf.messagecatalog.sources import adopt
+from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
 from signalbook.documents import DocumentError, Source, merge, read_folder
 from signalbook.values import JSONObject, fingerprint
 
@@ -45,7 +45,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     sources = read_folder(folder, lenient=True)
     for source in sources:
         _check_complete(source)
-    source = merge(adopt(sources), name=str(folder))
+    source = merge(adopt_catalog_documents(sources), name=str(folder))
     return Snapshot(source=source, revision=fingerprint(source.document), mark=before)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.cncf.paths import version_number
+from signalbook.cncf.ids import version_number
 from signalbook.engine import documents
 from signalbook.engine.attributes import COMMON, check_id, checked, combine, invalid, update
 from signalbook.engine.constraints import Limits

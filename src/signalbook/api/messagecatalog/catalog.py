@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from signalbook.cncf.messagecatalog.formats import format_of
-from signalbook.cncf.paths import version_number
+from signalbook.cncf.ids import version_number
+from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.engine import numbers
 from signalbook.engine.listing import Listed, Page, Position
 from signalbook.engine.references import named

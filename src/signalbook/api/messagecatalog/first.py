@@ -11,11 +11,10 @@ from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
 from signalbook.api.messagecatalog.paths import GROUPS, Place
 from signalbook.api.messagecatalog.requests import Request
 from signalbook.api.messagecatalog.writing import Writing, check_type, refuse
-from signalbook.cncf.messagecatalog import definitions, groups, originals
+from signalbook.cncf.ids import draft_id, is_segment, message_path
+from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.ids import is_segment
 from signalbook.cncf.messagecatalog.originals import KNOWN, Content
-from signalbook.cncf.paths import draft_id, message_path
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import Xid
@@ -33,14 +32,14 @@ def _groups(catalog: Catalog, _: Request) -> Answer:
 
 
 def _group(catalog: Catalog, request: Request) -> Answer:
-    return json_answer(groups.first_render(catalog.group(request.path.xid)))
+    return json_answer(definitions.render_first_group(catalog.group(request.path.xid)))
 
 
 def _put_group(writing: Writing, request: Request) -> Answer:
     check_group(request)
     written = writing.put_group(request.path.xid, request.json, fixed=False)
     headers: tuple[Header, ...] = (("Location", request.url(written.xid)),) if written.created else ()
-    body = groups.first_render(writing.catalog.group(written.xid))
+    body = definitions.render_first_group(writing.catalog.group(written.xid))
     return json_answer(body, status=201 if written.created else 200, headers=headers)
 
 
@@ -52,7 +51,7 @@ def check_group(request: Request) -> None:
     if body.get("id", own) != own:
         detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {own!r}"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-    refuse(request.path.text, groups.faults(body))
+    refuse(request.path.text, definitions.group_findings(body))
 
 
 def _definitions(catalog: Catalog, request: Request) -> Answer:
@@ -80,7 +79,7 @@ def _document(catalog: Catalog, request: Request, version: JSONObject) -> Answer
     """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
     xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
     form = catalog.format(Xid(xid.parts[:2]))
-    content = originals.content(form, draft_id(xid.resource_id), int(xid.version_id), version)
+    content = originals.render_content(form, draft_id(xid.resource_id), int(xid.version_id), version)
     headers = (("Content-Type", content.contenttype or _NO_TYPE), *_headers(request, xid, form, version))
     return Answer(headers=headers, body=content.body)
 
@@ -118,11 +117,11 @@ def _posted(catalog: Catalog, request: Request) -> Posted:
     attributes = _attributes(request)
     document = request.read_json() if form in KNOWN else None
     content = Content(body=request.body, contenttype=_content_type(request))
-    posted = definitions.first(own, form, document, content, attributes)
+    posted = definitions.first_posted(own, form, document, content, attributes)
     before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
     if before is not None:
         check_type(path.xid, form, posted, before)
-    refuse(path.text, definitions.first_faults(form, own, document, attributes))
+    refuse(path.text, definitions.first_definition_findings(form, own, document, attributes))
     return posted
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from signalbook.cncf.paths import entity_id, version_number
+from signalbook.cncf.ids import entity_id, version_number
 from signalbook.errors import RegistryError
 from signalbook.xid import ID, ROOT, Xid
 

@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from signalbook.api.drafts.requests import DraftRequest, path_below
 from signalbook.api.messagecatalog.paths import MOUNTS, Path, parse
-from signalbook.cncf.paths import message_path, message_xid
+from signalbook.cncf.ids import message_path, message_xid
 from signalbook.engine.uris import Places
 from signalbook.settings import Settings
 from signalbook.xid import Xid

@@ -15,10 +15,10 @@ from signalbook.api.messagecatalog.paths import GROUPS, Place
 from signalbook.api.messagecatalog.requests import Request
 from signalbook.api.messagecatalog.writing import Writing, check_authority, check_type, refuse
 from signalbook.api.problems import Conflict
-from signalbook.cncf.messagecatalog import definitions, documents, groups
+from signalbook.cncf.ids import draft_id, entity_id
+from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.documents import Reading
-from signalbook.cncf.paths import draft_id, entity_id
+from signalbook.cncf.messagecatalog.documents import CatalogReader
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -31,21 +31,21 @@ def _features(catalog: Catalog, _: Request) -> Answer:
     """What the catalog can do for this client (C-27)."""
     update = is_mutable(catalog.view)
     return json_answer(
-        {"filterattributes": list(groups.FILTERABLE), "pagination": True, "update": update, "updates": update}
+        {"filterattributes": list(definitions.GROUP_FILTERS), "pagination": True, "update": update, "updates": update}
     )
 
 
 def _groups(catalog: Catalog, request: Request) -> Answer:
     def show(xid: Xid) -> JSONObject:
-        return groups.render(catalog.group(xid))
+        return definitions.render_group(catalog.group(xid))
 
-    found, links = listed(request, catalog, GROUPS, show, groups.FILTERABLE)
+    found, links = listed(request, catalog, GROUPS, show, definitions.GROUP_FILTERS)
     return json_answer(found, headers=links)
 
 
 def _group(catalog: Catalog, request: Request) -> Answer:
     xid = request.path.xid
-    body = groups.render(catalog.group(xid))
+    body = definitions.render_group(catalog.group(xid))
     if request.values(_WHOLE):
         found = (_whole(catalog, body["format"], each) for each in catalog.members(xid / "messages"))
         body[_WHOLE] = {definition["id"]: definition for definition in found}
@@ -55,7 +55,9 @@ def _group(catalog: Catalog, request: Request) -> Answer:
 def _whole(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
-    return definitions.embed([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return definitions.embedded_definition(
+        [definitions.render_definition(form, versions[0], version) for version in reversed(versions)]
+    )
 
 
 def _post_group(writing: Writing, request: Request) -> Answer:
@@ -71,18 +73,18 @@ def _put_group(writing: Writing, request: Request) -> Answer:
     return _write_group(writing, request, request.path.xid, _read_group(request), status=200)
 
 
-def _read_group(request: Request) -> documents.Group:
-    reading = Reading()
+def _read_group(request: Request) -> documents.CatalogGroup:
+    reading = CatalogReader()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
     refuse(request.path.text, reading.faults)
     return group
 
 
-def _write_group(writing: Writing, request: Request, xid: Xid, group: documents.Group, *, status: int) -> Answer:
+def _write_group(writing: Writing, request: Request, xid: Xid, group: documents.CatalogGroup, *, status: int) -> Answer:
     """The group first, then what it embeds, each version as if it were posted (C-31)."""
     writing.put_group(xid, group.document, fixed=True)
     _add(writing, request, xid, group.posted)
-    body = groups.render(writing.catalog.group(xid))
+    body = definitions.render_group(writing.catalog.group(xid))
     return json_answer(body, status=status, headers=(("Location", request.url(xid)),))
 
 
@@ -91,22 +93,22 @@ def _definitions(catalog: Catalog, request: Request) -> Answer:
 
     def show(xid: Xid) -> JSONObject:
         latest = catalog.latest(xid)
-        return definitions.render(form, latest, latest)
+        return definitions.render_definition(form, latest, latest)
 
-    found, links = listed(request, catalog, request.path.xid, show, (*definitions.FILTERABLE, _NESTED))
+    found, links = listed(request, catalog, request.path.xid, show, (*definitions.DEFINITION_FILTERS, _NESTED))
     return json_answer(found, headers=links)
 
 
 def _post(writing: Writing, request: Request) -> Answer:
     """A version, or a document with several; answered with what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
-    reading = Reading()
+    reading = CatalogReader()
     posted = reading.definition(request.json, form)
     refuse(request.path.text, reading.faults)
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
-    return json_answer(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
+    return json_answer(shown[0] if len(shown) == 1 else definitions.embedded_definition(shown), headers=location)
 
 
 def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
@@ -126,9 +128,9 @@ def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted
             fault
             for each in posted
             for found in (
-                definitions.faults(form, each),
-                definitions.strict_faults(each),
-                definitions.relation_faults(each, there),
+                definitions.definition_findings(form, each),
+                definitions.strict_findings(each),
+                definitions.relation_findings(each, there),
             )
             for fault in found
         ),
@@ -145,12 +147,12 @@ def _related(catalog: Catalog, group: Xid, posted: Sequence[Posted]) -> set[str]
 def _versions(catalog: Catalog, request: Request) -> Answer:
     xid = request.path.xid.owner
     form, versions = catalog.format(request.path.group), catalog.versions(xid)
-    return json_answer([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return json_answer([definitions.render_definition(form, versions[0], version) for version in reversed(versions)])
 
 
 def _latest(catalog: Catalog, request: Request) -> Answer:
     latest = catalog.latest(request.path.xid)
-    return json_answer(definitions.render(catalog.format(request.path.group), latest, latest))
+    return json_answer(definitions.render_definition(catalog.format(request.path.group), latest, latest))
 
 
 def _version(catalog: Catalog, request: Request) -> Answer:
@@ -164,7 +166,7 @@ def _looked_up(catalog: Catalog, request: Request) -> Answer:
 
 def _shown(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
     version = catalog.version(xid)
-    return definitions.render(form, catalog.latest(xid.resource), version)
+    return definitions.render_definition(form, catalog.latest(xid.resource), version)
 
 
 DIALECT: Final = Dialect(

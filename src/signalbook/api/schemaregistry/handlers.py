@@ -10,7 +10,7 @@ from signalbook.api.problems import Conflict
 from signalbook.api.schemaregistry import rendering
 from signalbook.api.schemaregistry.requests import Place, Request
 from signalbook.cncf import schemaregistry as draft
-from signalbook.cncf.formats import draft_format
+from signalbook.cncf.schemaregistry import draft_format
 from signalbook.engine import numbers, uris
 from signalbook.engine.commands import Command, DocumentBody, Method
 from signalbook.engine.engine import Session

@@ -10,7 +10,7 @@ from signalbook.api.answers import Answer, Header, json_answer
 from signalbook.api.documents import OCTETS, UNTRUSTED, media_type
 from signalbook.api.encoding import encode
 from signalbook.api.schemaregistry.requests import Request
-from signalbook.cncf.paths import draft_id
+from signalbook.cncf.ids import draft_id
 from signalbook.cncf.schemaregistry import number_of, version_headers, version_id, version_uri
 from signalbook.engine.view import View, ViewOptions
 from signalbook.errors import RegistryError
