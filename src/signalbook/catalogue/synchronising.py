@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from signalbook.catalogue.folder import Snapshot
-from signalbook.documents import DocumentError, Upload, entities, extend_model
+from signalbook.documents import DocumentError, Upload, extend_model
+from signalbook.documents.uploads import entities
 from signalbook.engine import capabilities
 from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.configuration import MODELSOURCE

@@ -10,8 +10,7 @@ from starlette.types import Scope
 
 from signalbook.api.drafts.requests import DraftRequest, path_below
 from signalbook.api.encoding import decode
-from signalbook.cncf.ids import entity_id, schema_path, schema_xid, version_number
-from signalbook.cncf.ids import is_segment
+from signalbook.cncf.ids import entity_id, is_segment, schema_path, schema_xid, version_number
 from signalbook.cncf.schemaregistry import ATTRIBUTES, GROUPS, Given, given_faults
 from signalbook.engine.uris import Places
 from signalbook.errors import RegistryError

@@ -13,7 +13,7 @@ from signalbook.cncf.messagecatalog.definitions import MEMBERS, Posted
 from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, to_newer_spelling
 from signalbook.cncf.messagecatalog.originals import BESIDE
 from signalbook.documents import DocumentError, Repair, Source
-from signalbook.documents.catalogs import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, Shape, members, shape_of
+from signalbook.documents.messagecatalog import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, Shape, members, shape_of
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 _MOST: Final = 100
