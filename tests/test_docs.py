@@ -17,7 +17,7 @@ import pytest
 from tests.serving import BIN, serving
 
 from signalbook import __version__, settings
-from signalbook.api.xregistry.paths import NAMES
+from signalbook.api.xregistry.requests import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
 from signalbook.events.delivery.deliveries import policy
