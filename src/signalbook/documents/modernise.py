@@ -1,4 +1,4 @@
-"""Documents of older drafts in today's names and shapes: which repairs are tried where, and those of registry and model.
+"""Documents of older drafts with the names and shapes of today: which repairs are tried where, and those of models.
 
 See docs/documents.md, "Repairs"; core l-1, l-4, l-7, l-18, domain F-56.
 """
