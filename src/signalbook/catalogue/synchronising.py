@@ -45,9 +45,9 @@ def synchronise(engine: Engine, snapshot: Snapshot, base: JSONObject) -> bool:
 
 def _write(engine: Engine, snapshot: Snapshot, base: JSONObject, *, anew: bool) -> bool:
     with engine.writing(admin=True) as session:
-        note = session.kept(NOTE) or {}
+        note = session.transaction.settings.get(NOTE) or {}
         if note.get("revision") == snapshot.revision:
-            session.keep(NOTE, {**note, "mark": snapshot.mark})
+            session.transaction.settings.put(NOTE, {**note, "mark": snapshot.mark})
             return False
         now = _parts(snapshot.document)
         before = {} if anew else {Xid.parse(xid): known for xid, known in note.get("parts", {}).items()}
@@ -62,7 +62,9 @@ def _write(engine: Engine, snapshot: Snapshot, base: JSONObject, *, anew: bool) 
             if prints.get(xid, known) != known:
                 _replace(session, xid, now[xid])
         session.switch(_read_only())
-        session.keep(NOTE, _note(snapshot, session, {str(xid): text for xid, text in prints.items()}))
+        session.transaction.settings.put(
+            NOTE, _note(snapshot, session, {str(xid): text for xid, text in prints.items()})
+        )
     return True
 
 
@@ -113,11 +115,11 @@ def _own(session: Session, document: JSONObject) -> None:
     own = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
     shown = session.view.entity(ROOT, ViewOptions())
     note = fingerprint(own)
-    if note != session.kept(f"{NOTE}.own"):
+    if note != session.transaction.settings.get(f"{NOTE}.own"):
         session.execute(
             Command(method=Method.PUT, target=ROOT, body={**own, "registryid": shown["registryid"]}, flags=_IGNORED)
         )
-        session.keep(f"{NOTE}.own", note)
+        session.transaction.settings.put(f"{NOTE}.own", note)
 
 
 def _create(session: Session, new: dict[Xid, JSONObject]) -> None:

@@ -10,6 +10,7 @@ from signalbook.catalogue.folder import mark, read_snapshot
 from signalbook.catalogue.synchronising import NOTE, synchronise
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
+from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSONObject
 
 _LOG = logging.getLogger("signalbook.catalogue")
@@ -35,7 +36,7 @@ class Watch:
     @property
     def status(self) -> JSONObject:
         """The ``folder``, the ``revision`` served ``since`` when, and the ``error`` of what is there now, if any."""
-        note = self._engine.kept(NOTE) or {}
+        note = KeyValueStore(self._engine.store).get(NOTE) or {}
         told = {name: note.get(name) for name in ("revision", "since", "documents", "repairs")}
         return {"folder": str(self._folder), **told, "error": self._error}
 
@@ -54,7 +55,7 @@ class Watch:
         if found == self._seen:
             return
         self._seen, self._error = found, None
-        if found == (self._engine.kept(NOTE) or {}).get("mark"):
+        if found == (KeyValueStore(self._engine.store).get(NOTE) or {}).get("mark"):
             return
         try:
             self.load()

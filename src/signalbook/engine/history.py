@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Final
 
 from signalbook.errors import SignalbookError
-from signalbook.storage.base import Reader, Record, Store
+from signalbook.storage.base import OutboxReader, Record, Store
 
 MOST: Final = 1000
 """Changes forgotten in one transaction: writers wait for its end."""
@@ -27,12 +27,12 @@ class Forgotten(SignalbookError):
         self.position = position
 
 
-def changes(reader: Reader, after: int, limit: int) -> list[Record]:
+def changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
     """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
-    records = reader.outbox(after, limit)
+    records = outbox.records(after, limit)
     # Positions may have gaps of other kinds; without one nothing is missing, and the last change is always there.
-    if records and records[0].position > after + 1 and after < (gone := reader.forgotten()):
-        raise Forgotten(gone)
+    if records and records[0].position > after + 1 and after < (pruned := outbox.pruned()):
+        raise Forgotten(pruned)
     return records
 
 
@@ -41,10 +41,10 @@ def forget(store: Store, *, before: datetime, upto: int) -> int:
 
     Returns how many; 0 once there are no more. Safe to be done by several processes at once.
     """
-    with store.read() as reader:
-        records = reader.outbox(reader.forgotten(), MOST + 1)
+    with store.read() as transaction:
+        records = transaction.outbox.records(transaction.outbox.pruned(), MOST + 1)
     gone = list(takewhile(lambda record: record.position <= upto and record.time < before, records[:-1]))
     if gone:
-        with store.write() as writer:
-            writer.forget(gone[-1].position)
+        with store.write() as writing:
+            writing.outbox.prune(gone[-1].position)
     return len(gone)

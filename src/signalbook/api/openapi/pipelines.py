@@ -8,13 +8,20 @@ import msgspec
 
 from signalbook.api.openapi import parts
 from signalbook.api.openapi.schemas import reference
-from signalbook.engine.reports import Report
-from signalbook.values import JSONObject
+from signalbook.pipelinereports import BatchReport
+from signalbook.values import JSONObject, dump_json, parse_json
 
 _TAG: Final = "pipelines"
 _PREFIX: Final = "Pipeline."
 _SHOWN, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
-_REPORT: Final = f"{_PREFIX}{Report.__name__}"
+_REPORT: Final = f"{_PREFIX}Report"
+_PUBLISHED: Final = {
+    "BatchReport": "Report",
+    "DefinitionCounts": "OfMessage",
+    "ViolationCount": "Violation",
+    "ViolationExample": "Example",
+}
+"""Names in the document, where those of the classes are others."""
 _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": parts.TEXT}
 
@@ -58,10 +65,13 @@ def paths() -> JSONObject:
 
 def schemas() -> JSONObject:
     """What the paths refer to; reports look as they are checked."""
-    _, found = msgspec.json.schema_components([Report], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
+    _, found = msgspec.json.schema_components([BatchReport], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
+    text = dump_json(found).decode()
+    for name, published in _PUBLISHED.items():  # as key, as title, and at the end of references
+        text = text.replace(f'{_PREFIX}{name}"', f'{_PREFIX}{published}"').replace(f'"{name}"', f'"{published}"')
     kept = {"number": _NUMBER, "received": parts.TEXT, "report": reference(_REPORT)}
     return {
-        **{f"{_PREFIX}{name}": schema for name, schema in found.items()},
+        **{f"{_PREFIX}{name}": schema for name, schema in parse_json(text.encode()).items()},
         _KEPT: _object(kept),
         _FILED: _object({"pipeline": parts.TEXT, "number": _NUMBER}),
         _SHOWN: _object({"name": parts.TEXT, "last": {"type": ["object", "null"]}}),
