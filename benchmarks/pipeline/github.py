@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from signalbook.demo import deliveries, github, traffic
+from signalbook.demo import github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run, spark
@@ -37,8 +37,8 @@ from signalbook.pipeline.fastpath.modes import Structured
 from signalbook.pipeline.fastpath.routing import Lanes
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources.base import Frame, Split
-from signalbook.pipeline.sources.cloudevents import JSONL
+from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json
 
 MASTER = "local[2]"
@@ -89,7 +89,7 @@ class Bench:
         self.document = github.catalogue(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
-        http, wrapped = deliveries.sound_templates(webhooks)
+        http, wrapped = github.sound_templates(webhooks)
         self.traffic = {
             name: self._written(name, templates, input_format, group, megabytes)
             for name, templates, input_format, group in (
@@ -199,7 +199,7 @@ def _left(contract: Contract, folder: Path) -> int:
     """How many events of a folder the fast path leaves to the thorough one."""
     left = 0
 
-    def aside(_: Frame, indices: Sequence[int]) -> None:
+    def aside(_: MessageBatch, indices: Sequence[int]) -> None:
         nonlocal left
         left += len(indices)
 
@@ -213,7 +213,7 @@ def _left(contract: Contract, folder: Path) -> int:
         aside,
     )
     for path in folder.iterdir():
-        for frame in JSONL.frames(Split(path=str(path), start=0, end=path.stat().st_size)):
+        for frame in JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)):
             lanes.take(frame)
     lanes.clear()
     return left

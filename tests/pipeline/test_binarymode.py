@@ -17,7 +17,7 @@ def test_strangers_may_make_up_names_of_attributes() -> None:
     taken = 0
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
-        (frame,) = records.frames(batch)
+        (frame,) = records.record_batches(batch)
         block, refused = modes.taken_apart(frame, "KAFKA", known)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
@@ -29,6 +29,6 @@ def test_names_that_were_met_are_taken_again() -> None:
     known: dict[str, None] = {}
     batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
     for _ in range(2):
-        (frame,) = records.frames(batch)
+        (frame,) = records.record_batches(batch)
         block, refused = modes.taken_apart(frame, "KAFKA", known)
         assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

@@ -16,7 +16,7 @@ from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.batch import Block
 from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, Envelopes, NativeEnvelopes
 from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json
 
 EXTENSIONS = ("trace", "n")
@@ -33,11 +33,11 @@ DECODERS = [
 ]
 
 
-def frame(*messages: bytes) -> Frame:
+def frame(*messages: bytes) -> MessageBatch:
     """Messages with a byte between them."""
     starts = np.array([0, *accumulate(len(message) + 1 for message in messages)][:-1], np.int64)
     ends = starts + np.array(list(map(len, messages)), np.int64)
-    return Frame(path="f", block=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
+    return MessageBatch(path="f", content=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
 
 
 def events(block: Block) -> dict[int, tuple[dict[str, Any], bytes]]:
@@ -187,7 +187,7 @@ def test_both_decoders_find_the_same(found: list[bytes]) -> None:
 @given(st.binary(max_size=40), st.lists(st.tuples(st.integers(-5, 50), st.integers(-5, 50)), max_size=5))
 def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
     starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
-    found = Frame(path="f", block=block, starts=starts, ends=ends, positions=starts)
+    found = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
     assert NativeEnvelopes(()).decode(found)[1] == list(range(len(bounds)))
 
 

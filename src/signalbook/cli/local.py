@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from signalbook.cli.registry import Reading, Registry
+from signalbook.client.registry import Reading, Registry
 from signalbook.documents import Upload
 from signalbook.engine import filters, inline, sorting
 from signalbook.engine.capabilities import resolve_ignore

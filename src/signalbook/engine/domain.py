@@ -16,9 +16,9 @@ from signalbook.engine.drafts import OwnerDraft, ResourceDraft, VersionDraft
 from signalbook.engine.references import named
 from signalbook.engine.tree import Tree
 from signalbook.errors import RegistryError
-from signalbook.messages.endpoints import lint_endpoint, lint_messageids
-from signalbook.messages.references import readings
-from signalbook.messages.review import review, review_borrowed
+from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
+from signalbook.messages.definitions.lint import review, review_borrowed
+from signalbook.messages.definitions.schemas import readings
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSON, Finding, JSONObject

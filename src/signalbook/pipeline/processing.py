@@ -29,7 +29,14 @@ from signalbook.pipeline.landing import Landing
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Span, Tally, charged
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
-from signalbook.pipeline.sources.base import LIGHTEST, Frame, Place, RecordSource, Source, Unreadable
+from signalbook.pipeline.sources.base import (
+    LIGHTEST,
+    MessageBatch,
+    MessageLocation,
+    RecordSource,
+    Source,
+    UnreadableMessage,
+)
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -78,15 +85,15 @@ class Processing:
         self._binary = self._way(protocol, Binary(protocol)) if modes.is_known(protocol) else None
         self._window = 0
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: MessageBatch) -> None:
         """Take all messages of a frame."""
         self.tally.read += len(frame)
-        self.tally.bytes += len(frame.block)
+        self.tally.bytes += len(frame.content)
         lanes = self._binary if frame.binary else self._structured
-        alone = len(frame.block) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
+        alone = len(frame.content) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()
-        if lanes is None or frame.thorough or alone:
+        if lanes is None or frame.slow_path or alone:
             self._thoroughly(frame, range(len(frame)))
         else:
             lanes.take(frame)
@@ -117,17 +124,17 @@ class Processing:
         self._landing.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
-    def _thoroughly(self, frame: Frame, indices: Sequence[int]) -> None:
+    def _thoroughly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
         for index in indices:
             original = frame.raw(index)
             if frame.lines and frame.records is None and not original.strip(_BLANK):
                 self.tally.read -= 1
                 continue
-            place = frame.place(index)
+            place = frame.location(index)
             try:
                 message = _message(self._source, frame, index)
-            except Unreadable as error:
+            except UnreadableMessage as error:
                 finding = Finding(path="", rule=frame.rule, message=str(error))
                 self._reject(
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, place=place)
@@ -135,7 +142,7 @@ class Processing:
                 continue
             self._outcomes(message, original, place)
 
-    def _outcomes(self, message: Message, original: bytes, place: Place) -> None:
+    def _outcomes(self, message: Message, original: bytes, place: MessageLocation) -> None:
         """One message has as many outcomes as it has events, or definitions by policy; each counts for itself."""
         outcomes = self._contract.process(message)
         self.tally.read += len(outcomes) - 1
@@ -147,7 +154,7 @@ class Processing:
                 body = told[0].message.body or b""  # of an event in a batch its own bytes are enough
                 self._tell(told, body, replace(place, element=number))
 
-    def _tell(self, outcomes: Sequence[Outcome], original: bytes, place: Place) -> None:
+    def _tell(self, outcomes: Sequence[Outcome], original: bytes, place: MessageLocation) -> None:
         """Deal with what becomes of one message, or one event of a batched one."""
         shared = len(outcomes) > 1
         for outcome in outcomes:
@@ -159,7 +166,7 @@ class Processing:
                 case Dropped() | Passed():
                     self.tally.dropped += 1
 
-    def _accept(self, accepted: Accepted, original: bytes, place: Place, *, shared: bool) -> None:
+    def _accept(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> None:
         definition = accepted.definition
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
@@ -210,10 +217,10 @@ class Processing:
             self._landing.add(DEAD_LETTERS, self._letters.take())
 
 
-def _message(source: Source, frame: Frame, index: int) -> Message:
+def _message(source: Source, frame: MessageBatch, index: int) -> Message:
     """One message of a frame. Raises ``Unreadable``."""
-    if frame.fault:
-        raise Unreadable(frame.fault)
+    if frame.error:
+        raise UnreadableMessage(frame.error)
     return source.message(frame, index)
 
 
@@ -233,7 +240,7 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     return Span(oldest=int(moments.min()), newest=int(moments.max()))
 
 
-def _letter(rejected: Rejected, original: bytes, place: Place, *, shared: bool) -> DeadLetter:
+def _letter(rejected: Rejected, original: bytes, place: MessageLocation, *, shared: bool) -> DeadLetter:
     return DeadLetter(
         reason=rejected.reason,
         violations=rejected.violations,

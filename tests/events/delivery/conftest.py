@@ -19,7 +19,7 @@ from signalbook.events.delivery.dispatcher import Relay
 from signalbook.events.delivery.queue import Retries
 from signalbook.events.delivery.store import FOLDER, State
 from signalbook.events.feed import Head
-from signalbook.events.sinks.base import Policy
+from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import Keyring, Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
@@ -54,7 +54,7 @@ class Place:
 
     def relay(self, *, ask: bool = True, timeout: float = DEADLINE, retries: Retries = QUICK) -> Relay:
         """A relay that runs, over the sinks so far; it delivers for as long, however little time it gets meanwhile."""
-        policy = Policy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
+        policy = SinkPolicy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
         self.opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
         made = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=DEADLINE)

@@ -14,9 +14,9 @@ from signalbook.events.delivery.dispatcher import Book, Relay
 from signalbook.events.delivery.queue import Retries
 from signalbook.events.delivery.store import CONSENTS
 from signalbook.events.feed import Head
-from signalbook.events.sinks import registry
-from signalbook.events.sinks.agreement import allowed_rate
-from signalbook.events.sinks.base import Consent, DeliveryError, Policy, Sink
+from signalbook.events.sinks import base
+from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
+from signalbook.events.sinks.httprequests import allowed_rate
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
@@ -30,7 +30,7 @@ _KEY_BYTES: Final = 32
 class Opener:
     """Opens sinks as ``policy`` has it. ``callback`` is the URL that sinks may call, with ``{id}``; empty for none."""
 
-    def __init__(self, engine: Engine, policy: Policy, callback: str = "") -> None:
+    def __init__(self, engine: Engine, policy: SinkPolicy, callback: str = "") -> None:
         self._engine = engine
         self._policy = policy
         self._callback = callback
@@ -40,7 +40,7 @@ class Opener:
         if subscription.fault:
             raise DeliveryError(subscription.fault)
         try:
-            kind = registry.find(subscription.protocol)
+            kind = base.find_sink(subscription.protocol)
         except SubscriptionError as error:
             raise DeliveryError(str(error)) from None
         policy = self._policy
@@ -129,9 +129,9 @@ class Deliveries:
         return self._relay.status() if self._on else {"delivers": False}
 
 
-def policy(settings: Settings) -> Policy:
+def policy(settings: Settings) -> SinkPolicy:
     """What the operator allows and asks of every sink."""
-    return Policy(
+    return SinkPolicy(
         allow=AllowList(settings.allow_sinks, setting="allow_sinks"),
         origin=urlsplit(settings.base_url).hostname or "localhost",
         timeout=settings.sink_timeout,

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from signalbook.events import filters
 from signalbook.events.dialects import DOORS, of_source
-from signalbook.events.sinks import registry
-from signalbook.events.sinks.base import Policy
+from signalbook.events.sinks import base
+from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import Entry
 from signalbook.events.subscriptions.subscription import (
     HTTP,
@@ -50,9 +50,9 @@ Check = Callable[[Subscription], None]
 """Raises ``SubscriptionError`` if a protocol cannot do what a subscription asks of it."""
 
 
-def checks(policy: Policy) -> Check:
+def checks(policy: SinkPolicy) -> Check:
     """What each protocol's kind of sink says of its subscriptions."""
-    return lambda subscription: registry.find(subscription.protocol).check(subscription, policy)
+    return lambda subscription: base.find_sink(subscription.protocol).check(subscription, policy)
 
 
 class InvalidSubscription(SubscriptionError):

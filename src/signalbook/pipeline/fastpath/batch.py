@@ -15,7 +15,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 from signalbook.pipeline.sources.records import addresses, delivered
 
 Kinds = npt.NDArray[np.uint8]
@@ -70,14 +70,14 @@ class Extension:
 class Block:
     """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
 
-    frame: Frame
+    frame: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, Extension]
     data: pa.BinaryArray
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: Frame, attributes: int) -> Block:
+    def empty(cls, frame: MessageBatch, attributes: int) -> Block:
         """None of the frame's events, which would have so many attributes."""
         return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 
@@ -152,7 +152,7 @@ class Window:
 
     def step(self, most: int) -> int:
         """How many payloads, ``most`` at most, to decode at once: as many bytes as fit a processor's cache."""
-        weight = sum(len(block.frame.block) for block in self._blocks) // len(self)
+        weight = sum(len(block.frame.content) for block in self._blocks) // len(self)
         return min(max(most * _LIGHT // max(weight, 1), 1), most)
 
     @cached_property
@@ -217,7 +217,7 @@ class Window:
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
-    def messages(self, numbers: Offsets) -> list[tuple[Frame, list[int]]]:
+    def messages(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
         """The frames and indices of events."""
         found = []
         for number, block in enumerate(self._blocks):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.incoming import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
@@ -20,7 +20,7 @@ from signalbook.pipeline.fastpath.batch import Block, Extension, Kinds
 from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
 from signalbook.pipeline.fastpath.payloads import Reader
 from signalbook.pipeline.rows import Target
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 _NEEDED: Final = 3
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
@@ -30,7 +30,7 @@ MOST_EXTENSIONS: Final = 64
 
 
 class _Decoder(Protocol):
-    def decode(self, frame: Frame, /) -> tuple[Block, list[int]]:
+    def decode(self, frame: MessageBatch, /) -> tuple[Block, list[int]]:
         """The frame's events, and the indices of messages that are not taken."""
         ...
 
@@ -42,7 +42,7 @@ class Envelopes:
         self._extensions: tuple[str, ...] = ()
         self._decoder = _decoder(())
 
-    def decode(self, frame: Frame) -> tuple[Block, list[int]]:
+    def decode(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """The frame's events, and the indices of messages that are not taken."""
         return self._decoder.decode(frame)
 
@@ -62,11 +62,11 @@ class NativeEnvelopes:
         self._extensions = extensions
         self._envelopes = native.module().Envelopes(ATTRIBUTES, _NEEDED, extensions)
 
-    def decode(self, frame: Frame) -> tuple[Block, list[int]]:
+    def decode(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """The frame's events, and the indices of messages that are not taken."""
         bounds = map(np.ascontiguousarray, (frame.starts, frame.ends))
         try:
-            refused, members = self._envelopes.read(frame.block, *bounds)
+            refused, members = self._envelopes.read(frame.content, *bounds)
         except ValueError:  # something is wrong in there, or with the frame: not with the events
             return Block.empty(frame, len(ATTRIBUTES)), list(range(len(frame)))
         count = len(frame) - len(refused)
@@ -111,7 +111,7 @@ def is_known(protocol: str) -> bool:
     return protocol in _PREFIXES
 
 
-def taken_apart(frame: Frame, protocol: str, known: dict[str, None]) -> tuple[Block, list[int]]:
+def taken_apart(frame: MessageBatch, protocol: str, known: dict[str, None]) -> tuple[Block, list[int]]:
     """The frame's events with their attributes, and the indices of records that are not taken.
 
     ``known`` are the headers of extension attributes met so far: strangers may make up any number of names.
@@ -232,7 +232,7 @@ class Way(Protocol):
     # whether payloads have to be JSON
     json: ClassVar[bool]
 
-    def block(self, frame: Frame, /) -> tuple[Block, list[int]]:
+    def block(self, frame: MessageBatch, /) -> tuple[Block, list[int]]:
         """The events of a frame, and the indices of messages that are not taken."""
         ...
 
@@ -258,7 +258,7 @@ class Structured:
     def __init__(self) -> None:
         self._envelopes = Envelopes()
 
-    def block(self, frame: Frame) -> tuple[Block, list[int]]:
+    def block(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """By the decoder of envelopes."""
         return self._envelopes.decode(frame)
 
@@ -286,7 +286,7 @@ class Binary:
         self._protocol = protocol
         self._extensions: dict[str, None] = {}
 
-    def block(self, frame: Frame) -> tuple[Block, list[int]]:
+    def block(self, frame: MessageBatch) -> tuple[Block, list[int]]:
         """By columns of headers."""
         return taken_apart(frame, self._protocol, self._extensions)
 

@@ -20,7 +20,7 @@ from signalbook.formats.base import REFUSALS, is_json
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.wireprefix import stripped
+from signalbook.messages.payloads.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
 from signalbook.pipeline.fastpath import json
 from signalbook.pipeline.fastpath.columnar import avro, protobuf

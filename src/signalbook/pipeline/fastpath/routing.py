@@ -22,7 +22,7 @@ from signalbook.pipeline.fastpath.batch import Block, Window
 from signalbook.pipeline.fastpath.modes import Way
 from signalbook.pipeline.fastpath.payloads import Reader
 from signalbook.pipeline.rows import Target
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.
 LEAST_WINDOW: Final = 32 * 1024 * 1024
@@ -40,7 +40,7 @@ Land = Callable[[Target, pa.RecordBatch], None]
 _ADDRESSES: Final = {"KAFKA": "topic"}
 
 # Messages that no lane takes: their frame and indices.
-Aside = Callable[[Frame, Sequence[int]], None]
+Aside = Callable[[MessageBatch, Sequence[int]], None]
 
 
 class Lanes:
@@ -72,7 +72,7 @@ class Lanes:
         self._waiting = 0
         self._messages = 0
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: MessageBatch) -> None:
         """Take a frame's messages; most wait a while for others of their type."""
         if not self._types:
             self._aside(frame, range(len(frame)))
