@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from signalbook.documents import DocumentError
-from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
-from signalbook.engine.inline import ALL
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.inlining import ALL
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.errors import RegistryError
 from signalbook.folder_registry import FolderWatch
 from signalbook.model import builtin

@@ -17,11 +17,11 @@ from typing import Final
 
 from signalbook.cncf.messagecatalog.sources import adopt
 from signalbook.documents import DocumentError, Source, Upload, entities, extend_model, merge, read_folder
-from signalbook.engine import capabilities
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.configuration import MODELSOURCE
+from signalbook.engine.config import capabilities
+from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine, Session
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSONObject, fingerprint, format_timestamp

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine, model_source
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, policy
 from signalbook.events.feed import Head, Retention

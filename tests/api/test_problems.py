@@ -9,7 +9,7 @@ import pytest
 
 from signalbook.api.kernel.errors import Conflict, PreconditionFailed, ReadOnly, problem_response
 from signalbook.api.kernel.responses import Response
-from signalbook.engine.tree import Clash
+from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
 from signalbook.values import Finding
 from signalbook.xid import Xid
@@ -36,7 +36,7 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [RegistryError("compatibility_violation", subject="/s", compat="backward"), Clash(Xid.parse("/schemagroups/G"))],
+    [RegistryError("compatibility_violation", subject="/s", compat="backward"), IdClash(Xid.parse("/schemagroups/G"))],
 )
 def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
     """A-26, J-20: xRegistry has no 409, the drafts do."""

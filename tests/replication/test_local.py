@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import forget
+from signalbook.engine.engine import Engine, prune
 from signalbook.replication import comparing, local
 from signalbook.replication.comparing import Types
 from signalbook.replication.copying import Copy, of_events
@@ -136,7 +135,7 @@ def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
         one.patch(GROUPS / "g" / "schemas", {"c": {"versions": {"1": version()}}})
         one.delete(GROUPS / "g" / "schemas", ["a"])
         one.patch(GROUPS, {"g": {"name": "last"}})
-        forget(store, before=now() + timedelta(days=1), upto=one.position())
+        prune(store, before=now() + timedelta(days=1), upto=one.position())
         while work.advance():
             pass
         assert content(target) == content(one)

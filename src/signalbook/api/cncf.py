@@ -25,7 +25,7 @@ from signalbook.api.kernel.errors import ReadOnly, problem_response
 from signalbook.api.kernel.requests import Disconnected, base_url, read_body
 from signalbook.api.kernel.responses import Response, send_response
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONError, JSONObject, parse_json

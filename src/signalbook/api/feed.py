@@ -17,8 +17,7 @@ from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.requests import base_url
 from signalbook.api.kernel.responses import Header, Response
 from signalbook.api.kernel.streaming import events, wants_events
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.events import filters
 from signalbook.events.dialects import DOORS, Dialect, of_source
@@ -104,7 +103,7 @@ def find_events(engine: Engine, question: FeedQuery, after: int | None = None) -
     for _ in range(_LOOKED_AT // _DEFAULT):
         try:
             records = engine.outbox(at, _DEFAULT)
-        except Forgotten as gone:
+        except HistoryPruned as gone:
             if at or question.after is not None:
                 raise
             records = engine.outbox(gone.position, _DEFAULT)

@@ -39,10 +39,10 @@ from signalbook.cncf.schemaregistry import (
     version_uri,
 )
 from signalbook.engine import numbers, uris
-from signalbook.engine.commands import Command, DocumentBody, Method
 from signalbook.engine.engine import Batch, Engine, Session
+from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.uris import Places
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError, Settings
 from signalbook.values import JSON, JSONObject, digest

@@ -322,8 +322,8 @@ class LocalChecks:
     def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
         """As the protocol says."""
         from signalbook.documents import aim, extend_model
-        from signalbook.engine.capabilities import resolve_ignore
-        from signalbook.engine.commands import Command, Flags, Method
+        from signalbook.engine.config.capabilities import resolve_ignore
+        from signalbook.engine.write.commands import Command, Flags, Method
 
         upload = aim(document)
 
@@ -338,7 +338,7 @@ class LocalChecks:
 
     def version(self, xid: Xid, schema: SchemaFile, compatibility: str | None) -> Verdict:
         """As the protocol says."""
-        from signalbook.engine.commands import Command, DocumentBody, Method
+        from signalbook.engine.write.commands import Command, DocumentBody, Method
 
         def command(session: Session) -> Command:
             name = schema.stated or self._format_of(session, xid) or schema.format or _unknown(xid)
@@ -359,7 +359,7 @@ class LocalChecks:
 
     @staticmethod
     def _format_of(session: Session, xid: Xid) -> str:
-        from signalbook.engine.view import ViewOptions
+        from signalbook.engine.read.view import ViewOptions
 
         try:
             return str(session.view.entity(xid, ViewOptions()).get("format") or "")

@@ -14,8 +14,8 @@ from http import HTTPStatus
 from typing import Final
 
 from signalbook.api.kernel.responses import Header, Response, json_response
-from signalbook.engine.history import Forgotten
-from signalbook.engine.tree import Clash
+from signalbook.engine.engine import HistoryPruned
+from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSON, Finding, JSONObject, dump_json
@@ -57,7 +57,7 @@ def precondition_response(error: PreconditionFailed) -> Response:
     return _plain_response(412, "Precondition Failed", error.subject, detail)
 
 
-def gone_response(error: Forgotten, subject: str) -> Response:
+def gone_response(error: HistoryPruned, subject: str) -> Response:
     """410: what a reader of changes has not seen is kept no longer. ``position`` is that of the last one forgotten."""
     return _plain_response(410, "Gone", subject, str(error), position=error.position)
 
@@ -129,7 +129,7 @@ def problem_response(error: Exception, path: str, allow: tuple[str, ...] = ()) -
 
 def _catalogue_problem(error: RegistryError, path: str, allow: tuple[str, ...]) -> Response:
     """Its type and title, its faults, and in ``detail`` all that a person needs to know."""
-    conflict = isinstance(error, Clash) or error.code in _CONFLICTS
+    conflict = isinstance(error, IdClash) or error.code in _CONFLICTS
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}
     body["detail"] = describe(error.title, error.detail, error.faults)

@@ -20,7 +20,7 @@ from signalbook.api.kernel.errors import (
 )
 from signalbook.api.kernel.requests import Disconnected, read_body
 from signalbook.api.kernel.responses import Response, send_response
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import StorageError
@@ -138,7 +138,7 @@ class _ReadOnly:
     async def _go_on(self, live: Live, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await live.run(scope, receive, send)
-        except (RegistryError, Forgotten, StorageError) as error:
+        except (RegistryError, HistoryPruned, StorageError) as error:
             await send_response(self._refusal(error), scope, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -156,6 +156,6 @@ class _ReadOnly:
     def _refusal(self, error: Exception) -> Response:
         if isinstance(error, RegistryError):
             return error_response(error)
-        if isinstance(error, Forgotten):
+        if isinstance(error, HistoryPruned):
             return gone_response(error, self._path)
         return failure_response(error, self._path)

@@ -20,7 +20,7 @@ from typing import IO, Final, Protocol
 from starlette.types import Receive, Scope, Send
 
 from signalbook.api.kernel.responses import Response
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import HistoryPruned
 from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
@@ -203,7 +203,7 @@ async def events(
         seen = await look(after)  # what is wrong with the question is told as an error, before anything is sent
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
-        with suppress(StorageError, Forgotten):  # the reader comes back, and is told then
+        with suppress(StorageError, HistoryPruned):  # the reader comes back, and is told then
             while not gone.done():
                 await _send(send, _told(seen, after))
                 if seen.after == after:

@@ -16,12 +16,12 @@ from signalbook.cncf.messagecatalog.formats import format_of
 from signalbook.cncf.paths import draft_id, entity_id, message_path, version_number
 from signalbook.cncf.uris import compose
 from signalbook.engine import numbers, uris
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Session
-from signalbook.engine.listing import Listed, Page, Position
-from signalbook.engine.references import named
-from signalbook.engine.view import View, ViewOptions
-from signalbook.engine.view_tree import Node
+from signalbook.engine.read.inlining import EntityNode
+from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.references import named
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.inheritance import materialise
 from signalbook.messages.definitions.normalise import BASE_NAMES
@@ -39,8 +39,8 @@ class CatalogView:
     """
 
     def __init__(self, view: View, root: str, max_bytes: int) -> None:
-        groups = view.model.groups.get("messagegroups")
-        if groups is None or "messages" not in groups.resources:
+        messagegroups = view.model.groups.get("messagegroups")
+        if messagegroups is None or "messages" not in messagegroups.resources:
             detail = "the model of this registry has no messages"
             raise RegistryError("api_not_found", subject="/messagecatalog", detail=detail)
         self.view = view
@@ -91,7 +91,7 @@ class CatalogView:
             rows = {each.xid.id: each for each in self.view.reader.children([row.key], "versions", ids=wanted)}
             yield from ({**rows[each].attributes, "versionid": each} for each in wanted if each in rows)
 
-    def page(self, collection: Xid, page: Page) -> tuple[list[Xid], Listed[Node]]:
+    def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
         """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""
         listed = self.view.listed(collection, self.options, page)
         return [node.xid for node in listed.members if self._is_seen(node)], listed
@@ -100,7 +100,9 @@ class CatalogView:
         """All that ``page`` shows behind the folded id ``after``."""
         position = Position(id=after) if after else None
         while True:
-            xids, listed = self.page(collection, Page(limit=BATCH, after=position, total=0 if position else None))
+            xids, listed = self.page(
+                collection, PageRequest(limit=BATCH, after=position, total=0 if position else None)
+            )
             yield from xids
             if listed.following is None:
                 return
@@ -111,7 +113,7 @@ class CatalogView:
             return {**materialise(version, self._base).definition, "messageid": version["messageid"]}
         return version
 
-    def _is_seen(self, node: Node) -> bool:
+    def _is_seen(self, node: EntityNode) -> bool:
         """A definition is seen if it has a version with a number (J-10)."""
         default = node.row.defaultversionid
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):

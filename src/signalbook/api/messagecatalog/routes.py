@@ -13,9 +13,9 @@ from signalbook.api.kernel.responses import Response
 from signalbook.api.messagecatalog import first_draft, v01
 from signalbook.api.messagecatalog.catalog import CatalogDraft, CatalogWriter, open_catalog
 from signalbook.api.messagecatalog.requests import FIRST, MOUNTS, V01, CatalogRequest, CatalogTarget, read_request
-from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
+from signalbook.engine.write.commands import Method
 from signalbook.settings import Settings
 
 _DIALECTS: Final = {FIRST: first_draft.DIALECT, V01: v01.DIALECT}

@@ -31,7 +31,7 @@ from signalbook.cncf.messagecatalog import definitions, documents, groups
 from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.documents import Reading
 from signalbook.cncf.paths import draft_id, entity_id
-from signalbook.engine.listing import Page, Position
+from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, canonical_json, digest
 from signalbook.xid import Xid
@@ -66,7 +66,7 @@ def listed(
     if wanted:
         return _sifted(request, page, _shown_members(catalog, collection, show, page), wanted)
     position = Position(id=page.after) if page.after else None
-    xids, found = catalog.page(collection, Page(limit=page.limit, after=position, total=page.total))
+    xids, found = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
     last = found.following.id if found.following else None
     return [show(xid) for xid in xids], tuple(_links(request, page, last, found.total or page.total or 0))
 

@@ -29,7 +29,7 @@ from signalbook.api.openapi.components import (
 )
 from signalbook.api.openapi.extensions import pipeline_paths, pipeline_schemas, subscription_paths, subscription_schemas
 from signalbook.api.xregistry.requests import NAMES
-from signalbook.engine.commands import METHODS, Method
+from signalbook.engine.write.commands import METHODS, Method
 from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
 from signalbook.values import JSONObject
 from signalbook.xid import Kind

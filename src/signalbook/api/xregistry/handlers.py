@@ -16,10 +16,10 @@ from signalbook.api.xregistry.responses import (
     tree_response,
     write_response,
 )
-from signalbook.engine import capabilities
-from signalbook.engine.changes import Result
+from signalbook.engine.config import capabilities
 from signalbook.engine.engine import Batch, Engine, Session
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
+from signalbook.engine.write.commands import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
 
@@ -46,7 +46,7 @@ def write(batch: Batch, request: RegistryRequest) -> Response:
         return write_response(session, request, result)
 
 
-def execute(session: Session, request: RegistryRequest) -> Result:
+def execute(session: Session, request: RegistryRequest) -> WriteResult:
     """What a write does within its transaction. Raises ``RegistryError``, ``PreconditionFailed``."""
     check(session.view, request)
     require(session.view, request)

@@ -17,10 +17,13 @@ from starlette.types import Scope
 from signalbook.api.kernel.requests import base_url
 from signalbook.api.kernel.responses import decode, encode
 from signalbook.api.kernel.streaming import SpooledResponse
-from signalbook.engine import commands, filters, inline, sorting
-from signalbook.engine.capabilities import resolve_ignore
-from signalbook.engine.commands import METHODS, Command, ConfigCommand, DocumentBody, Method
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.config.capabilities import resolve_ignore
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.paging import parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write import commands
+from signalbook.engine.write.commands import METHODS, Command, ConfigCommand, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.model import Attribute, AttributeSet, Included, Loader, Model, ResourceType, gather
 from signalbook.settings import Settings
@@ -427,12 +430,12 @@ class RegistryRequest:
         query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
         return ViewOptions(
             base_url=self.base_url,
-            inline=inline.parse(query.inline, shown, view.model, subject=self.path.text),
+            inline=parse_inline(query.inline, shown, view.model, subject=self.path.text),
             doc=query.doc,
             binary=query.binary,
             collections=query.collections,
-            filter=filters.parse(query.filter, shown, view.model, subject=self.path.text),
-            sort=sorting.parse(query.sort, shown, view.model, subject=self.path.text),
+            filter=parse_filter(query.filter, shown, view.model, subject=self.path.text),
+            sort=parse_sort(query.sort, shown, view.model, subject=self.path.text),
             max_bytes=self.settings.max_response_bytes,
         )
 

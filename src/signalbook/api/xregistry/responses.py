@@ -20,11 +20,11 @@ from signalbook import __version__
 from signalbook.api.kernel.caching import NO_CACHE, entity_tag, if_modified
 from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, json_response, media_type
 from signalbook.api.xregistry.requests import QueryFlags, RegistryRequest, write_headers
-from signalbook.engine.changes import Result
 from signalbook.engine.engine import Session
-from signalbook.engine.listing import Listed, Page, Position
-from signalbook.engine.view import Document, View, ViewOptions
-from signalbook.engine.view_tree import Node
+from signalbook.engine.read.inlining import EntityNode
+from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.view import DocumentView, View, ViewOptions
+from signalbook.engine.write.commands import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, canonical_json, digest
 from signalbook.xid import Kind, Xid
@@ -42,7 +42,7 @@ class _Cursor:
     after: Position | None
 
 
-def wanted_page(view: View, request: RegistryRequest) -> Page:
+def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
     """Which page of its collection a request wants: all of it if it asks for none and the setting ``page_size`` is 0.
 
     Raises ``bad_request`` for a ``limit`` that is no unsigned 64-bit integer beyond 0, or a ``cursor`` that is not from
@@ -50,18 +50,18 @@ def wanted_page(view: View, request: RegistryRequest) -> Page:
     """
     query, settings = request.query.supported(view.capabilities), request.settings
     if not view.capabilities.get("pagination") or not request.path.target.is_collection:
-        return Page()
+        return PageRequest()
     limit = None if query.limit is None else _limit(query.limit, request)
     if query.cursor is not None:
         if limit is not None:
             raise _bad_page(request, "a link to a page has its limit in it; use it as it is, without adding a limit")
         cursor = _decode(query.cursor, request)
-        return Page(limit=min(cursor.limit, settings.max_page_size), after=cursor.after, total=cursor.total)
+        return PageRequest(limit=min(cursor.limit, settings.max_page_size), after=cursor.after, total=cursor.total)
     limit = limit or settings.page_size
-    return Page(limit=min(limit, settings.max_page_size)) if limit else Page()
+    return PageRequest(limit=min(limit, settings.max_page_size)) if limit else PageRequest()
 
 
-def page_links(request: RegistryRequest, page: Page, listed: Listed[Node]) -> Iterator[Header]:
+def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[EntityNode]) -> Iterator[Header]:
     """``Link`` headers to the next page, if there is one, and from all but the first to the first (R287-R289)."""
     if page.limit is None:
         return
@@ -167,7 +167,7 @@ def document_response(
     return limited(Response(status=status, headers=(*extra, *own), body=found.content), request)
 
 
-def write_response(session: Session, request: RegistryRequest, result: Result) -> Response:
+def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:
     """The answer to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
     view, path = session.view, request.path
     told = (("xRegistry-xregcorrelationid", session.correlationid),) if result.changes else ()
@@ -198,7 +198,7 @@ def _fitting(content: bytes, request: RegistryRequest) -> bytes:
     raise RegistryError("too_large", subject=request.path.text, detail=detail)
 
 
-def _locations(view: View, request: RegistryRequest, result: Result) -> Iterator[Header]:
+def _locations(view: View, request: RegistryRequest, result: WriteResult) -> Iterator[Header]:
     """Where a new entity is (R151), and which Version a write to a Resource or Version made (R152, GAP 9)."""
     if result.created:
         kind = view.model.resource_type(result.target)
@@ -208,7 +208,7 @@ def _locations(view: View, request: RegistryRequest, result: Result) -> Iterator
         yield "Content-Location", f"{request.base_url}{result.version}"
 
 
-def _document_headers(found: Document, xid: Xid) -> Iterator[Header]:
+def _document_headers(found: DocumentView, xid: Xid) -> Iterator[Header]:
     contenttype = media_type(found.contenttype)
     if contenttype is not None:
         yield "Content-Type", contenttype

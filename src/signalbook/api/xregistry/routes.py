@@ -29,8 +29,8 @@ from signalbook.api.kernel.routing import routes
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.api.xregistry.handlers import allowed, answer, execute, write
 from signalbook.api.xregistry.requests import WRITES, RegistryRequest, read_request
-from signalbook.engine.commands import Method
 from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.write.commands import Method
 from signalbook.errors import RegistryError
 from signalbook.fetching import AllowList, Fetcher
 from signalbook.formats.compatibility import RULES
