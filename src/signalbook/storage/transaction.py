@@ -123,7 +123,7 @@ class Pending:
 
 class SqlWriting(SqlTransaction):
     """A write transaction. Nobody else writes meanwhile: rows that were met are not read again, and what only the
-    commit needs is written once for all parts of the transaction (docs/decisions/048-fast-writes.md).
+    commit needs is written once for all parts of the transaction (docs/decisions/021-group-commit.md).
     """
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:

@@ -19,7 +19,7 @@ from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import Block, Extension, Kinds
 from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
 from signalbook.pipeline.fastpath.payloads import Reader
-from signalbook.pipeline.rows import Target
+from signalbook.pipeline.landing.rows import Target
 from signalbook.pipeline.sources.base import MessageBatch
 
 _NEEDED: Final = 3

@@ -26,7 +26,7 @@ from signalbook.pipeline.fastpath import json
 from signalbook.pipeline.fastpath.columnar import avro, protobuf
 from signalbook.pipeline.fastpath.columnar.cursors import Cursors
 from signalbook.pipeline.fastpath.texts import is_text, too_deep
-from signalbook.pipeline.rows import Payloads, Target
+from signalbook.pipeline.landing.rows import Payloads, Target
 from signalbook.values import MAX_DEPTH
 
 Columns = tuple[list[pa.Array], list[int]]
