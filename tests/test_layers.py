@@ -40,7 +40,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "codegen": L0 | L1 | {"client"},
-    "folder_registry": L0 | L1 | {"engine"},
+    "folder_registry": L0 | L1 | {"storage", "engine"},
     "server": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
     "cli": ALL | {"conformance", "demo"},

@@ -141,7 +141,7 @@ PIPELINES: Final = Table(
     Column("gist", Text, nullable=False),
 )
 
-# No part of the registry, and no change of it: a history that grows and is pruned (docs/decisions/128).
+# No part of the registry, and no change of it: a history that grows and is pruned (docs/decisions/127).
 REPORTS: Final = Table(
     "reports",
     TABLES,
