@@ -28,7 +28,6 @@ from signalbook.formats.jsonschema.dialect import DIALECTS, by_format
 from signalbook.formats.jsonschema.document import UNUSABLE, Document
 from signalbook.formats.jsonschema.normal import Node
 from signalbook.formats.jsonschema.reader import read
-from signalbook.formats.jsonschema.typed import TypedDecoder
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, digest
 
@@ -86,18 +85,10 @@ class JsonSchema:
         """Required top-level members with a closed set of scalar values."""
         return constants(self.node)
 
-    def typed(self) -> TypedDecoder:
-        """The fastest decoder that is exact for this schema; made once."""
-        return self._typed
-
     @cached_property
     def node(self) -> Node:
         """The schema in normal form."""
         return read(self.document, self.uri)
-
-    @cached_property
-    def _typed(self) -> TypedDecoder:
-        return TypedDecoder(self, self.document, self.node)
 
 
 class JsonSchemaFormat:

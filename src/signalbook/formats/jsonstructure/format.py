@@ -67,9 +67,6 @@ class JsonStructure:
         """Required top-level properties with listed values."""
         return columns.constants(self.structure, resolved(self.structure, self.schema))
 
-    def typed(self) -> None:
-        """There is no typed decoder."""
-
 
 class JsonStructureFormat:
     """Reads JSON Structure documents."""
