@@ -17,12 +17,12 @@ import pytest
 from tests.serving import BIN, serving
 
 from signalbook import __version__, settings
-from signalbook.api.xregistry.paths import NAMES
+from signalbook.api.xregistry.requests import NAMES
 from signalbook.cli.app import app
-from signalbook.cli.jobs import TableFormat
+from signalbook.cli.pipeline import TableFormat
 from signalbook.events.delivery.deliveries import policy
-from signalbook.pipeline.sources import registry as sources
-from signalbook.replication.sources import FollowedSource
+from signalbook.pipeline.sources import base as sources
+from signalbook.replication.following import FollowedSource
 from signalbook.server import build
 
 ROOT = Path(__file__).parents[1]
@@ -103,7 +103,7 @@ def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
 
 
 def test_every_choice_is_explained() -> None:
-    for choice in (*sources.names(), *TableFormat):
+    for choice in (*sources.source_names(), *TableFormat):
         assert f"`{choice}`" in text("docs/cli.md")
 
 
@@ -118,17 +118,17 @@ def test_every_path_is_explained() -> None:
         assert f"`{path.rstrip('/') or '/'}`" in page
 
 
-def test_every_room_has_a_word() -> None:
-    house = text("docs/concepts.md").partition("## The house")[2]
-    rooms = {
+def test_every_package_is_explained() -> None:
+    page = text("docs/concepts.md").partition("## Packages")[2]
+    packages = {
         path.name + "/" * path.is_dir() for path in SOURCE.iterdir() if not path.name.startswith(("_", "py.typed"))
     }
-    assert [room for room in sorted(rooms) if f"`{room}`" not in house] == []
+    assert [name for name in sorted(packages) if f"`{name}`" not in page] == []
 
 
 def test_every_decision_is_in_the_index() -> None:
     index = text("docs/decisions/README.md")
-    for page in sorted((DOCS / "decisions").glob("0*.md")):
+    for page in sorted((DOCS / "decisions").glob("[0-9]*.md")):
         number, _, title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ").partition(" ")
         assert f"- {number} [{title}]({page.name})" in index
 

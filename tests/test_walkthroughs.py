@@ -41,7 +41,7 @@ PAGES = {
     "custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"),
     "checking.md": (),
     "dead-letters.md": (),
-    "drafting.md": (),
+    "inference.md": (),
     "events.md": (),
     "message-catalog.md": (),
     "producing.md": (),

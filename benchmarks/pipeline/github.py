@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from signalbook.demo import deliveries, github, traffic
+from signalbook.demo import github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run, spark
@@ -39,7 +39,7 @@ from signalbook.pipeline.fastpath.routing import FastPath, LeftOver, Result
 from signalbook.pipeline.rows import Mark, Target
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import Split
-from signalbook.pipeline.sources.cloudevents import JSONL
+from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json
 
 MASTER = "local[2]"
@@ -90,7 +90,7 @@ class Bench:
         self.document = github.catalogue(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
-        http, wrapped = deliveries.sound_templates(webhooks)
+        http, wrapped = github.sound_templates(webhooks)
         self.traffic = {
             name: self._written(name, templates, input_format, group, megabytes)
             for name, templates, input_format, group in (
@@ -208,7 +208,7 @@ def _left(contract: Contract, folder: Path) -> int:
     results: Iterator[Result] = chain.from_iterable(
         fast.take(frame)
         for path in folder.iterdir()
-        for frame in JSONL.frames(Split(path=str(path), start=0, end=path.stat().st_size))
+        for frame in JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size))
     )
     return sum(len(found.indices) for found in chain(results, fast.flush()) if isinstance(found, LeftOver))
 

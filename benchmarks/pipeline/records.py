@@ -151,8 +151,8 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
         started = time.process_time()
         processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
         for batch in found:
-            for frame in records.frames(batch):
-                processing.take(replace(frame, thorough=True) if thorough else frame)
+            for frame in records.record_batches(batch):
+                processing.take(replace(frame, slow_path=True) if thorough else frame)
         processing.clear()
         landing.finish()
         busy = time.process_time() - started

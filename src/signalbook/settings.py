@@ -39,11 +39,9 @@ class Settings:
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
     registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
     model: str = _setting("default", "Model of a new registry: default, empty, or a model file.")
-    capabilities: str = _setting(
-        "", "Capabilities put in force at start: all, or a JSON file; empty leaves them as they are."
-    )
+    capabilities: str = _setting("", "Capabilities to set at start: all, or a JSON file; empty leaves them unchanged.")
     domain_rules: str = _setting(
-        "warn", "What becomes of messages and endpoints that break their rules: off, warn or reject."
+        "warn", "What to do with messages and endpoints that break domain rules: off, warn or reject."
     )
     workers: int = _setting(1, "Server processes.")
     threads: int = _setting(8, "Threads in a server process that run requests.")
@@ -54,33 +52,33 @@ class Settings:
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
-    answer_timeout: float = _setting(600.0, "Seconds a client may take to fetch a large answer.")
+    answer_timeout: float = _setting(600.0, "Seconds a client may take to read a large response.")
     event_retention: float = _setting(0.0, "Days that change events are kept; 0 keeps all of them.")
     from_folder: str = _setting(
-        "", "Folder of documents to serve as a read-only catalogue, instead of a database.", option="from"
+        "", "Folder of documents to serve as a read-only registry, instead of a database.", option="from"
     )
-    reload_seconds: float = _setting(2.0, "Seconds between looks for changes in that folder; 0 looks at SIGHUP only.")
+    reload_seconds: float = _setting(2.0, "Seconds between checks of that folder for changes; 0 checks at SIGHUP only.")
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
     max_pipelines: int = _setting(1000, "Most pipelines that may report their batches.")
-    max_reports: int = _setting(1000, "Reports kept of each pipeline, the newest.")
-    max_subscriptions: int = _setting(10_000, "Most subscriptions there may be.")
+    max_reports: int = _setting(1000, "Reports kept for each pipeline, newest first.")
+    max_subscriptions: int = _setting(10_000, "Most subscriptions.")
     allow_sinks: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that events may be delivered to, beside public addresses."
     )
     sink_consent: str = _setting(
-        "required", "Whether web hooks have to agree to deliveries (OPTIONS) before the first: required or assumed."
+        "required", "Whether webhooks have to consent to deliveries (OPTIONS) first: required or assumed."
     )
-    sink_timeout: float = _setting(10.0, "Seconds a sink may take for each answer, connecting included.")
-    sink_folder: str = _setting("", "Folder for sinks that are files (file:NAME); without one there are none.")
-    deliveries: str = _setting("on", "Whether this server delivers events to sinks: on, or off where others do.")
-    delivery_days: float = _setting(1.0, "Days a sink may take nothing before its subscription is suspended.")
+    sink_timeout: float = _setting(10.0, "Seconds a sink may take for each response, connecting included.")
+    sink_folder: str = _setting("", "Folder for file sinks (file:NAME); without one they are refused.")
+    deliveries: str = _setting("on", "Whether this server delivers events to sinks: on, or off if others do.")
+    delivery_days: float = _setting(1.0, "Days a sink may accept nothing before its subscription is suspended.")
     key_file: str = _setting(
-        "", "File of the keys that secrets are stored under; empty makes one beside an SQLite database."
+        "", "File of the keys that encrypt stored secrets; empty creates one beside an SQLite database."
     )
     strict_openapi: str = _setting(
-        "off", "Whether a schema group can only be created, never updated, through the draft's door: on or off."
+        "off", "Whether a schema group can only be created, never updated, through the Schema Registry API: on or off."
     )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
@@ -89,9 +87,9 @@ class Settings:
         60.0, "Seconds between comparisons with a followed registry that has no change feed; it may notify sooner."
     )
     follow_authorities: tuple[str, ...] = _setting(
-        (), "Authorities (URLs) that copies from followed registries may claim; any if there are none."
+        (), "Authorities (URLs) that copies from followed registries may claim; empty allows any."
     )
-    copies: str = _setting("accept", "What becomes of copies that replication writes here: accept or refuse.")
+    copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
-from signalbook.events.sinks.base import Policy
+from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
@@ -17,10 +17,10 @@ from signalbook.values import JSONObject
 EVENT_TYPE = "application/cloudevents+json; charset=utf-8"
 
 
-def policy(broker: Broker, *more: str, timeout: float = 300.0) -> Policy:
+def policy(broker: Broker, *more: str, timeout: float = 300.0) -> SinkPolicy:
     """One that lets events go to a broker, with a patience that a slow machine does not exhaust."""
     places = [f"{host}:{port}" for host in ("127.0.0.1", "localhost") for port in broker.ports.values()]
-    return Policy(allow=AllowList([*places, *more]), timeout=timeout)
+    return SinkPolicy(allow=AllowList([*places, *more]), timeout=timeout)
 
 
 def subscription(protocol: str, sink: str, credential: Credential | None = None, **settings: Any) -> Subscription:

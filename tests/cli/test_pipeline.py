@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from signalbook.cli.jobs import TableFormat
+from signalbook.cli.pipeline import TableFormat
 from signalbook.pipeline import journal, posting
 
 from .conftest import Cli

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from signalbook.demo.check import differences, misplaced
+from signalbook.demo.results import differences, misplaced
 from signalbook.demo.traffic import Ledger, Place
 from signalbook.pipeline import Report
 from signalbook.pipeline.report import Tally

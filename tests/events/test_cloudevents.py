@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from signalbook.events.cloudevents import cloudevent, lists_changes
+from signalbook.events.dialects import cloudevent, lists_changes
 from signalbook.storage.base import Record
 
 

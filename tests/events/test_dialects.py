@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from signalbook.events.cloudevents import cloudevent
-from signalbook.events.dialects import DOORS, Dialect, of_source
+from signalbook.events.dialects import DOORS, Dialect, cloudevent, of_source
 from signalbook.storage.base import Record
 
 ROOT = "https://r.example/registry"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from signalbook.events.head import Head
+from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
 
 DEADLINE = 300

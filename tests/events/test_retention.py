@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import Forgotten
-from signalbook.events.delivery.state import State, name
-from signalbook.events.retention import PATIENCE, Retention
+from signalbook.engine.engine import Engine, HistoryPruned
+from signalbook.events.delivery.store import State, name
+from signalbook.events.feed import WAITING_FACTOR, Retention
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
 
@@ -30,7 +29,7 @@ def days(engine: Engine) -> list[int]:
     """Those whose changes are still there."""
     try:
         records = engine.outbox(0, 100)
-    except Forgotten as gone:
+    except HistoryPruned as gone:
         records = engine.outbox(gone.position, 100)
     return [record.change["day"] for record in records]
 
@@ -50,10 +49,10 @@ def test_deliveries_are_waited_for_within_reason(engine: Engine) -> None:
     engine.keep({name("slow"): State(position=third).to_json(), name("quick"): State(position=third + 5).to_json()})
     today = [10]
     retention = Retention(engine, days=1, now=lambda: START + timedelta(days=today[0]))
-    today[0] = 4 + PATIENCE
+    today[0] = 4 + WAITING_FACTOR
     retention.prune()
     assert days(engine) == [4, 5, 6, 7, 8, 9]
-    today[0] = 6 + PATIENCE
+    today[0] = 6 + WAITING_FACTOR
     retention.prune()
     assert days(engine) == [6, 7, 8, 9]
 

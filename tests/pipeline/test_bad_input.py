@@ -23,7 +23,7 @@ from signalbook.messages import Accepted, Policy, Rejected
 from signalbook.pipeline import Job, run
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources.base import one_message
-from signalbook.pipeline.sources.http import JSONL
+from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.values import JSONObject
 
 OLD: JSONObject = {"type": "record", "name": "Reading", "fields": [{"name": "value", "type": "int"}]}
@@ -139,7 +139,7 @@ EMPTY_BATCH = request("", BATCH, b"[]", **dict.fromkeys(("ce-id", "ce-type", "ce
 def word(line: bytes) -> list[str]:
     """What the message library says of a request: why not, or ``landed``."""
     contract = Snapshot.of_documents([("x", catalogue())]).compile(Policy())
-    outcomes = contract.process(JSONL.message(one_message("f", line, 0), 0))
+    outcomes = contract.process(HTTP_JSONL.message(one_message("f", line, 0), 0))
     return [outcome.reason.value if isinstance(outcome, Rejected) else "landed" for outcome in outcomes]
 
 
@@ -192,6 +192,6 @@ def test_all_of_it_in_one_run(tmp_path: Path) -> None:
 def test_accepted_payloads_come_without_encoding() -> None:
     """K-40"""
     contract = Snapshot.of_documents([("x", catalogue())]).compile(Policy())
-    (outcome,) = contract.process(JSONL.message(one_message("f", GOOD["gzip"], 0), 0))
+    (outcome,) = contract.process(HTTP_JSONL.message(one_message("f", GOOD["gzip"], 0), 0))
     assert isinstance(outcome, Accepted)
     assert (outcome.payload(), outcome.data) == (b'{"value": 3}', {"value": 3})

@@ -22,7 +22,7 @@ from signalbook.pipeline.letters import LetterSource, choose, frames, portions
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EVENT = "application/cloudevents+json"
@@ -37,13 +37,13 @@ class Given:
     def __init__(self, *messages: Message) -> None:
         self._messages = messages
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[MessageBatch]:
         for number, message in enumerate(self._messages):
             body = message.body or b""
             span = np.array([0], np.int64)
-            yield Frame(path="in", block=body, starts=span, ends=span + len(body), positions=span + number)
+            yield MessageBatch(path="in", content=body, starts=span, ends=span + len(body), positions=span + number)
 
-    def message(self, frame: Frame, _index: int) -> Message:
+    def message(self, frame: MessageBatch, _index: int) -> Message:
         return self._messages[int(frame.positions[0])]
 
 
@@ -186,4 +186,4 @@ def test_frames_have_one_source_each() -> None:
     rows = letters(*({"source": name, "position": n, "original": b"x" * n} for n, name in enumerate("aabca")))
     found = list(frames(10, rows, np.array([True, True, True, False, True])))
     assert [(frame.path, frame.numbers.tolist()) for frame in found] == [("a", [10, 11]), ("b", [12]), ("a", [14])]
-    assert (found[0].raw(1), found[2].raw(0), found[2].place(0).position) == (b"x", b"xxxx", 4)
+    assert (found[0].raw(1), found[2].raw(0), found[2].location(0).position) == (b"x", b"xxxx", 4)

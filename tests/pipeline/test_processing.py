@@ -21,10 +21,9 @@ from signalbook.pipeline.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import records, registry
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
+from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.sources.limits import bounded
 
 Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 
@@ -39,9 +38,9 @@ def take(tmp_path: Path, parcels: Any) -> Take:
         path.write_bytes(content)
         landing = Landing(tmp_path, staged="s", prefix=name)
         mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
-        source = registry.files(name)
+        source = base.file_source(name)
         processing = Processing(contract, source, landing, mark)
-        for frame in bounded(source.frames(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
+        for frame in within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
             processing.take(frame)
         processing.clear()
         tables = {file.table: pq.read_table(tmp_path / file.name).to_pylist() for file in landing.finish()}
@@ -110,14 +109,14 @@ def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> N
     mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
     processing = Processing(contract, KAFKA, landing, mark)
     for _ in range(5):
-        for frame in records.frames(rows(*[(None, [])] * 4000)):
+        for frame in records.record_batches(rows(*[(None, [])] * 4000)):
             processing.take(frame)
     assert landing.added == [8192, 8192]
 
 
 def test_a_frame_weighs_what_it_keeps() -> None:
     """Headers count, which are no part of the bytes that are looked at."""
-    (frame,) = records.frames(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
+    (frame,) = records.record_batches(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
     assert 100_000 < frame.weight < 101_000
 
 

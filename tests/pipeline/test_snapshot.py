@@ -13,7 +13,7 @@ import pytest
 
 from signalbook.documents import parse_document
 from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
-from signalbook.messages.deferred import Deferred
+from signalbook.messages.matching.contract import Deferred
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.storage.base import Row
-from signalbook.storage.rows import COLUMNS, dump, instant, load, microseconds, position
+from signalbook.storage.schema import COLUMNS, dump, instant, load, microseconds, position
 from signalbook.xid import Xid
 
 STAMPS = st.datetimes(timezones=st.just(UTC))

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.storage.test_behaviour import GROUP, plant, plant_things
 
-from signalbook.storage.base import Row, Store
-from signalbook.storage.selection import Condition, Selection
+from signalbook.storage.base import Condition, Row, Selection, Store
 from signalbook.xid import ROOT, Xid
 
 THING = GROUP / "things"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signalbook.cli.console import console, plain, say, working
-from signalbook.cli.opening import open_registry
-from signalbook.cli.registry import Registry
+from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
+    from signalbook.client.registry import Registry
     from signalbook.pipeline import Draft
 
 HELP: Final = (

@@ -96,7 +96,7 @@ def metrics(
 
 def history(url: str, name: str | None, *, as_json: bool) -> None:
     """Print the pipelines that a registry knows of, or the reports of one, the newest first."""
-    from signalbook.cli.opening import open_client
+    from signalbook.cli.registry import open_client
 
     with open_client(url) as client:
         for each in client.pipelines if name is None else client.pipelines.reports(name):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from signalbook.documents import Upload
-from signalbook.messages import wireprefix
+from signalbook.messages.payloads import wireprefix
 from signalbook.pipeline.failures import PipelineError
 from signalbook.values import JSONObject, dump_json
 

@@ -23,7 +23,7 @@ from signalbook.pipeline.job import Wanted
 from signalbook.pipeline.letters import LetterFrame, LetterSource, choose, frames, portions
 from signalbook.pipeline.report import decode
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources.base import Unreadable
+from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 RESULT: Final = "result string"
@@ -105,7 +105,7 @@ class _Comparing:
         letter = _Letter(frame.records, index)
         try:
             message = source.message(frame, index)
-        except Unreadable:
+        except UnreadableMessage:
             self.found.refused += self._asked(letter, ())
             return
         now, then = self._today.process(message), self._tomorrow.process(message)

@@ -17,7 +17,7 @@ from signalbook.messages import Message, of_record
 from signalbook.pipeline import columns
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.sources.base import Frame, Offsets, Place, Unreadable
+from signalbook.pipeline.sources.base import MessageBatch, MessageLocation, Offsets, UnreadableMessage
 
 Mask = npt.NDArray[np.bool_]
 # Letters are judged in portions: of so many rows, and of one row group, which Landing bounds in bytes.
@@ -48,20 +48,20 @@ def _meant(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterPlace(Place):
+class LetterPlace(MessageLocation):
     """Where a message was read before it became the dead letter in row ``row`` of a file."""
 
     row: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetterFrame(Frame):
+class LetterFrame(MessageBatch):
     """Dead letters whose messages came from one source; ``numbers`` are the rows of ``records`` in their file."""
 
     records: pa.RecordBatch
     numbers: Offsets
 
-    def place(self, index: int) -> LetterPlace:
+    def location(self, index: int) -> LetterPlace:
         """The place it had when it was read first."""
         element = self.records.column("element")[index].as_py()
         return LetterPlace(self.path, int(self.positions[index]), element, row=int(self.numbers[index]))
@@ -73,14 +73,14 @@ class LetterSource:
     name = "dead-letters"
     cloudevents_json = False
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, frame: MessageBatch, index: int) -> Message:
         """The message of a ``LetterFrame``. Raises ``Unreadable`` for a record that somebody else wrote."""
         assert isinstance(frame, LetterFrame)
         body = frame.records.column("body")[index].as_py()
         try:
             return of_record(frame.records.column("message")[index].as_py(), frame.raw(index) if body is None else body)
         except ValueError as error:
-            raise Unreadable(str(error)) from None
+            raise UnreadableMessage(str(error)) from None
 
 
 def portions(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -126,7 +126,7 @@ def _frame(letters: pa.RecordBatch, numbers: Offsets) -> LetterFrame:
     ends = np.cumsum([len(original) for original in originals], dtype=np.int64)
     return LetterFrame(
         path=letters.column("source")[0].as_py() or "",
-        block=b"".join(originals),
+        content=b"".join(originals),
         starts=np.concatenate([np.zeros(1, np.int64), ends[:-1]]),
         ends=ends,
         positions=letters.column("position").fill_null(0).to_numpy(),

@@ -28,7 +28,14 @@ from signalbook.pipeline.landing import Landing
 from signalbook.pipeline.naming import DEAD_LETTERS
 from signalbook.pipeline.report import Span, Tally, charged
 from signalbook.pipeline.rows import DeadLetter, DeadLetters, Mark, Row, Target
-from signalbook.pipeline.sources.base import LIGHTEST, Frame, Place, RecordSource, Source, Unreadable
+from signalbook.pipeline.sources.base import (
+    LIGHTEST,
+    MessageBatch,
+    MessageLocation,
+    RecordSource,
+    Source,
+    UnreadableMessage,
+)
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
@@ -77,15 +84,15 @@ class Processing:
         self._binary = self._fast_path(protocol, BinaryMode(protocol)) if BinaryMode.is_known(protocol) else None
         self._window = 0
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: MessageBatch) -> None:
         """Take all messages of a frame."""
         self.tally.read += len(frame)
-        self.tally.bytes += len(frame.block)
+        self.tally.bytes += len(frame.content)
         fast = self._binary if frame.binary else self._structured
-        alone = len(frame.block) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
+        alone = len(frame.content) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()
-        if fast is None or frame.thorough or alone:
+        if fast is None or frame.slow_path or alone:
             self._slowly(frame, range(len(frame)))
         else:
             self._take_results(fast.take(frame))
@@ -113,7 +120,7 @@ class Processing:
                 case LandedRows():
                     self._land(result.target, result.rows)
                 case LeftOver():
-                    self._slowly(result.frame, result.indices)
+                    self._slowly(result.messages, result.indices)
 
     def _target(self, definition: CompiledDefinition) -> Target:
         if definition.xid not in self._targets:
@@ -125,17 +132,17 @@ class Processing:
         self._landing.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
-    def _slowly(self, frame: Frame, indices: Sequence[int]) -> None:
+    def _slowly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
         for index in indices:
             original = frame.raw(index)
             if frame.lines and frame.records is None and not original.strip(_BLANK):
                 self.tally.read -= 1
                 continue
-            place = frame.place(index)
+            place = frame.location(index)
             try:
                 message = _message(self._source, frame, index)
-            except Unreadable as error:
+            except UnreadableMessage as error:
                 finding = Finding(path="", rule=frame.rule, message=str(error))
                 self._reject(
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, place=place)
@@ -143,7 +150,7 @@ class Processing:
                 continue
             self._outcomes(message, original, place)
 
-    def _outcomes(self, message: Message, original: bytes, place: Place) -> None:
+    def _outcomes(self, message: Message, original: bytes, place: MessageLocation) -> None:
         """One message has as many outcomes as it has events, or definitions by policy; each counts for itself."""
         outcomes = self._contract.process(message)
         self.tally.read += len(outcomes) - 1
@@ -155,7 +162,7 @@ class Processing:
                 body = told[0].message.body or b""  # of an event in a batch its own bytes are enough
                 self._tell(told, body, replace(place, element=number))
 
-    def _tell(self, outcomes: Sequence[Outcome], original: bytes, place: Place) -> None:
+    def _tell(self, outcomes: Sequence[Outcome], original: bytes, place: MessageLocation) -> None:
         """Deal with what becomes of one message, or one event of a batched one."""
         shared = len(outcomes) > 1
         for outcome in outcomes:
@@ -167,7 +174,7 @@ class Processing:
                 case Dropped() | Passed():
                     self.tally.dropped += 1
 
-    def _accept(self, accepted: Accepted, original: bytes, place: Place, *, shared: bool) -> None:
+    def _accept(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> None:
         definition = accepted.definition
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
@@ -218,10 +225,10 @@ class Processing:
             self._landing.add(DEAD_LETTERS, self._letters.take())
 
 
-def _message(source: Source, frame: Frame, index: int) -> Message:
+def _message(source: Source, frame: MessageBatch, index: int) -> Message:
     """One message of a frame. Raises ``Unreadable``."""
-    if frame.fault:
-        raise Unreadable(frame.fault)
+    if frame.error:
+        raise UnreadableMessage(frame.error)
     return source.message(frame, index)
 
 
@@ -241,7 +248,7 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     return Span(oldest=int(moments.min()), newest=int(moments.max()))
 
 
-def _letter(rejected: Rejected, original: bytes, place: Place, *, shared: bool) -> DeadLetter:
+def _letter(rejected: Rejected, original: bytes, place: MessageLocation, *, shared: bool) -> DeadLetter:
     return DeadLetter(
         reason=rejected.reason,
         violations=rejected.violations,

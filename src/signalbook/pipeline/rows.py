@@ -22,7 +22,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.naming import table_name
-from signalbook.pipeline.sources.base import LIGHTEST, Place
+from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
 from signalbook.values import JSON, Finding
 
 _TIME: Final = ATTRIBUTES.index("time")
@@ -51,7 +51,7 @@ class Row:
     message: Message
     payload: bytes | None
     data: JSON
-    place: Place
+    place: MessageLocation
     original: bytes
     shared: bool
     violations: Sequence[Finding]
@@ -73,7 +73,7 @@ class Target:
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
 
-    def row(self, accepted: Accepted, original: bytes, place: Place, *, shared: bool) -> Row:
+    def row(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> Row:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
         message, event = accepted.message, accepted.event
         if message.body == original:  # the same bytes twice are once too many
@@ -196,7 +196,7 @@ class DeadLetter:
     reason: str
     violations: Sequence[Finding]
     original: bytes
-    place: Place
+    place: MessageLocation
     candidates: Sequence[str] = ()
     message: Message | None = None
     definition: str | None = None

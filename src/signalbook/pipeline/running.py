@@ -20,9 +20,9 @@ from signalbook.pipeline.job import Job, Progress
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.report import Report
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
-from signalbook.pipeline.sources.planning import find_files, plan
+from signalbook.pipeline.sources.files import find_files, plan_tasks
 from signalbook.values import fingerprint, now
 
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
@@ -70,13 +70,13 @@ def check(policy: Policy) -> None:
 
 
 def _packages(job: Job) -> tuple[str, ...]:
-    source = registry.find(job.input_format)
+    source = base.find_source(job.input_format)
     return source.packages if isinstance(source, RecordSource) else ()
 
 
 def _input(job: Job) -> tuple[str, Open]:
     """What tells this input from another, and a way to it once Spark runs."""
-    source = registry.find(job.input_format)
+    source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
@@ -91,10 +91,10 @@ def _origin(job: Job, files: Sequence[tuple[str, int]]) -> str:
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
-    records = source.batch(session, job.inputs, job.options)
+    records = source.load(session, job.inputs, job.options)
     return Intake(source=source.name, origin=origin, records=records.coalesce(session.sparkContext.defaultParallelism))
 
 
 def _dealt(source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession) -> Intake:
-    tasks = plan(source, files, session.sparkContext.defaultParallelism)
+    tasks = plan_tasks(source, files, session.sparkContext.defaultParallelism)
     return Intake(source=source.name, origin=origin, tasks=tasks)

@@ -13,9 +13,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.documents import aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
-from signalbook.messages.compilation import Book, compile_all
-from signalbook.messages.deferred import Deferred
-from signalbook.messages.outline import Outline
+from signalbook.messages.matching.contract import Book, Deferred, Outline, compile_all
 from signalbook.pipeline import catalogue
 from signalbook.pipeline.collecting import uncollected
 from signalbook.pipeline.failures import PipelineError

@@ -30,9 +30,8 @@ from signalbook.pipeline.processing import Processing
 from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import records, registry
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Source, Split
-from signalbook.pipeline.sources.limits import bounded
+from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
 
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
@@ -83,21 +82,21 @@ class Mileage:
 def work(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
-    source = registry.files(task.plan.source)
+    source = base.file_source(task.plan.source)
     for batch in batches:
         for number in batch.column(0).to_pylist():
             splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-            frames = (frame for split in splits for frame in source.frames(split))
+            frames = (frame for split in splits for frame in source.read(split))
             yield row(partial(task.process, number, source, frames))
 
 
 def take(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over records: rows of ``records.COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
-    frames = (frame for batch in batches for frame in records.frames(batch))
+    frames = (frame for batch in batches for frame in records.record_batches(batch))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    yield row(partial(task.process, number, registry.find(task.plan.source), frames))
+    yield row(partial(task.process, number, base.find_source(task.plan.source), frames))
 
 
 def read_manifest(text: str) -> Manifest:
@@ -125,14 +124,14 @@ class Task:
         staging = Path(folder)
         return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan))
 
-    def process(self, number: int, source: Source, frames: Iterable[Frame]) -> Manifest:
+    def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
         """What becomes of ``frames``, the input of task ``number``."""
         with self.landing(number) as landing:
             processing = Processing(self.contract(), source, landing, self.mark)
             odometer = self.odometer(number, processing.tally)
-            for frame in bounded(frames, self.plan.max_message_bytes):
+            for frame in within_limit(frames, self.plan.max_message_bytes):
                 processing.take(frame)
-                odometer.advance(len(frame.block))
+                odometer.advance(len(frame.content))
             processing.clear()
             return Manifest(files=landing.finish(), tally=processing.tally)
 

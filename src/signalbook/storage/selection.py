@@ -1,47 +1,230 @@
-"""What a selection of entities by their content is: a way through collections, and tests on the way.
-
-The tests are a first sieve: they may let more through than was asked for, never less.
-"""
+"""The statement behind a selection: one, whatever its depth."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
 
-Part: TypeAlias = Literal["own", "shown", "default"]
-"""A row of a step: the entity's own; of a Resource the one whose meta and Versions it shows, or its default Version."""
+from sqlalchemy import BigInteger, ColumnElement, Text, and_, bindparam, case, func, literal_column, or_, select
+from sqlalchemy.sql.selectable import FromClause
+
+from signalbook.storage.base import Condition, Hit, Part, Row, Selection
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import COLUMNS, ENTITIES, load, load_json
+from signalbook.values import JSONObject
+
+_LONGEST: Final = 200
+_ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
+_SHORT: Final = 3
+_LIKE: Final = re.compile(r"([%_!])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """A test of one column of one step's row.
+class _Parts(Enum):
+    """What comes back of a step beside its folded id."""
 
-    ``relation`` is one of ``= < <= > >=`` with one value, or ``contains``: the text has one of ``values`` in it,
-    whatever their case. A text with characters whose lower case is ASCII and which are not contains everything.
-    ``default`` has no value: the folded id is that of the default Version of the Resource on the way.
+    KEY = 0
+    ATTRIBUTES = 1
+    ROWS = 2
+
+
+Shape: TypeAlias = tuple[Any, ...]
+
+
+class Selections:
+    """The statements of selections for one dialect, each shape of them compiled once."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._text = lru_cache(maxsize=256)(self._compiled)
+
+    def statement(self, selection: Selection) -> tuple[str, dict[str, Any]]:
+        """SQL and parameters."""
+        parameters: dict[str, Any] = {"parent": selection.parent, "after": selection.after}
+        parameters |= {f"type{step}": plural for step, plural in enumerate(selection.types)}
+        parameters |= {
+            f"value{a}_{t}_{v}": _parameter(test, value)
+            for a, tests in enumerate(selection.alternatives)
+            for t, test in enumerate(tests)
+            for v, value in enumerate(test.values)
+        }
+        shapes = tuple(
+            tuple((test.step, test.part, test.column, test.relation, len(test.values)) for test in tests)
+            for tests in selection.alternatives
+        )
+        parts = tuple(_parts(selection, step) for step in range(len(selection.types)))
+        return self._text(parts, selection.resource, shapes, selection.after is not None), parameters
+
+    def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: Shape, after: bool) -> str:
+        way = _Way(len(parts), resource)
+        columns = [column for step, wanted in enumerate(parts) for column in way.columns(step, wanted)]
+        query = select(*columns).select_from(way.source).where(*way.conditions)
+        if all(shapes):
+            passing = (
+                and_(*(self._test(way, f"{a}_{t}", *test) for t, test in enumerate(tests)))
+                for a, tests in enumerate(shapes)
+            )
+            query = query.where(or_(*passing))
+        if after:
+            query = query.where(way.own[0].c.folded > bindparam("after"))
+        query = query.order_by(*(own.c.folded for own in way.own))
+        return str(query.compile(dialect=self._dialect.sql))
+
+    def _test(
+        self, way: _Way, name: str, step: int, part: Part, column: str, relation: str, count: int
+    ) -> ColumnElement[bool]:
+        if relation == "default":
+            return way.is_default(step)
+        tested = way.column(step, part, column)
+        if relation != "contains":
+            return tested.bool_op(relation)(bindparam(f"value{name}_0", type_=tested.type))
+        contained = [self._dialect.contains(tested, f"value{name}_{v}") for v in range(count)]
+        return or_(*contained, self._dialect.folds_to_ascii(tested))
+
+
+class _Way:
+    """The joins of a selection: a row of ``entities`` for each step; of a Resource its target and default Version too.
+
+    Both are outer joins over unique keys, which databases leave out where nothing is asked of them.
     """
 
-    step: int
-    part: Part
-    column: str
-    relation: str
-    values: tuple[str | int, ...]
+    def __init__(self, depth: int, resource: int | None) -> None:
+        self.own = [ENTITIES.alias(f"e{step}") for step in range(depth)]
+        self._resource = resource
+        self._target = ENTITIES.alias("target")
+        self._default = ENTITIES.alias("preset")
+        self.conditions: list[ColumnElement[bool]] = []
+        self.source: FromClause = self.own[0]
+        above: ColumnElement[int] = bindparam("parent", type_=BigInteger)
+        for step, own in enumerate(self.own):
+            if step:
+                self.source = self.source.join(own, own.c.parent == above)
+            else:
+                self.conditions.append(own.c.parent == above)
+            self.conditions.append(own.c.type == bindparam(f"type{step}", type_=Text))
+            above = self._follow() if step == resource else own.c.key
+
+    def _follow(self) -> ColumnElement[int]:
+        """Join what a Resource shows; the key of its target, or its own."""
+        target, default = self._target, self._default
+        self.source = self.source.outerjoin(target, target.c.xid == self._own.c.xref)
+        shown: ColumnElement[int] = self._shown("key")
+        of_shown = default.c.folded == func.lower(self._shown("defaultversionid"))
+        versions = and_(default.c.parent == shown, default.c.type == literal_column("'versions'"), of_shown)
+        self.source = self.source.outerjoin(default, versions)
+        return shown
+
+    @property
+    def _own(self) -> FromClause:
+        return self.own[self._resource or 0]
+
+    def _shown(self, column: str) -> ColumnElement[Any]:
+        """A column of what a Resource shows; null beneath a reference to nothing, or to another reference."""
+        own, target = self._own.c, self._target.c
+        return case((own.xref.is_(None), own[column]), (target.xref.is_(None), target[column]))
+
+    def column(self, step: int, part: Part, name: str) -> ColumnElement[Any]:
+        """What a test looks at."""
+        if part == "default":
+            return self._default.c[name]
+        return self._shown(name) if part == "shown" else self.own[step].c[name]
+
+    def is_default(self, step: int) -> ColumnElement[bool]:
+        """Whether a Version is the default one."""
+        return self.own[step].c.folded == func.lower(self._shown("defaultversionid"))
+
+    def columns(self, step: int, parts: _Parts) -> Iterator[ColumnElement[Any]]:
+        """What comes back of a step, as ``SqlHit`` reads it."""
+        own, of_default = self.own[step].c, step == self._resource
+        yield own.folded
+        if parts is not _Parts.ROWS:
+            yield own.key
+        if parts is _Parts.ATTRIBUTES:
+            yield self._default.c.attributes if of_default else own.attributes
+        if parts is _Parts.ROWS:
+            for row in (own, self._target.c, self._default.c) if of_default else (own,):
+                yield from (row[column.name] for column in COLUMNS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Steps from the entity with key ``parent`` through the collections ``types``.
+class SqlHit:
+    """``base.Hit`` over one step's columns."""
 
-    Step number ``resource``, that of Resources if it is on the way, follows cross references, one hop: what lies
-    beneath is the target's. ``rows`` are the steps whose rows are wanted, of a Resource its target and default Version
-    too; ``attributes`` those of which no more is wanted, of a Resource its default Version's. A way comes back if it
-    passes all tests of one of ``alternatives``. ``after`` is an id of the first step to start behind.
-    """
+    __slots__ = ("_attributes", "_record", "_rows", "folded", "key")
 
-    parent: int
-    types: tuple[str, ...]
-    resource: int | None = None
-    rows: frozenset[int] = frozenset()
-    attributes: frozenset[int] = frozenset()
-    alternatives: tuple[tuple[Condition, ...], ...] = ((),)
-    after: str | None = None
+    def __init__(self, record: Sequence[Any]) -> None:
+        self.folded: str = record[0]
+        self.key: int = record[1]
+        self._record = record
+        self._rows: dict[int, Row | None] = {}
+        self._attributes: dict[Part, JSONObject] = {}
+
+    @property
+    def row(self) -> Row | None:
+        """The first row."""
+        return self._row(0)
+
+    @property
+    def target(self) -> Row | None:
+        """The second row."""
+        return self._row(1)
+
+    @property
+    def default(self) -> Row | None:
+        """The third row."""
+        return self._row(2)
+
+    def attributes(self, part: Part) -> JSONObject:
+        """One column, decoded."""
+        if part not in self._attributes:
+            start = (
+                2 if len(self._record) == _SHORT else 1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)
+            )
+            text = self._record[start] if len(self._record) > start else None
+            self._attributes[part] = {} if text is None else load_json(text)
+        return self._attributes[part]
+
+    def _row(self, place: int) -> Row | None:
+        if place not in self._rows:
+            start = 1 + place * len(COLUMNS)
+            record = tuple(self._record[start : start + len(COLUMNS)])
+            self._rows[place] = load(record) if len(record) == len(COLUMNS) and record[0] is not None else None
+        return self._rows[place]
+
+
+def ways(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
+    """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
+    starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
+    way: list[SqlHit] = []
+    for record in records:
+        for step, start in enumerate(starts[:-1]):
+            if step == len(way):
+                way.append(SqlHit(record[start : starts[step + 1]]))
+            elif way[step].key != record[start + 1]:
+                way[step] = SqlHit(record[start : starts[step + 1]])
+        yield tuple(way)
+
+
+def _width(selection: Selection, step: int) -> int:
+    match _parts(selection, step):
+        case _Parts.KEY:
+            return 2
+        case _Parts.ATTRIBUTES:
+            return _SHORT
+        case _:
+            return 1 + len(COLUMNS) * (3 if step == selection.resource else 1)
+
+
+def _parts(selection: Selection, step: int) -> _Parts:
+    if step in selection.rows:
+        return _Parts.ROWS
+    return _Parts.ATTRIBUTES if step in selection.attributes else _Parts.KEY
+
+
+def _parameter(test: Condition, value: str | int) -> str | int:
+    if test.relation != "contains" or isinstance(value, int):
+        return value
+    escaped = _LIKE.sub(r"!\1", value[:_LONGEST])
+    return f"%{escaped}%"

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     delete,
+    desc,
     exists,
     func,
     literal_column,
@@ -28,13 +29,94 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from signalbook.storage.base import Row
 from signalbook.storage.dialect import Dialect
-from signalbook.storage.line import Line
-from signalbook.storage.reporting import Reporting
-from signalbook.storage.rows import COLUMNS, IDENTITY, position
-from signalbook.storage.schema import CONFIG, COUNTERS, DOCUMENTS, ENTITIES, MEMBERS, NOTES, OUTBOX
-from signalbook.storage.selecting import Selections
+from signalbook.storage.schema import (
+    COLUMNS,
+    CONFIG,
+    COUNTERS,
+    DOCUMENTS,
+    ENTITIES,
+    IDENTITY,
+    MEMBERS,
+    NOTES,
+    OUTBOX,
+    PIPELINES,
+    REPORTS,
+    position,
+)
+from signalbook.storage.selection import Selections
 
 _E: Final = ENTITIES.c
+_OTHER: Final = ENTITIES.alias("other")
+# Ids are ASCII: as it is in the xid, an id is as long as its folded form.
+_ID: Final = func.substr(_E.xid, func.length(_E.xid) - func.length(_E.folded) + literal_column("1"))
+_DERIVED: Final = (_OTHER.c.parent == _E.parent, _OTHER.c.ancestorid == _ID)
+
+
+class Line:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        place = tuple_(_E.rank, _E.folded)
+        given = tuple_(bindparam("rank"), bindparam("folded"))
+        leaf = ~exists().where(*_DERIVED, _OTHER.c.key != _E.key)
+        self.newest = self._ranked(falling=True)
+        self.leaves = self._ranked(place > given, leaf, falling=True)
+        self.before = self._ranked(place < given, falling=True)
+        self.after = self._ranked(place > given, falling=False)
+        named = dialect.member(_E.ancestorid, "ancestors")
+        derived = select(*COLUMNS).where(_E.parent == bindparam("parent"), named, _E.ancestorid != _ID)
+        self.derived = self._text(derived.order_by(_E.folded))
+        elsewhere = exists().where(*_DERIVED, ~dialect.member(_OTHER.c.key, "keys"))
+        self.ancestors = self._text(select(_E.key).where(dialect.member(_E.key, "keys"), elsewhere))
+
+    def _ranked(self, *conditions: Any, falling: bool) -> str:
+        order = [desc(column) if falling else column for column in (_E.rank, _E.folded)]
+        query = select(*COLUMNS).where(_E.parent == bindparam("parent"), _E.rank.is_not(None), *conditions)
+        # The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite.
+        return self._text(query.order_by(*order).limit(bindparam("limit")).offset(literal_column("0")))
+
+    def _text(self, statement: Any) -> str:
+        return str(statement.compile(dialect=self._dialect.sql))
+
+
+_P: Final = PIPELINES.c
+_R: Final = REPORTS.c
+
+
+class Reporting:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        insert = sqlite.insert if dialect.sql.name == "sqlite" else postgresql.insert
+        named, own = _P.name == bindparam("name"), _R.pipeline == bindparam("pipeline")
+        pipelines = select(_P.name, _P.newest, _P.time, _P.gist)
+        self.pipeline = self._text(pipelines.where(named))
+        self.pipelines = self._page(pipelines.where(_P.name > bindparam("after")).order_by(_P.name))
+        self.count = self._text(select(func.count()).select_from(PIPELINES))
+        put = insert(PIPELINES).values({c.name: bindparam(c.name) for c in _P})
+        changed = {name: put.excluded[name] for name in ("newest", "time", "gist")}
+        self.put_pipeline = self._text(put.on_conflict_do_update(index_elements=[_P.name], set_=changed))
+        self.drop_pipeline = self._text(delete(PIPELINES).where(named))
+        older = (own, _R.number < bindparam("before"))
+        self.sizes = self._page(select(_R.number, _R.size).where(*older).order_by(desc(_R.number)))
+        page = select(_R.number, _R.time, _R.value).where(*older, _R.number >= bindparam("first"))
+        self.reports = self._text(page.order_by(desc(_R.number)))
+        self.known = self._text(select(_R.number, _R.time).where(own, _R.batch == bindparam("batch")))
+        self.add = self._text(insert(REPORTS).values({c.name: bindparam(c.name) for c in _R}))
+        again: dict[str, Any] = {name: bindparam(name) for name in ("size", "value")}
+        self.replace = self._text(update(REPORTS).where(own, _R.number == bindparam("number")).values(again))
+        self.forget = self._text(delete(REPORTS).where(own, _R.number <= bindparam("upto")))
+
+    def _page(self, query: Any) -> str:
+        # The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite.
+        return self._text(query.limit(bindparam("limit")).offset(literal_column("0")))
+
+    def _text(self, statement: Any) -> str:
+        return str(statement.compile(dialect=self._dialect.sql))
+
+
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
 _NONE: Final[ColumnElement[Any]] = literal_column("0")
 _BEHIND: Final = ("after_parent", "after_type", "after_folded")

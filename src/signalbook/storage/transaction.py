@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate, chain
 from typing import Any, Final
 
-from signalbook.storage.base import Hit, Pipeline, Record, Report, Row, StorageError
+from signalbook.storage.base import Hit, Pipeline, Record, Report, Row, Selection, StorageError
 from signalbook.storage.dialect import BATCH, Connection, Dialect
-from signalbook.storage.rows import fold, instant, load, load_json
-from signalbook.storage.selecting import ways
-from signalbook.storage.selection import Selection
+from signalbook.storage.schema import fold, instant, load, load_json
+from signalbook.storage.selection import ways
 from signalbook.storage.statements import Below, Statements
 from signalbook.values import JSON
 from signalbook.xid import Xid

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.events.cesql import ParseError, parse
-from signalbook.events.cesql.syntax import MAX_DEPTH, MAX_TERMS
+from signalbook.events.cesql.parser import MAX_DEPTH, MAX_TERMS
 
 WORDS = ["AND", "or", "NOT", "LIKE", "IN", "EXISTS", "true", "-", "+", "*", "=", "<", "(", ")", ",", "'a%'", '"b"']
 TERMS = st.sampled_from([*WORDS, "7", "id", "missing", "LEFT(", "CONCAT(", "nope(", "2147483648", "\\", "'"])

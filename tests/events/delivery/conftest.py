@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery import relay
-from signalbook.events.delivery.opening import Opener
-from signalbook.events.delivery.progress import Retries
-from signalbook.events.delivery.relay import Relay
-from signalbook.events.delivery.state import FOLDER, State
-from signalbook.events.head import Head
-from signalbook.events.sinks.base import Policy
-from signalbook.events.subscriptions.keyring import Keyring
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
+from signalbook.events.delivery import dispatcher
+from signalbook.events.delivery.deliveries import Opener
+from signalbook.events.delivery.dispatcher import Relay
+from signalbook.events.delivery.queue import Retries
+from signalbook.events.delivery.store import FOLDER, State
+from signalbook.events.feed import Head
+from signalbook.events.sinks.base import SinkPolicy
+from signalbook.events.subscriptions.store import Keyring, Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
@@ -55,7 +54,7 @@ class Place:
 
     def relay(self, *, ask: bool = True, timeout: float = DEADLINE, retries: Retries = QUICK) -> Relay:
         """A relay that runs, over the sinks so far; it delivers for as long, however little time it gets meanwhile."""
-        policy = Policy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
+        policy = SinkPolicy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
         self.opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
         made = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=DEADLINE)
@@ -108,7 +107,7 @@ def _none() -> Subscription:
 @pytest.fixture
 def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A registry on each database, everything ended at the end; what is under way then has the time that it takes."""
-    monkeypatch.setattr(relay, "_FINISH", float(DEADLINE))
+    monkeypatch.setattr(dispatcher, "_FINISH", float(DEADLINE))
     made = Place(store)
     with made.stack:
         yield made

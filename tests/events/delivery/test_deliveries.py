@@ -9,9 +9,8 @@ import pytest
 
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries, policy
-from signalbook.events.head import Head
-from signalbook.events.subscriptions.keyring import Keyring
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.feed import Head
+from signalbook.events.subscriptions.store import Keyring, Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Store

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.events.delivery.index import Index
-from signalbook.events.delivery.interest import Interest, Key, interest
+from signalbook.events.delivery.interest import Index, Interest, Key, interest
 from signalbook.events.subscriptions.subscription import Subscription
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.keeper import Keeper, Known, States
-from signalbook.events.delivery.lease import Lease
-from signalbook.events.delivery.state import State
-from signalbook.events.subscriptions.keyring import Keyring
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.delivery.dispatcher import Keeper, Known, States
+from signalbook.events.delivery.store import Lease, State
+from signalbook.events.subscriptions.store import Keyring, Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
 from signalbook.storage.base import Store

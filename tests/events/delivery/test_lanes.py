@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from signalbook.events.delivery.lanes import Lane
+from signalbook.events.delivery.executor import Lane
 
 DEADLINE = 300
 

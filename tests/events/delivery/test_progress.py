@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.events.delivery.progress import Retries, delivered, failed, revived
-from signalbook.events.delivery.state import ACTIVE, GONE, RETRYING, SUSPENDED, State
+from signalbook.events.delivery.queue import Retries, delivered, failed, revived
+from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED, State
 from signalbook.events.sinks.base import DeliveryError, NotYet
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.events.delivery.interest import NOTHING
-from signalbook.events.delivery.progress import Retries
-from signalbook.events.delivery.recipient import KEPT, MOST_AT_ONCE, Phase, Recipient
-from signalbook.events.delivery.state import GONE, State
+from signalbook.events.delivery.queue import KEPT, MOST_AT_ONCE, Phase, Recipient, Retries
+from signalbook.events.delivery.store import GONE, State
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions.subscription import Subscription
 

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
-from signalbook.events.delivery import relay
-from signalbook.events.delivery.progress import Retries
-from signalbook.events.delivery.state import ACTIVE, GONE, RETRYING, SUSPENDED
+from signalbook.engine.write.commands import Command, Method
+from signalbook.events.delivery import dispatcher
+from signalbook.events.delivery.queue import Retries
+from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED
 from signalbook.events.sinks.base import Consent
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
@@ -214,7 +214,7 @@ def test_no_attempt_begins_while_a_subscription_is_exchanged(place: Place, monke
             one.until(lambda: len(one.posts) > 1, 0.2)
         return start(subscription)
 
-    monkeypatch.setattr(relay, "start", begins)
+    monkeypatch.setattr(dispatcher, "start", begins)
     place.update(wanted, sink=other.url)
     other.until(lambda: other.subjects == subjects(1))
     assert one.subjects == subjects(1)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.events.sinks.agreement import Pace, allowed_rate, consent
 from signalbook.events.sinks.base import Consent, DeliveryError, NotYet
-from signalbook.events.sinks.line import Reply
+from signalbook.events.sinks.httprequests import HTTPReply, RateLimiter, allowed_rate, read_consent
 
 ORIGIN = "registry.example.com"
 
@@ -15,8 +14,8 @@ ORIGIN = "registry.example.com"
 @pytest.mark.parametrize("allowed", ["*", ORIGIN, "Registry.Example.COM"])
 def test_consent_is_in_the_header_alone(status: int, allowed: str) -> None:
     """D-34: the status code says nothing"""
-    reply = Reply(status=status, headers={"webhook-allowed-origin": allowed, "webhook-allowed-rate": "120"})
-    assert consent(reply, ORIGIN, None) == Consent(rate=120)
+    reply = HTTPReply(status=status, headers={"webhook-allowed-origin": allowed, "webhook-allowed-rate": "120"})
+    assert read_consent(reply, ORIGIN, None) == Consent(rate=120)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ def test_consent_is_in_the_header_alone(status: int, allowed: str) -> None:
 def test_no_consent(headers: dict[str, str]) -> None:
     """D-34: neither another origin nor a friendly answer is one"""
     with pytest.raises(DeliveryError, match=r"has not agreed to deliveries from 'registry\.example\.com'"):
-        consent(Reply(status=200, headers=headers), ORIGIN, None)
+        read_consent(HTTPReply(status=200, headers=headers), ORIGIN, None)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ class Clock:
 def test_a_pace_is_kept() -> None:
     """D-34: 120 a minute are two at once, then one each half second"""
     clock = Clock()
-    pace = Pace(120, clock)
+    pace = RateLimiter(120, clock)
     steps = []
     for _ in range(100):
         try:
@@ -66,7 +65,7 @@ def test_a_pace_is_kept() -> None:
     assert len(steps) / 2 - 2 <= seconds <= len(steps) / 2 + 1
 
 
-def _steps(pace: Pace, count: int) -> None:
+def _steps(pace: RateLimiter, count: int) -> None:
     for _ in range(count):
         pace.step()
 
@@ -74,7 +73,7 @@ def _steps(pace: Pace, count: int) -> None:
 @pytest.mark.parametrize("rate", [1, 7, 60])
 def test_slow_paces(rate: int) -> None:
     clock = Clock()
-    pace = Pace(rate, clock)
+    pace = RateLimiter(rate, clock)
     pace.step()
     clock.now += 0.001
     with pytest.raises(NotYet) as raised:
@@ -84,6 +83,6 @@ def test_slow_paces(rate: int) -> None:
 
 
 def test_no_pace() -> None:
-    pace = Pace(None, Clock())
+    pace = RateLimiter(None, Clock())
     for _ in range(1000):
         pace.step()

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
-from tests.amqp.receiver import Receiver
+from tests.brokers.amqp.receiver import Receiver
 from tests.brokers.certificates import Certificates
 from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, subscription
 from tests.brokers.program import Broker
 
-from signalbook.events.sinks.amqp import KIND
+from signalbook.events.sinks.amqp import FACTORY
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
@@ -26,7 +26,7 @@ def address(broker: Broker, listener: str = "plain", scheme: str = "amqp", host:
 def deliver(
     broker: Broker, sent: list[JSONObject], place: str = "", credential: Credential | None = None, **settings: Any
 ) -> None:
-    sink = KIND.open(subscription("AMQP", place or address(broker), credential, **settings), policy(broker))
+    sink = FACTORY.open(subscription("AMQP", place or address(broker), credential, **settings), policy(broker))
     try:
         sink.send(sent)
     finally:
@@ -119,7 +119,7 @@ def test_tls_checks_the_name(artemis: Broker, certificates: Certificates, monkey
 
 
 def test_a_broker_that_comes_back_is_used_again(artemis: Broker) -> None:
-    sink = KIND.open(subscription("AMQP", address(artemis), address="again"), policy(artemis))
+    sink = FACTORY.open(subscription("AMQP", address(artemis), address="again"), policy(artemis))
     sink.send(events(1))
     artemis.stop()
     try:
@@ -151,11 +151,11 @@ def test_a_broker_that_comes_back_is_used_again(artemis: Broker) -> None:
 )
 def test_settings_that_amqp_does_not_have(settings: dict[str, Any], place: str, artemis: Broker) -> None:
     with pytest.raises(SubscriptionError, match=f"^{place}: "):
-        KIND.check(subscription("AMQP", address(artemis), **settings), policy(artemis))
+        FACTORY.check(subscription("AMQP", address(artemis), **settings), policy(artemis))
 
 
 def test_an_address_is_named_once(artemis: Broker) -> None:
     with pytest.raises(SubscriptionError, match=r"^/protocolsettings/address: .* not in both"):
-        KIND.check(subscription("AMQP", f"{address(artemis)}/a", address="a"), policy(artemis))
+        FACTORY.check(subscription("AMQP", f"{address(artemis)}/a", address="a"), policy(artemis))
     with pytest.raises(SubscriptionError, match=r"^/sink: its path has control characters"):
-        KIND.check(subscription("AMQP", f"{address(artemis)}/a%0Ab"), policy(artemis))
+        FACTORY.check(subscription("AMQP", f"{address(artemis)}/a%0Ab"), policy(artemis))

@@ -8,14 +8,13 @@ from email.utils import format_datetime
 import pytest
 
 from signalbook import values
-from signalbook.events.sinks.answers import fault, retry_after
-from signalbook.events.sinks.line import Reply
+from signalbook.events.sinks.httprequests import HTTPReply, delivery_error, retry_after
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_done(status: int) -> None:
     """D-33: 202 too, since nothing more will be told"""
-    assert fault(Reply(status=status, headers={})) is None
+    assert delivery_error(HTTPReply(status=status, headers={})) is None
 
 
 @pytest.mark.parametrize(
@@ -35,7 +34,7 @@ def test_done(status: int) -> None:
 )
 def test_not_done(status: int, gone: bool, rejected: bool, told: str) -> None:
     """D-33: 410 ends it, 415 is about this event, the rest may get better"""
-    error = fault(Reply(status=status, headers={"location": "https://secret.example.com"}))
+    error = delivery_error(HTTPReply(status=status, headers={"location": "https://secret.example.com"}))
     assert error is not None
     assert (error.gone, error.rejected, error.retry_after) == (gone, rejected, None)
     assert told in str(error)
@@ -59,7 +58,7 @@ def test_not_done(status: int, gone: bool, rejected: bool, told: str) -> None:
 def test_retry_after(text: str, seconds: float | None) -> None:
     """D-33: seconds or a date; a day at most"""
     assert retry_after({"retry-after": text}) == seconds
-    error = fault(Reply(status=429, headers={"retry-after": text}))
+    error = delivery_error(HTTPReply(status=429, headers={"retry-after": text}))
     assert error is not None
     assert error.retry_after == seconds
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.brokers.deliveries import events, plain, subscription
 
-from signalbook.events.sinks import registry
-from signalbook.events.sinks.base import DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerSink
+from signalbook.events.sinks import base
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy
+from signalbook.events.sinks.brokers import BrokerSink, ConnectionLost
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
@@ -35,7 +35,7 @@ SCHEMES = {
     "AMQP": "amqp",
 }
 SECURE = {"KAFKA": "kafkas", "MQTT3": "mqtts", "MQTT5": "mqtts", "NATS": "tls", "AMQP": "amqps"}
-LOCAL = Policy(allow=AllowList(["127.0.0.1/32", "broker.example:1883"]), timeout=1)
+LOCAL = SinkPolicy(allow=AllowList(["127.0.0.1/32", "broker.example:1883"]), timeout=1)
 
 
 def made(protocol: str, sink: str, credential: Credential | None = None) -> Subscription:
@@ -77,7 +77,7 @@ def answering(said: bytes | None) -> Iterator[int]:
 @pytest.mark.parametrize("protocol", SETTINGS)
 def test_a_sink_that_is_no_broker(protocol: str, said: bytes | None, schemes: dict[str, str]) -> None:
     with answering(said) as port:
-        sink = registry.find(protocol).open(made(protocol, f"{schemes[protocol]}://127.0.0.1:{port}"), LOCAL)
+        sink = base.find_sink(protocol).open(made(protocol, f"{schemes[protocol]}://127.0.0.1:{port}"), LOCAL)
         with pytest.raises(DeliveryError, match="127") as caught:
             sink.send(events(1))
         sink.close()
@@ -110,14 +110,14 @@ def test_a_sink_that_is_no_broker(protocol: str, said: bytes | None, schemes: di
 def test_a_place_that_events_may_not_go_to(protocol: str, sink: str, complaint: str) -> None:
     place = sink.format(scheme=SCHEMES[protocol], secure=SECURE[protocol])
     with pytest.raises(SubscriptionError, match=f"^/sink: .*{complaint}") as caught:
-        registry.find(protocol).check(made(protocol, place), Policy(allow=AllowList(["127.0.0.1"])))
+        base.find_sink(protocol).check(made(protocol, place), SinkPolicy(allow=AllowList(["127.0.0.1"])))
     assert "secret@" not in str(caught.value)
 
 
 @pytest.mark.parametrize("protocol", ["MQTT5", "NATS"])
 def test_a_path_means_nothing_where_the_setting_is_required(protocol: str) -> None:
     with pytest.raises(SubscriptionError, match=r"^/sink: a path means nothing here"):
-        registry.find(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example/topic"), LOCAL)
+        base.find_sink(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example/topic"), LOCAL)
 
 
 @pytest.mark.parametrize("protocol", SETTINGS)
@@ -134,13 +134,13 @@ def test_a_path_means_nothing_where_the_setting_is_required(protocol: str) -> No
 def test_credentials_that_brokers_do_not_know(protocol: str, credential: Credential, place: str) -> None:
     """D-31: they know PLAIN."""
     with pytest.raises(SubscriptionError, match=f"^/sinkcredential/{place}: "):
-        registry.find(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example", credential), LOCAL)
+        base.find_sink(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example", credential), LOCAL)
 
 
 @pytest.mark.parametrize("protocol", SETTINGS)
 def test_a_subscription_that_became_wrong_is_not_delivered(protocol: str) -> None:
     with pytest.raises(DeliveryError, match=r"^/sink: "):
-        registry.find(protocol).open(made(protocol, "https://broker.example"), LOCAL)
+        base.find_sink(protocol).open(made(protocol, "https://broker.example"), LOCAL)
 
 
 def test_the_examples_of_the_page_are_subscriptions() -> None:
@@ -149,7 +149,7 @@ def test_the_examples_of_the_page_are_subscriptions() -> None:
     assert [example["protocol"] for example in examples] == ["KAFKA", "MQTT5", "NATS", "AMQP"]
     for example in examples:
         asked = subscription(example["protocol"], example["sink"], plain(), **example["protocolsettings"])
-        registry.find(example["protocol"]).check(asked, LOCAL)
+        base.find_sink(example["protocol"]).check(asked, LOCAL)
 
 
 class Recorder:
@@ -179,7 +179,7 @@ def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
     link = Recorder([])
     sink = BrokerSink(link.connect)
     sink.send(events(1))
-    link.failures = [Broken("gone", delivered=2)]
+    link.failures = [ConnectionLost("gone", delivered=2)]
     sink.send(events(5, start=1))
     assert link.taken == events(6)
     assert link.connections == 2
@@ -189,14 +189,14 @@ def test_a_new_connection_that_fails_too_counts_all_that_was_taken() -> None:
     link = Recorder([])
     sink = BrokerSink(link.connect)
     sink.send(events(1))
-    link.failures = [Broken("gone", delivered=2), DeliveryError("full", delivered=1)]
+    link.failures = [ConnectionLost("gone", delivered=2), DeliveryError("full", delivered=1)]
     with pytest.raises(DeliveryError, match="full") as caught:
         sink.send(events(5, start=1))
     assert caught.value.delivered == 3
     assert link.taken == events(4)
 
 
-@pytest.mark.parametrize("failure", [Broken("gone", delivered=1), DeliveryError("full", delivered=1)])
+@pytest.mark.parametrize("failure", [ConnectionLost("gone", delivered=1), DeliveryError("full", delivered=1)])
 def test_a_failure_of_a_new_connection_is_for_the_relay(failure: DeliveryError) -> None:
     link = Recorder([failure])
     sink = BrokerSink(link.connect)

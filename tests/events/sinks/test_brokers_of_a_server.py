@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.amqp.receiver import Receiver
+from tests.brokers.amqp.receiver import Receiver
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.events.sinks import test_kafka, test_mqtt, test_nats

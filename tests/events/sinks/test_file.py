@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.sinks.base import DeliveryError, Policy
-from signalbook.events.sinks.file import KIND
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy
+from signalbook.events.sinks.file import FACTORY
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
 
 
-def policy(folder: Path | None) -> Policy:
-    return Policy(allow=AllowList([]), folder=str(folder or ""))
+def policy(folder: Path | None) -> SinkPolicy:
+    return SinkPolicy(allow=AllowList([]), folder=str(folder or ""))
 
 
 def subscription(sink: str = "file:a.jsonl", **settings: Any) -> Subscription:
@@ -39,7 +39,7 @@ def ids(path: Path) -> list[int]:
 )
 def test_a_line_for_each_event(tmp_path: Path, sink: str, name: str) -> None:
     for batch in (events(1, 2), events(3)):
-        with closing(KIND.open(subscription(sink), policy(tmp_path))) as file:
+        with closing(FACTORY.open(subscription(sink), policy(tmp_path))) as file:
             file.send(batch)
     assert ids(tmp_path / name) == [1, 2, 3]
 
@@ -66,9 +66,9 @@ def test_a_line_for_each_event(tmp_path: Path, sink: str, name: str) -> None:
 )
 def test_no_way_out_of_the_folder(tmp_path: Path, sink: str) -> None:
     with pytest.raises(SubscriptionError, match="/sink: it takes file:NAME"):
-        KIND.check(subscription(sink), policy(tmp_path))
+        FACTORY.check(subscription(sink), policy(tmp_path))
     with pytest.raises(DeliveryError):
-        KIND.open(subscription(sink), policy(tmp_path))
+        FACTORY.open(subscription(sink), policy(tmp_path))
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "sinks"
     folder.mkdir()
     (folder / "a.jsonl").symlink_to(outside)
-    with closing(KIND.open(subscription(), policy(folder))) as file, pytest.raises(DeliveryError, match="cannot be"):
+    with closing(FACTORY.open(subscription(), policy(folder))) as file, pytest.raises(DeliveryError, match="cannot be"):
         file.send(events(1))
     assert outside.read_text() == ""
 
@@ -92,19 +92,19 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 )
 def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(SubscriptionError, match=f"/protocolsettings{told}"):
-        KIND.check(subscription(**settings), policy(tmp_path))
+        FACTORY.check(subscription(**settings), policy(tmp_path))
 
 
 def test_without_a_folder_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(SubscriptionError, match=r"this server writes no files \(setting sink_folder\)"):
-        KIND.check(subscription(), policy(None))
+        FACTORY.check(subscription(), policy(None))
     secret = Subscription(id="s", protocol="FILE", sink="file:a", credential=Credential(credentialtype="PLAIN"))
     with pytest.raises(SubscriptionError, match="/sinkcredential: files take none"):
-        KIND.check(secret, policy(tmp_path))
+        FACTORY.check(secret, policy(tmp_path))
 
 
 def test_a_new_file_when_one_is_full(tmp_path: Path) -> None:
-    with closing(KIND.open(subscription(maxbytes=1024), policy(tmp_path))) as file:
+    with closing(FACTORY.open(subscription(maxbytes=1024), policy(tmp_path))) as file:
         for number in range(200):
             file.send(events(number))
     *full, last = sorted(tmp_path.iterdir(), key=lambda path: (path.name == "a.jsonl", path.name))
@@ -118,15 +118,15 @@ def test_a_new_file_when_one_is_full(tmp_path: Path) -> None:
 def test_what_a_crash_left_unfinished_is_cut_off(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "1"}\n' + torn)
-    with closing(KIND.open(subscription(), policy(tmp_path))) as file:
+    with closing(FACTORY.open(subscription(), policy(tmp_path))) as file:
         file.send(events(2))
     assert ids(path) == [1, 2]
 
 
 def test_one_sink_for_each_file(tmp_path: Path) -> None:
-    with closing(KIND.open(subscription(), policy(tmp_path))) as one:
+    with closing(FACTORY.open(subscription(), policy(tmp_path))) as one:
         one.send(events(1))
-        with closing(KIND.open(subscription(), policy(tmp_path))) as other:
+        with closing(FACTORY.open(subscription(), policy(tmp_path))) as other:
             for _ in range(2):
                 with pytest.raises(DeliveryError, match="another sink writes to"):
                     other.send(events(2))
@@ -137,7 +137,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     """Nothing half-written: what is there afterwards is what was there before."""
     path = tmp_path / "a.jsonl"
     real = os.write
-    with closing(KIND.open(subscription(), policy(tmp_path))) as file:
+    with closing(FACTORY.open(subscription(), policy(tmp_path))) as file:
         file.send(events(1))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(os, "write", lambda handle, data: _half(real, handle, bytes(data)))

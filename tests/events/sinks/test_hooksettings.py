@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.sinks.hooksettings import HookSettings, read
+from signalbook.events.sinks.http import HookSettings, read_settings
 from signalbook.events.subscriptions.subscription import SubscriptionError
 
 
@@ -23,7 +23,7 @@ from signalbook.events.subscriptions.subscription import SubscriptionError
     ],
 )
 def test_settings(settings: dict[str, Any], read_as: HookSettings) -> None:
-    assert read(settings) == read_as
+    assert read_settings(settings) == read_as
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_settings(settings: dict[str, Any], read_as: HookSettings) -> None:
 )
 def test_what_cannot_be(settings: dict[str, Any], place: str) -> None:
     with pytest.raises(SubscriptionError) as raised:
-        read(settings)
+        read_settings(settings)
     assert str(raised.value).startswith(f"/protocolsettings{place}")

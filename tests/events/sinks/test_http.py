@@ -19,7 +19,7 @@ import pytest
 from tests.brokers.certificates import issue
 
 from signalbook import values
-from signalbook.events.sinks.base import Consent, DeliveryError, NotYet, Policy
+from signalbook.events.sinks.base import Consent, DeliveryError, NotYet, SinkPolicy
 from signalbook.events.sinks.http import Hooks
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
@@ -40,11 +40,11 @@ def subscription(hook: Hook, credential: Credential | None = None, **settings: A
     return Subscription(id="s1", protocol="HTTP", sink=hook.url, credential=credential, protocolsettings=settings)
 
 
-def policy(*hooks: Hook, **more: Any) -> Policy:
-    return Policy(allow=AllowList([hook.place for hook in hooks]), origin=ORIGIN, **{"timeout": DEADLINE, **more})
+def policy(*hooks: Hook, **more: Any) -> SinkPolicy:
+    return SinkPolicy(allow=AllowList([hook.place for hook in hooks]), origin=ORIGIN, **{"timeout": DEADLINE, **more})
 
 
-def deliver(wanted: Subscription, policy: Policy, events: list[JSONObject], hooks: Hooks | None = None) -> None:
+def deliver(wanted: Subscription, policy: SinkPolicy, events: list[JSONObject], hooks: Hooks | None = None) -> None:
     with closing((hooks or Hooks()).open(wanted, policy)) as sink:
         sink.send(events)
 
@@ -423,7 +423,7 @@ def test_a_name_that_leads_inside(serve: Serve) -> None:
     hook = serve(Hook())
     port = hook.place.rpartition(":")[2]
     inside = Subscription(id="s", protocol="HTTP", sink=f"http://127.1:{port}/hook")
-    allowed = Policy(allow=AllowList([f"127.1:{port}"]), origin=ORIGIN, timeout=DEADLINE)
+    allowed = SinkPolicy(allow=AllowList([f"127.1:{port}"]), origin=ORIGIN, timeout=DEADLINE)
     with pytest.raises(DeliveryError, match=r"leads to 127\.0\.0\.1, which is neither public nor"):
         deliver(inside, allowed, events(1))
     assert hook.got == []

@@ -12,7 +12,7 @@ from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, 
 from tests.brokers.program import Broker
 
 from signalbook.events.sinks.base import DeliveryError
-from signalbook.events.sinks.kafka import KIND
+from signalbook.events.sinks.kafka import FACTORY
 from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
 
@@ -41,7 +41,7 @@ def make_topic(broker: Broker, name: str) -> None:
 def deliver(
     broker: Broker, sent: list[JSONObject], place: str = "", credential: Credential | None = None, **settings: Any
 ) -> None:
-    sink = KIND.open(subscription("KAFKA", place or address(broker), credential, **settings), policy(broker))
+    sink = FACTORY.open(subscription("KAFKA", place or address(broker), credential, **settings), policy(broker))
     try:
         sink.send(sent)
     finally:
@@ -136,7 +136,7 @@ def test_a_cluster_does_not_lead_to_places_that_are_not_allowed(kafka: Broker) -
 
 def test_a_cluster_may_lead_to_places_that_are_allowed(kafka: Broker, topic: str) -> None:
     allowed = policy(kafka, f"127.0.0.2:{kafka.ports['far']}")
-    sink = KIND.open(subscription("KAFKA", address(kafka, "away"), topicname=topic), allowed)
+    sink = FACTORY.open(subscription("KAFKA", address(kafka, "away"), topicname=topic), allowed)
     sink.send(events(1))
     sink.close()
     assert len(records(kafka, topic, 1)) == 1
@@ -144,7 +144,7 @@ def test_a_cluster_may_lead_to_places_that_are_allowed(kafka: Broker, topic: str
 
 def test_a_topic_that_is_not_there_is_not_made(kafka: Broker) -> None:
     place = subscription("KAFKA", address(kafka), topicname="nowhere")
-    sink = KIND.open(place, policy(kafka, timeout=15))
+    sink = FACTORY.open(place, policy(kafka, timeout=15))
     with pytest.raises(DeliveryError, match="the cluster has no topic 'nowhere'"):
         sink.send(events(1))
     sink.close()
@@ -159,7 +159,7 @@ def test_an_event_that_is_too_large_is_told(kafka: Broker, topic: str) -> None:
 
 
 def test_a_cluster_that_comes_back_is_used_again(kafka: Broker, topic: str) -> None:
-    sink = KIND.open(subscription("KAFKA", address(kafka), topicname=topic), policy(kafka))
+    sink = FACTORY.open(subscription("KAFKA", address(kafka), topicname=topic), policy(kafka))
     sink.send(events(1))
     kafka.stop()
     try:
@@ -191,11 +191,11 @@ def test_a_cluster_that_comes_back_is_used_again(kafka: Broker, topic: str) -> N
 )
 def test_settings_that_kafka_does_not_have(settings: dict[str, Any], place: str, kafka: Broker) -> None:
     with pytest.raises(SubscriptionError, match=f"^{place}: "):
-        KIND.check(subscription("KAFKA", address(kafka), **settings), policy(kafka))
+        FACTORY.check(subscription("KAFKA", address(kafka), **settings), policy(kafka))
 
 
 def test_a_topic_is_named_once(kafka: Broker) -> None:
     with pytest.raises(SubscriptionError, match=r"^/protocolsettings/topicname: .* not in both"):
-        KIND.check(subscription("KAFKA", f"{address(kafka)}/a", topicname="a"), policy(kafka))
+        FACTORY.check(subscription("KAFKA", f"{address(kafka)}/a", topicname="a"), policy(kafka))
     with pytest.raises(SubscriptionError, match=r"^/sink: that is no name of a topic"):
-        KIND.check(subscription("KAFKA", f"{address(kafka)}/a%20b"), policy(kafka))
+        FACTORY.check(subscription("KAFKA", f"{address(kafka)}/a%20b"), policy(kafka))

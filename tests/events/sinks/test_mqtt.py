@@ -15,7 +15,7 @@ from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, 
 from tests.brokers.program import Broker
 
 from signalbook.events.sinks.base import DeliveryError
-from signalbook.events.sinks.mqtt import KIND
+from signalbook.events.sinks.mqtt import FACTORY
 from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
 
 SCHEME = "mqtt://127.0.0.1"
@@ -41,7 +41,7 @@ def listening(broker: Broker, topic: str) -> Iterator[queue.Queue[MQTTMessage]]:
 
 
 def deliver(broker: Broker, protocol: str, count: int = 3, **settings: Any) -> None:
-    sink = KIND.open(subscription(protocol, f"{SCHEME}:{broker.ports['plain']}", **settings), policy(broker))
+    sink = FACTORY.open(subscription(protocol, f"{SCHEME}:{broker.ports['plain']}", **settings), policy(broker))
     try:
         sink.send(events(count))
     finally:
@@ -94,7 +94,7 @@ def test_the_last_event_is_retained_if_that_is_wanted(mosquitto: Broker) -> None
 def test_a_user_is_taken_by_the_password(mosquitto: Broker) -> None:
     """D-31 PLAIN."""
     place = f"{SCHEME}:{mosquitto.ports['password']}"
-    sink = KIND.open(subscription("MQTT5", place, plain(), topicname="x"), policy(mosquitto))
+    sink = FACTORY.open(subscription("MQTT5", place, plain(), topicname="x"), policy(mosquitto))
     sink.send(events(1))
     sink.close()
 
@@ -105,7 +105,7 @@ def test_a_user_without_the_password_is_told_so(
     mosquitto: Broker, protocol: str, credential: Credential | None
 ) -> None:
     place = f"{SCHEME}:{mosquitto.ports['password']}"
-    sink = KIND.open(subscription(protocol, place, credential, topicname="x"), policy(mosquitto))
+    sink = FACTORY.open(subscription(protocol, place, credential, topicname="x"), policy(mosquitto))
     with pytest.raises(DeliveryError, match=r"the broker does not take the connection: Not authorized") as caught:
         sink.send(events(1))
     assert "wrong" not in str(caught.value)
@@ -113,7 +113,7 @@ def test_a_user_without_the_password_is_told_so(
 
 def test_tls_checks_the_name(mosquitto: Broker, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     place = subscription("MQTT5", f"mqtts://localhost:{mosquitto.ports['tls']}", topicname="x")
-    sink = KIND.open(place, policy(mosquitto))
+    sink = FACTORY.open(place, policy(mosquitto))
     with pytest.raises(DeliveryError, match="certificate verify failed"):
         sink.send(events(1))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
@@ -123,7 +123,7 @@ def test_tls_checks_the_name(mosquitto: Broker, certificates: Certificates, monk
 
 def test_a_broker_that_comes_back_is_used_again(mosquitto: Broker) -> None:
     place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="again")
-    sink = KIND.open(place, policy(mosquitto))
+    sink = FACTORY.open(place, policy(mosquitto))
     sink.send(events(1))
     mosquitto.stop()
     try:
@@ -139,7 +139,7 @@ def test_a_broker_that_comes_back_is_used_again(mosquitto: Broker) -> None:
 
 def test_a_connection_that_was_lost_meanwhile_is_made_anew(mosquitto: Broker) -> None:
     place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="anew")
-    sink = KIND.open(place, policy(mosquitto))
+    sink = FACTORY.open(place, policy(mosquitto))
     sink.send(events(1))
     mosquitto.stop()
     mosquitto.start()
@@ -172,4 +172,4 @@ def test_settings_that_mqtt_does_not_have(
     protocol: str, settings: dict[str, Any], place: str, mosquitto: Broker
 ) -> None:
     with pytest.raises(SubscriptionError, match=f"^{place}: "):
-        KIND.check(subscription(protocol, f"{SCHEME}:{mosquitto.ports['plain']}", **settings), policy(mosquitto))
+        FACTORY.check(subscription(protocol, f"{SCHEME}:{mosquitto.ports['plain']}", **settings), policy(mosquitto))

@@ -17,7 +17,7 @@ from tests.brokers.deliveries import EVENT_TYPE, events, parsed, plain, policy, 
 from tests.brokers.program import Broker
 
 from signalbook.events.sinks.base import DeliveryError
-from signalbook.events.sinks.nats import KIND
+from signalbook.events.sinks.nats import FACTORY
 from signalbook.events.subscriptions.subscription import Credential, SubscriptionError
 from signalbook.values import JSONObject
 
@@ -29,7 +29,7 @@ def address(broker: Broker, scheme: str = "nats", host: str = "127.0.0.1") -> st
 
 
 def deliver(broker: Broker, sent: list[JSONObject], credential: Credential | None = None, **settings: Any) -> None:
-    sink = KIND.open(subscription("NATS", address(broker), credential, **settings), policy(broker))
+    sink = FACTORY.open(subscription("NATS", address(broker), credential, **settings), policy(broker))
     try:
         sink.send(sent)
     finally:
@@ -127,7 +127,7 @@ def test_a_user_may_not_publish_everywhere(nats: Broker) -> None:
 
 
 def test_tls_checks_the_name(nats: Broker, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = KIND.open(subscription("NATS", address(nats, "tls", "localhost"), subject="x"), policy(nats))
+    sink = FACTORY.open(subscription("NATS", address(nats, "tls", "localhost"), subject="x"), policy(nats))
     with pytest.raises(DeliveryError, match="certificate verify failed"):
         sink.send(events(1))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
@@ -136,7 +136,7 @@ def test_tls_checks_the_name(nats: Broker, certificates: Certificates, monkeypat
 
 
 def test_a_server_that_comes_back_is_used_again(nats: Broker) -> None:
-    sink = KIND.open(subscription("NATS", address(nats), subject="again"), policy(nats))
+    sink = FACTORY.open(subscription("NATS", address(nats), subject="again"), policy(nats))
     sink.send(events(1))
     nats.stop()
     try:
@@ -179,7 +179,7 @@ def test_what_is_no_nats_server(said: bytes, complaint: str, nats: Broker) -> No
         thread.start()
         port = server.getsockname()[1]
         place = subscription("NATS", f"nats://127.0.0.1:{port}", subject="x")
-        sink = KIND.open(place, policy(nats, f"127.0.0.1:{port}"))
+        sink = FACTORY.open(place, policy(nats, f"127.0.0.1:{port}"))
         with pytest.raises(DeliveryError, match=complaint):
             sink.send(events(1))
         thread.join()
@@ -191,4 +191,4 @@ def test_what_is_no_nats_server(said: bytes, complaint: str, nats: Broker) -> No
 def test_subjects_that_are_none(subject: Any, nats: Broker) -> None:
     settings = {} if subject is None else {"subject": subject}
     with pytest.raises(SubscriptionError, match=r"^/protocolsettings/subject: "):
-        KIND.check(subscription("NATS", address(nats), **settings), policy(nats))
+        FACTORY.check(subscription("NATS", address(nats), **settings), policy(nats))

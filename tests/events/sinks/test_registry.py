@@ -6,26 +6,26 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from signalbook.events.sinks import registry
+from signalbook.events.sinks import base
 from signalbook.events.subscriptions.subscription import PROTOCOLS, SubscriptionError
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_has_its_kind(protocol: str) -> None:
     """D-26"""
-    assert protocol in registry.protocols()
-    assert protocol in registry.find(protocol).protocols
+    assert protocol in base.sink_protocols()
+    assert protocol in base.find_sink(protocol).protocols
 
 
 @pytest.mark.parametrize("protocol", ["", "http", "HTTPS", "SMTP"])
 def test_what_is_not_served(protocol: str) -> None:
     with pytest.raises(SubscriptionError, match=r"/protocol: there is no .*; there are AMQP, FILE, HTTP"):
-        registry.find(protocol)
+        base.find_sink(protocol)
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the line that installs it."""
-    absent = EntryPoint(name="carrier", value="no_such_pigeons:KIND [pigeons]", group=registry.GROUP)
-    monkeypatch.setattr(registry, "_offered", lambda: {"CARRIER": absent})
+    absent = EntryPoint(name="carrier", value="no_such_pigeons:KIND [pigeons]", group=base.GROUP)
+    monkeypatch.setattr(base, "_offered", lambda: {"CARRIER": absent})
     with pytest.raises(SubscriptionError, match=r"'no_such_pigeons': pip install 'signalbook\[pigeons\]'"):
-        registry.find("CARRIER")
+        base.find_sink("CARRIER")

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.subscriptions import credentials
-from signalbook.events.subscriptions.subscription import Credential, Subscription
+from signalbook.events.subscriptions.subscription import (
+    SECRET_MEMBERS,
+    Credential,
+    Subscription,
+    missing_secrets,
+    read_credential,
+)
 
 TOKEN = {"accesstoken": "hush", "accesstokenexpiresutc": "2030-01-01T00:00:00Z", "accesstokentype": "bearer"}
 
@@ -36,12 +41,12 @@ TOKEN = {"accesstoken": "hush", "accesstokenexpiresutc": "2030-01-01T00:00:00Z",
 )
 def test_types(document: dict[str, str], secrets: set[str]) -> None:
     """D-31"""
-    found, faults = credentials.read(document)
+    found, faults = read_credential(document)
     assert faults == []
     assert found is not None
     assert set(found.secrets) == secrets
     assert {"credentialtype": found.credentialtype, **found.members, **found.secrets} == document
-    assert not set(found.members) & credentials.SECRETS
+    assert not set(found.members) & SECRET_MEMBERS
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ def test_types(document: dict[str, str], secrets: set[str]) -> None:
 )
 def test_faults(document: Any, paths: list[str]) -> None:
     """D-31: with their places, and without what was sent"""
-    _, faults = credentials.read(document)
+    _, faults = read_credential(document)
     assert [fault.path.removeprefix("/sinkcredential") for fault in faults] == paths
     assert "hush" not in str(faults)
 
@@ -67,5 +72,5 @@ def test_faults(document: Any, paths: list[str]) -> None:
 def test_missing_secrets_are_asked_for() -> None:
     given = Credential(credentialtype="PLAIN", members={"identifier": "me"})
     one = Subscription(id="", protocol="HTTP", sink="https://s.example/", credential=given)
-    assert [fault.path for fault in credentials.missing(one)] == ["/sinkcredential/secret"]
-    assert list(credentials.missing(Subscription(id="", protocol="HTTP", sink="x"))) == []
+    assert [fault.path for fault in missing_secrets(one)] == ["/sinkcredential/secret"]
+    assert list(missing_secrets(Subscription(id="", protocol="HTTP", sink="x"))) == []

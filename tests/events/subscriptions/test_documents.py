@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.events import filters
-from signalbook.events.delivery.state import State
+from signalbook.events.delivery.store import State
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import InvalidSubscription
 from signalbook.events.subscriptions.store import Entry

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.events.subscriptions.keyring import Keyring, Keys, UnreadableSecret, keyring
+from signalbook.events.subscriptions.store import Keyring, Keys, UnreadableSecret, keyring
 from signalbook.events.subscriptions.subscription import SubscriptionError
 from signalbook.settings import SettingError, Settings
 

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from signalbook import values
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery import state as deliveries
-from signalbook.events.delivery.state import ACTIVE, SUSPENDED, State
-from signalbook.events.subscriptions.credentials import completed
-from signalbook.events.subscriptions.keyring import Keyring, Keys
-from signalbook.events.subscriptions.store import Entry, Full, Subscriptions
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.engine.write.commands import Command, Method
+from signalbook.events.delivery import store as deliveries
+from signalbook.events.delivery.store import ACTIVE, SUSPENDED, State
+from signalbook.events.subscriptions.store import Entry, Full, Keyring, Keys, Subscriptions
+from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, with_known_secrets
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -214,7 +212,7 @@ def test_secrets_stay_where_they_were_meant_to_go(
 ) -> None:
     """D-31: an update may leave them out, but not redirect them."""
     shown = create(engine, book).subscription
-    update(engine, book, shown.id, lambda known: completed(replace(shown, **change), known))  # type: ignore[arg-type]
+    update(engine, book, shown.id, lambda known: with_known_secrets(replace(shown, **change), known))  # type: ignore[arg-type]
     now = book.all()[shown.id].credential
     assert (now is not None and now.secrets == PLAIN.secrets) is kept
 

@@ -17,7 +17,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.batch import FrameColumns
 from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
 from signalbook.pipeline.sources import records
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json
 
 EXTENSIONS = ("trace", "n")
@@ -30,11 +30,11 @@ def structured() -> StructuredMode:
     return mode
 
 
-def frame(*messages: bytes) -> Frame:
+def frame(*messages: bytes) -> MessageBatch:
     """Messages with a byte between them."""
     starts = np.array([0, *accumulate(len(message) + 1 for message in messages)][:-1], np.int64)
     ends = starts + np.array(list(map(len, messages)), np.int64)
-    return Frame(path="f", block=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
+    return MessageBatch(path="f", content=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
 
 
 def events(block: FrameColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
@@ -194,7 +194,7 @@ def is_plain(members: dict[str, Any], raw: bytes) -> bool:
 @given(st.binary(max_size=40), st.lists(st.tuples(st.integers(-5, 50), st.integers(-5, 50)), max_size=5))
 def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
     starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
-    found = Frame(path="f", block=block, starts=starts, ends=ends, positions=starts)
+    found = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
     assert StructuredMode().columns(found)[1] == list(range(len(bounds)))
 
 
@@ -219,7 +219,7 @@ def test_anybody_may_make_up_names_of_attributes() -> None:
     taken = 0
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
-        (frame,) = records.frames(batch)
+        (frame,) = records.record_batches(batch)
         block, refused = mode.columns(frame)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
@@ -231,6 +231,6 @@ def test_names_that_were_met_are_taken_again() -> None:
     mode = BinaryMode("KAFKA")
     batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
     for _ in range(2):
-        (frame,) = records.frames(batch)
+        (frame,) = records.record_batches(batch)
         block, refused = mode.columns(frame)
         assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

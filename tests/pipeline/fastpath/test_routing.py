@@ -33,9 +33,9 @@ from signalbook.pipeline.report import Tally
 from signalbook.pipeline.rows import Mark
 from signalbook.pipeline.snapshot import Snapshot
 from signalbook.pipeline.sources import records
-from signalbook.pipeline.sources.base import Frame, Split
+from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
-from signalbook.pipeline.sources.cloudevents import JSONL, structured
+from signalbook.pipeline.sources.files import JSONL, structured
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.values import now
 
@@ -93,10 +93,10 @@ class SlowLines:
     divisible = True
     cloudevents_json = False
 
-    def frames(self, split: Split) -> Iterator[Frame]:
-        return JSONL.frames(split)
+    def read(self, split: Split) -> Iterator[MessageBatch]:
+        return JSONL.read(split)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, frame: MessageBatch, index: int) -> Message:
         return structured(frame, index)
 
 
@@ -108,10 +108,10 @@ def outcome(contract: Contract, source: Any, text: bytes) -> Outcome:
     with TemporaryDirectory() as name, chdir(name):
         path = Path("in.jsonl")
         path.write_bytes(text)
-        return processed(contract, source, source.frames(Split(path=str(path), start=0, end=len(text))))
+        return processed(contract, source, source.read(Split(path=str(path), start=0, end=len(text))))
 
 
-def processed(contract: Contract, source: Any, frames: Iterable[Frame]) -> Outcome:
+def processed(contract: Contract, source: Any, frames: Iterable[MessageBatch]) -> Outcome:
     """The same of any frames."""
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -216,7 +216,7 @@ def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
     headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     batch = rows(*((JSON_VALUES[0], [*headers, ("content-type", b"application/json")]) for _ in range(9)))
-    assert processed(contract, KAFKA, records.frames(batch))[0].landed.total() == 9
+    assert processed(contract, KAFKA, records.record_batches(batch))[0].landed.total() == 9
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> Non
     check(contract, text)
 
 
-def slow(frame: Frame) -> Frame:
-    return replace(frame, thorough=True)
+def slow(frame: MessageBatch) -> MessageBatch:
+    return replace(frame, slow_path=True)
 
 
 @given(
@@ -267,7 +267,7 @@ def test_both_paths_come_to_the_same_for_records(
     contracts: list[Contract], policy: int, found: list[Any], topic: str | None
 ) -> None:
     """K-21, K-46: events in binary mode, whatever is in headers and values."""
-    frames = list(records.frames(rows(*found, topic=topic)))
+    frames = list(records.record_batches(rows(*found, topic=topic)))
     quick = processed(contracts[policy], CAPTURES, frames)
     same(quick, processed(contracts[policy], CAPTURES, map(slow, frames)))
 
@@ -279,7 +279,7 @@ def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monk
     attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
     measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
     scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], [*attributes, ("ce_type", b"parcel.scanned")])
-    _, tables = processed(contracts[5], KAFKA, records.frames(rows(measured, scanned)))
+    _, tables = processed(contracts[5], KAFKA, records.record_batches(rows(measured, scanned)))
     assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
 
 
@@ -303,7 +303,7 @@ def test_events_in_binary_mode_take_the_fast_path(
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late"}
     headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     batch = rows(*((value, [*headers, ("content-type", content_type)]) for _ in range(9)))
-    tally, tables = processed(contract, KAFKA, records.frames(batch))
+    tally, tables = processed(contract, KAFKA, records.record_batches(batch))
     assert tally.landed.total() == 9
     ((row, *_),) = tables.values()
     assert (row["ce_type"], row["ce_extensions"], row["_context"]) == (kind, [("stage", "late")], [("depot", "7")])

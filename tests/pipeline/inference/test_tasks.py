@@ -13,8 +13,8 @@ from signalbook.pipeline.inference.observing import Observations
 from signalbook.pipeline.inference.schemas import LADDER
 from signalbook.pipeline.inference.tasks import MOST_NAMES, OTHERS, Plan, Trial
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
-from signalbook.pipeline.sources.planning import find_files, plan
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.files import find_files, plan_tasks
 
 
 def event(number: int, kind: str = "a", **data: Any) -> dict[str, Any]:
@@ -27,7 +27,10 @@ def planned(tmp_path: Path) -> Plan:
     events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in events) + "broken\n")
-    return Plan(source="cloudevents-jsonl", tasks=plan(registry.files("cloudevents-jsonl"), find_files([str(path)]), 1))
+    return Plan(
+        source="cloudevents-jsonl",
+        tasks=plan_tasks(base.file_source("cloudevents-jsonl"), find_files([str(path)]), 1),
+    )
 
 
 def tried(folder: Path, planned: Plan, first: Observations) -> Trial:

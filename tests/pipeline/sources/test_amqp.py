@@ -12,17 +12,17 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from tests.amqp.receiver import SocketStream
+from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
-from signalbook.amqp.connection import Connection
-from signalbook.amqp.message import Message, to_bytes
-from signalbook.amqp.sender import Link, Sender
-from signalbook.amqp.types import Described, Symbol, Timestamp, Ulong, encode
+from signalbook.brokers.amqp.connection import AMQPConnection
+from signalbook.brokers.amqp.links import AMQPSender, SenderLink
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
+from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
-from signalbook.pipeline.sources.base import Frame, one_message
-from signalbook.pipeline.sources.spool import Spool
+from signalbook.pipeline.sources.base import MessageBatch, one_message
+from signalbook.pipeline.sources.spool import MessageSpool
 
 PATIENCE = 300
 UUID_1 = UUID(int=1)
@@ -38,8 +38,8 @@ def read_back(content: bytes) -> Any:
     spooled = _spooled(content)
     row = {"key": spooled.key, "value": spooled.value, "received_at": None}
     frame = one_message("amqp:q", spooled.value, 5)
-    parts = {name: getattr(frame, name) for name in Frame.__slots__}
-    return spooled, SOURCE.message(Frame(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
+    parts = {name: getattr(frame, name) for name in MessageBatch.__slots__}
+    return spooled, SOURCE.message(MessageBatch(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
 
 
 def test_a_message_has_all_its_sections() -> None:
@@ -125,18 +125,18 @@ def test_what_is_no_address(inputs: list[str], words: str) -> None:
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
-    with Spool(tmp_path / "spool") as opened:
+def spool(tmp_path: Path) -> Iterator[MessageSpool]:
+    with MessageSpool(tmp_path / "spool") as opened:
         yield opened
 
 
-def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> None:
+def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool) -> None:
     """At least once: a link that ends before it has confirmed is given everything again."""
     queue = f"again-{os.getpid()}-{next(_numbers)}"
-    sent = [to_bytes(Message(body=str(number).encode())) for number in range(5)]
+    sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
     with SocketStream(artemis.ports["plain"]) as stream:
-        connection = Connection(stream, host="127.0.0.1", container="tests")
-        list(Sender(connection, Link(address=queue, name="s")).send(sent))
+        connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
+        list(AMQPSender(connection, SenderLink(address=queue, name="s")).send(sent))
         connection.part()
     for confirm in (False, True):
         link = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
@@ -158,7 +158,7 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: Spool) -> No
     ],
 )
 def test_a_broker_that_refuses_says_why(
-    artemis: Broker, spool: Spool, scheme: str, options: dict[str, str], words: str
+    artemis: Broker, spool: MessageSpool, scheme: str, options: dict[str, str], words: str
 ) -> None:
     port = artemis.ports["tls" if scheme == "amqps" else "plain"]
     with pytest.raises(PipelineError, match=words) as caught:

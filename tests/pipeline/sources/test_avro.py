@@ -17,9 +17,9 @@ import pytest
 
 from signalbook.messages.eventformats.avro import SCHEMA
 from signalbook.pipeline import PipelineError
-from signalbook.pipeline.sources import containers, lines
+from signalbook.pipeline.sources import avro, files
 from signalbook.pipeline.sources.avro import CONTAINER
-from signalbook.pipeline.sources.base import Split, Unreadable
+from signalbook.pipeline.sources.base import Split, UnreadableMessage
 
 SYNC = b"0123456789abcdef"
 OTHER = {"type": "record", "name": "Other", "fields": [{"name": "a", "type": "long"}]}
@@ -76,11 +76,11 @@ def read(tmp_path: Path) -> Read:
 
 
 def _messages(split: Split) -> Iterator[tuple[bytes, int, str]]:
-    for frame in CONTAINER.frames(split):
+    for frame in CONTAINER.read(split):
         for index in range(len(frame)):
             try:
                 fault = "" if CONTAINER.message(frame, index).body == frame.raw(index) else "another body"
-            except Unreadable as error:
+            except UnreadableMessage as error:
                 fault = str(error)
             yield frame.raw(index), int(frame.positions[index]), fault
 
@@ -188,13 +188,13 @@ def test_a_block_that_says_it_has_more_records_than_can_be_spoils_no_other(read:
 
 
 def test_a_block_of_many_records_is_frames_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 200)
+    monkeypatch.setattr(files, "BLOCK", 200)
     path = tmp_path / "events.avro"
     path.write_bytes(header() + block(9, b"".join(raw for raw, _, _ in WHOLE)))
     split = Split(path=str(path), start=0, end=path.stat().st_size)
-    frames = list(CONTAINER.frames(split))
+    frames = list(CONTAINER.read(split))
     assert len(frames) > 2
-    assert all(len(frame.block) < 300 for frame in frames)
+    assert all(len(frame.content) < 300 for frame in frames)
     assert list(_messages(split)) == WHOLE
 
 
@@ -207,7 +207,7 @@ def test_what_cannot_be_unpacked_is_one_message(read: Read, codec: str) -> None:
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
 def test_a_bomb_is_not_unpacked(read: Read, monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
-    monkeypatch.setattr(containers, "MAX_BLOCK", 200_000)
+    monkeypatch.setattr(avro, "MAX_BLOCK", 200_000)
     found = read(container(codec=codec, records=[event(0, bytes(1_000_000))]))
     assert len(found) == 1
     assert "cannot be unpacked" in found[0][2] or "more than 200000 bytes" in found[0][2]
@@ -232,7 +232,7 @@ def test_an_empty_file_that_is_packed_has_no_messages(tmp_path: Path) -> None:
 
 
 def test_a_file_without_markers_is_not_read_to_its_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "MAX_BLOCK", 1000)
-    monkeypatch.setattr(containers, "_PIECE", 100)
+    monkeypatch.setattr(avro, "MAX_BLOCK", 1000)
+    monkeypatch.setattr(avro, "_PIECE", 100)
     with pytest.raises(PipelineError, match="there is no block"):
         read(header() + b"\xff" * 5000)

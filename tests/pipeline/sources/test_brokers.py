@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.brokers import Broker, Kind
+from signalbook.pipeline.sources.brokers import BrokerKind, BrokerSettings
 
-KIND = Kind(name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs": (8, True)}, options=("colour",))
+KIND = BrokerKind(name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs": (8, True)}, options=("colour",))
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: s
 
 
 def test_certificates_that_are_none() -> None:
-    broker = Broker(hosts=(("h", 1),), secure=True, options={"ca": "/nowhere.pem"})
+    broker = BrokerSettings(hosts=(("h", 1),), secure=True, options={"ca": "/nowhere.pem"})
     with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"):
         broker.context()
 
 
 def test_a_broker_may_be_away_for_a_while() -> None:
-    broker, calls = Broker(hosts=(("h", 1),), secure=False, options={"timeout": "300"}), []
+    broker, calls = BrokerSettings(hosts=(("h", 1),), secure=False, options={"timeout": "300"}), []
 
     def fail_once() -> int:
         calls.append(1)
@@ -78,6 +78,6 @@ def test_a_broker_that_stays_away_is_told() -> None:
     def fail() -> None:
         raise OSError("nobody there")
 
-    broker = Broker(hosts=(("h", 1),), secure=False, options={"timeout": "0.01"})
+    broker = BrokerSettings(hosts=(("h", 1),), secure=False, options={"timeout": "0.01"})
     with pytest.raises(PipelineError, match="the broker h:1: nobody there"):
         broker.patiently(fail, (OSError,))

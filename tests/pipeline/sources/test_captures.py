@@ -38,7 +38,7 @@ def rows(spark_session: SparkSession, capture: Callable[..., str]) -> Rows:
     """The canonical rows of a file with such columns."""
 
     def brought(options: dict[str, str] | None = None, **columns: Any) -> list[dict[str, Any]]:
-        frame = KAFKA.batch(spark_session, [capture(**columns)], options or {})
+        frame = KAFKA.load(spark_session, [capture(**columns)], options or {})
         return [row.asDict(recursive=True) for row in frame.collect()]
 
     return brought
@@ -131,7 +131,7 @@ def test_a_file_that_is_none(spark_session: SparkSession, tmp_path: Path) -> Non
     path = tmp_path / "events.parquet"
     path.write_bytes(b"PAR1" + b"\xff" * 100)
     with pytest.raises(PipelineError, match=r"cannot read .*footer"):
-        KAFKA.batch(spark_session, [str(path)], {})
+        KAFKA.load(spark_session, [str(path)], {})
 
 
 def test_events_of_a_column_land(

@@ -11,12 +11,12 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings.http import request
-from signalbook.pipeline.sources.base import Unreadable, one_message
-from signalbook.pipeline.sources.http import JSONL
+from signalbook.pipeline.sources.base import UnreadableMessage, one_message
+from signalbook.pipeline.sources.files import HTTP_JSONL
 
 
 def read(line: bytes) -> Message:
-    return JSONL.message(one_message("log", line, 0), 0)
+    return HTTP_JSONL.message(one_message("log", line, 0), 0)
 
 
 def logged(**members: Any) -> bytes:
@@ -67,5 +67,5 @@ def test_encodings_in_several_headers_are_all_undone() -> None:
 )
 def test_lines_that_are_no_request(line: bytes) -> None:
     """K-44"""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableMessage):
         read(line)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.sources import jsonarrays, limits
+from signalbook.pipeline.sources import base, files
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 
 VALUES = st.recursive(
@@ -22,14 +22,14 @@ VALUES = st.recursive(
 
 def taken(content: bytes, limit: int = MAX_MESSAGE) -> list[tuple[bytes, int, str]]:
     """Each message with its position and what is wrong with it."""
-    frames = limits.bounded(jsonarrays.frames("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
-    return [(frame.raw(i), int(frame.positions[i]), frame.fault) for frame in frames for i in range(len(frame))]
+    frames = base.within_limit(files.array_batches("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
+    return [(frame.raw(i), int(frame.positions[i]), frame.error) for frame in frames for i in range(len(frame))]
 
 
 @given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
 def test_elements_are_found_whatever_the_pieces(elements: list[Any], indent: int | None, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jsonarrays, "BLOCK", block)
+        patch.setattr(files, "BLOCK", block)
         found = taken(b" " + json.dumps(elements, indent=indent).encode() + b"\n")
     assert [json.loads(raw) for raw, _, _ in found] == elements
     assert [(raw, position, fault) for raw, position, fault in found] == [
@@ -67,11 +67,11 @@ def test_what_is_no_whole_array(content: bytes, expected: list[tuple[bytes, int,
 
 def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports and progress count the bytes of frames, and a character that is cut is no text."""
-    monkeypatch.setattr(jsonarrays, "BLOCK", 64)
+    monkeypatch.setattr(files, "BLOCK", 64)
     content = json.dumps(["é" * 50] * 9, ensure_ascii=False).encode()
-    frames = list(jsonarrays.frames("f", BytesIO(content)))  # type: ignore[arg-type]
-    assert 0.9 * len(content) < sum(len(frame.block) for frame in frames) <= len(content)
-    assert "".join(frame.block.decode() for frame in frames).count("é") == 450
+    frames = list(files.array_batches("f", BytesIO(content)))  # type: ignore[arg-type]
+    assert 0.9 * len(content) < sum(len(frame.content) for frame in frames) <= len(content)
+    assert "".join(frame.content.decode() for frame in frames).count("é") == 450
 
 
 def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
@@ -83,7 +83,7 @@ def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
             reads += 1
             return super().read(size)
 
-    frames = jsonarrays.frames("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
+    frames = files.array_batches("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
     assert [frame.raw(0) for frame in frames] == [b"1"]
     assert reads < 10
 
@@ -100,8 +100,8 @@ def test_depth_does_not_matter() -> None:
 def test_of_an_element_without_end_the_beginning_is_kept(
     monkeypatch: pytest.MonkeyPatch, content: bytes, head: bytes, words: str
 ) -> None:
-    monkeypatch.setattr(jsonarrays, "BLOCK", 100)
-    monkeypatch.setattr(jsonarrays, "KEPT", 50)
+    monkeypatch.setattr(files, "BLOCK", 100)
+    monkeypatch.setattr(files, "KEPT", 50)
     raw, _, fault = taken(content, limit=1000)[-1]
     assert raw.startswith(head)
     assert len(raw) < 500
@@ -111,7 +111,7 @@ def test_of_an_element_without_end_the_beginning_is_kept(
 @given(st.lists(st.sampled_from([1, "a,]", "x" * 40, [1, ["]" * 30]]]), max_size=6), st.integers(1, 90))
 def test_reading_goes_on_behind_elements_that_are_too_long(elements: list[Any], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jsonarrays, "BLOCK", block)
+        patch.setattr(files, "BLOCK", block)
         found = taken(json.dumps(elements).encode(), limit=20)
     assert [position for _, position, _ in found] == list(range(len(elements)))
     assert [len(json.dumps(element)) > 20 for element in elements] == ["at most 20" in fault for _, _, fault in found]

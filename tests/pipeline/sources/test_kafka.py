@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.kafka import read
+from signalbook.pipeline.sources.kafka import connector_options
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from signalbook.pipeline.sources.kafka import read
     ],
 )
 def test_what_spark_is_told(inputs: list[str], options: dict[str, str], told: dict[str, str]) -> None:
-    found = read(inputs, options)
+    found = connector_options(inputs, options)
     assert found.items() >= told.items()
     assert found["includeHeaders"] == "true"
 
@@ -41,7 +41,7 @@ def test_what_spark_is_told(inputs: list[str], options: dict[str, str], told: di
 )
 def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        read(inputs, options)
+        connector_options(inputs, options)
     assert words in str(caught.value)
 
 
@@ -49,5 +49,5 @@ def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: s
 def test_errors_name_no_secrets(text: str) -> None:
     for inputs in ([text], [text, "kafka://i:1/a"]):
         with pytest.raises(PipelineError) as caught:
-            read(inputs, {})
+            connector_options(inputs, {})
         assert "hush" not in str(caught.value)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources import limits, lines
+from signalbook.pipeline.sources import base, files
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
 
 CONTENT = st.lists(st.sampled_from([b"", b"a", b"bcd", b"\r", b"x" * 40]), max_size=20).map(b"\n".join)
@@ -22,7 +22,7 @@ def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[in
     size = path.stat().st_size
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < size), size]
     splits = [Split(path=str(path), start=a, end=b, limit=limit) for a, b in pairwise(bounds)]
-    frames = [frame for split in splits for frame in limits.bounded(lines.frames(split), limit)]
+    frames = [frame for split in splits for frame in base.within_limit(files.line_batches(split), limit)]
     return [(int(frame.positions[i]), frame.raw(i)) for frame in frames for i in range(len(frame))]
 
 
@@ -37,7 +37,7 @@ def expected(content: bytes) -> list[tuple[int, bytes]]:
 @given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]))
 def test_splits_cover_a_file(content: bytes, cuts: list[int], block: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "BLOCK", block)
+        patch.setattr(files, "BLOCK", block)
         path = Path(folder) / "f"
         path.write_bytes(content)
         assert read(path, cuts) == (expected(content) if content else [])
@@ -60,10 +60,10 @@ def test_a_broken_packed_file(tmp_path: Path, content: bytes) -> None:
 @given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]), st.booleans())
 def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, packed: bool) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "BLOCK", block)
-        patch.setattr(lines, "_STEP", 7)
-        patch.setattr(limits, "KEPT", 5)
-        patch.setattr(lines, "KEPT", 5)
+        patch.setattr(files, "BLOCK", block)
+        patch.setattr(files, "_STEP", 7)
+        patch.setattr(base, "KEPT", 5)
+        patch.setattr(files, "KEPT", 5)
         path = Path(folder) / ("f.gz" if packed else "f")
         path.write_bytes(gzip.compress(content) if packed else content)
         found = read(path, [] if packed else cuts, limit=10)
@@ -74,6 +74,6 @@ def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, pa
 def test_a_line_without_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x\n" + b"a" * 3_000_000)
-    _, frame = lines.frames(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
-    assert (len(frame.block), int(frame.positions[0]), frame.rule) == (limits.KEPT, 2, "too_long")
-    assert frame.fault.startswith("a message of 3000000 bytes; at most 100000 are read")
+    _, frame = files.line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
+    assert (len(frame.content), int(frame.positions[0]), frame.rule) == (base.KEPT, 2, "too_long")
+    assert frame.error.startswith("a message of 3000000 bytes; at most 100000 are read")

@@ -23,7 +23,7 @@ from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5, Mqtt
-from signalbook.pipeline.sources.spool import Memory, Spool
+from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory
 
 PATIENCE = 300
 _numbers = count(1)
@@ -97,7 +97,9 @@ def urls(broker: Broker, *topics: str) -> list[str]:
     return [f"mqtt://127.0.0.1:{broker.ports['plain']}/{topic}?timeout={PATIENCE}" for topic in topics]
 
 
-def received(source: Mqtt, inputs: Sequence[str], spool: Spool, number: int, *, confirm: bool = True) -> list[bytes]:
+def received(
+    source: Mqtt, inputs: Sequence[str], spool: MessageSpool, number: int, *, confirm: bool = True
+) -> list[bytes]:
     """So many messages that come over a new connection."""
     link = source.connect(inputs, {}, spool)
     found: list[bytes] = []
@@ -114,13 +116,13 @@ def received(source: Mqtt, inputs: Sequence[str], spool: Spool, number: int, *, 
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
-    with Spool(tmp_path / "spool") as opened:
+def spool(tmp_path: Path) -> Iterator[MessageSpool]:
+    with MessageSpool(tmp_path / "spool") as opened:
         yield opened
 
 
 @pytest.mark.parametrize("source", [MQTT3, MQTT5])
-def test_what_was_not_confirmed_comes_again(mosquitto: Broker, spool: Spool, topic: str, source: Mqtt) -> None:
+def test_what_was_not_confirmed_comes_again(mosquitto: Broker, spool: MessageSpool, topic: str, source: Mqtt) -> None:
     """What was sent while nobody was there waits; QoS 2 is received with 1, and no message without a session."""
     inputs = urls(mosquitto, f"{topic}/#")
     assert received(source, inputs, spool, 0) == []
@@ -132,7 +134,7 @@ def test_what_was_not_confirmed_comes_again(mosquitto: Broker, spool: Spool, top
     assert received(source, inputs, spool, 1) == [b"4"]
 
 
-def test_a_retained_message_comes_once(mosquitto: Broker, spool: Spool, topic: str) -> None:
+def test_a_retained_message_comes_once(mosquitto: Broker, spool: MessageSpool, topic: str) -> None:
     """The session is subscribed once, and not with each connection."""
     send(mosquitto, topic, b"kept", retain=True)
     assert received(MQTT5, urls(mosquitto, topic), spool, 1) == [b"kept"]
@@ -140,7 +142,7 @@ def test_a_retained_message_comes_once(mosquitto: Broker, spool: Spool, topic: s
     assert received(MQTT5, urls(mosquitto, topic), spool, 1) == [b"new"]
 
 
-def test_other_topics_of_the_same_stream(mosquitto: Broker, spool: Spool, topic: str) -> None:
+def test_other_topics_of_the_same_stream(mosquitto: Broker, spool: MessageSpool, topic: str) -> None:
     received(MQTT5, urls(mosquitto, f"{topic}/a"), spool, 0)
     received(MQTT5, urls(mosquitto, f"{topic}/b"), spool, 0)
     send(mosquitto, f"{topic}/a", b"a")
@@ -148,9 +150,9 @@ def test_other_topics_of_the_same_stream(mosquitto: Broker, spool: Spool, topic:
     assert received(MQTT5, urls(mosquitto, f"{topic}/b"), spool, 1) == [b"b"]
 
 
-def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: Spool, topic: str) -> None:
+def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: MessageSpool, topic: str) -> None:
     """Told each time until somebody says that it may be; then everything is subscribed anew."""
-    spool.remember(Memory(name=f"gone-{os.getpid()}-{next(_numbers)}", what=(topic,)))
+    spool.remember(SessionMemory(name=f"gone-{os.getpid()}-{next(_numbers)}", what=(topic,)))
     inputs = urls(mosquitto, topic)
     for _ in range(2):
         with pytest.raises(PipelineError, match=r"forgot the session gone-.*failOnDataLoss = false"):
@@ -160,7 +162,9 @@ def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: Spool, topic
     assert received(MQTT5, inputs, spool, 1) == [b"1"]
 
 
-def test_a_receiver_killed_before_it_confirms(mosquitto: Broker, spool: Spool, topic: str, tmp_path: Path) -> None:
+def test_a_receiver_killed_before_it_confirms(
+    mosquitto: Broker, spool: MessageSpool, topic: str, tmp_path: Path
+) -> None:
     """At least once: the message is in the spool, and comes once more, since the broker does not know."""
     inputs = urls(mosquitto, topic)
     received(MQTT5, inputs, spool, 0)
@@ -168,7 +172,7 @@ def test_a_receiver_killed_before_it_confirms(mosquitto: Broker, spool: Spool, t
     send(mosquitto, topic, b"1")
 
     def write_and_die() -> None:
-        with Spool(tmp_path / "spool") as own:
+        with MessageSpool(tmp_path / "spool") as own:
             link = MQTT5.connect(inputs, {}, own)
             while not (arrivals := link.receive(0.5)):
                 pass
@@ -179,7 +183,7 @@ def test_a_receiver_killed_before_it_confirms(mosquitto: Broker, spool: Spool, t
     child.start()
     child.join(PATIENCE)
     assert child.exitcode == -signal.SIGKILL
-    with Spool(tmp_path / "spool", patience=PATIENCE) as after:
+    with MessageSpool(tmp_path / "spool", patience=PATIENCE) as after:
         assert after.end == 1
         assert received(MQTT5, inputs, after, 1) == [b"1"]
 
@@ -192,7 +196,7 @@ def test_a_receiver_killed_before_it_confirms(mosquitto: Broker, spool: Spool, t
     ],
 )
 def test_a_broker_that_refuses_says_why(
-    mosquitto: Broker, spool: Spool, listener: str, options: dict[str, str], words: str
+    mosquitto: Broker, spool: MessageSpool, listener: str, options: dict[str, str], words: str
 ) -> None:
     scheme = "mqtts" if listener == "tls" else "mqtt"
     with pytest.raises(PipelineError, match=words) as caught:

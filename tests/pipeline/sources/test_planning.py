@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.cloudevents import BATCH, JSONL
-from signalbook.pipeline.sources.planning import LARGEST_TASK, find_files, plan
+from signalbook.pipeline.sources.files import BATCH, JSONL, LARGEST_TASK, find_files, plan_tasks
 
 MB = 1024 * 1024
 
@@ -29,15 +28,15 @@ def sizes(tasks: tuple[tuple[object, ...], ...]) -> list[int]:
     ],
 )
 def test_tasks_are_even(files: list[tuple[str, int]], parallelism: int, expected: list[int]) -> None:
-    assert sizes(plan(JSONL, files, parallelism)) == expected
+    assert sizes(plan_tasks(JSONL, files, parallelism)) == expected
 
 
 def test_arrays_are_not_cut() -> None:
-    assert sizes(plan(BATCH, [("a", 100 * MB)], 4)) == [100 * MB]
+    assert sizes(plan_tasks(BATCH, [("a", 100 * MB)], 4)) == [100 * MB]
 
 
 def test_many_small_files_share_a_task() -> None:
-    tasks = plan(JSONL, [(f"f{n:04d}", MB) for n in range(200)], 2)
+    tasks = plan_tasks(JSONL, [(f"f{n:04d}", MB) for n in range(200)], 2)
     assert max(sizes(tasks)) <= 111 * MB
     assert sum(sizes(tasks)) == 200 * MB
 

@@ -10,7 +10,7 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
 from signalbook.pipeline import PipelineError
 from signalbook.pipeline.sources import protobuf
-from signalbook.pipeline.sources.base import Split, Unreadable
+from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.sources.protobuf import BATCH, STREAM, ProtobufEvents
 
 FORMAT = find_format("application/cloudevents+protobuf")
@@ -40,11 +40,11 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / name
         path.write_bytes(content)
         found = []
-        for frame in source.frames(Split(path=str(path), start=0, end=len(content))):
+        for frame in source.read(Split(path=str(path), start=0, end=len(content))):
             for index in range(len(frame)):
                 try:
                     fault = "" if source.message(frame, index).body == frame.raw(index) else "another body"
-                except Unreadable as error:
+                except UnreadableMessage as error:
                     fault = str(error)
                 found.append((frame.raw(index), int(frame.positions[index]), fault))
         return found
@@ -70,8 +70,8 @@ def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(protobuf, "BLOCK", 100)
     path = tmp_path / "events.pb"
     path.write_bytes(delimited(*EVENTS))
-    frames = STREAM.frames(Split(path=str(path), start=0, end=path.stat().st_size))
-    assert sum(len(frame.block) for frame in frames) == path.stat().st_size
+    frames = STREAM.read(Split(path=str(path), start=0, end=path.stat().st_size))
+    assert sum(len(frame.content) for frame in frames) == path.stat().st_size
 
 
 def test_packed_files_are_unpacked(read: Read) -> None:

@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.receiving import Arrival, Receiver
-from signalbook.pipeline.sources.spool import Spool, Spooled, read
+from signalbook.pipeline.sources.spool import (
+    MessageSpool,
+    ReceivedMessage,
+    SpooledMessage,
+    SpoolReceiver,
+    read_messages,
+)
 
 PATIENCE = 300.0
 
@@ -28,7 +33,7 @@ class Source:
         self.short = short
         self.done = threading.Event()
 
-    def receive(self, seconds: float) -> list[Arrival]:
+    def receive(self, seconds: float) -> list[ReceivedMessage]:
         if self.breaks:
             raise self.breaks.pop()
         if self.short:
@@ -36,10 +41,13 @@ class Source:
             return []
         if not self.left:
             self.done.wait(seconds)
-        return [Arrival(message=Spooled(address=str(n), value=b"", received_at=0), token=n) for n in self.left[:3]]
+        return [
+            ReceivedMessage(message=SpooledMessage(address=str(n), value=b"", received_at=0), token=n)
+            for n in self.left[:3]
+        ]
 
-    def confirm(self, arrivals: Sequence[Arrival]) -> None:
-        written = {message.address for _, message in read(self.folder, 0, self.spool.end)}
+    def confirm(self, arrivals: Sequence[ReceivedMessage]) -> None:
+        written = {message.address for _, message in read_messages(self.folder, 0, self.spool.end)}
         assert all(arrival.message.address in written for arrival in arrivals)
         self.left = [number for number in self.left if number not in [arrival.token for arrival in arrivals]]
 
@@ -47,13 +55,13 @@ class Source:
         pass
 
     def run(self, patience: float = PATIENCE) -> tuple[int, list[str]]:
-        with Spool(self.folder) as self.spool:
-            receiver = Receiver(self.spool, lambda: self, (OSError,), patience)
+        with MessageSpool(self.folder) as self.spool:
+            receiver = SpoolReceiver(self.spool, lambda: self, (OSError,), patience)
             try:
                 end = receiver.settled()
             finally:
                 receiver.stop()
-        return end, [str(message.address) for _, message in read(self.folder, 0, end)]
+        return end, [str(message.address) for _, message in read_messages(self.folder, 0, end)]
 
 
 @pytest.mark.parametrize("breaks", [[], [OSError("gone"), OSError("again")]])
@@ -72,9 +80,9 @@ def test_each_message_is_written_and_confirmed(tmp_path: Path, breaks: list[Exce
     ],
 )
 def test_an_end_is_told(tmp_path: Path, failure: Exception, patience: float, words: str) -> None:
-    with Spool(tmp_path) as spool:
+    with MessageSpool(tmp_path) as spool:
         source = Source(tmp_path, 1, [failure])
-        receiver = Receiver(spool, lambda: source, (OSError,), patience)
+        receiver = SpoolReceiver(spool, lambda: source, (OSError,), patience)
         receiver._thread.join(PATIENCE)
         with pytest.raises(PipelineError, match=words):
             receiver.settled()

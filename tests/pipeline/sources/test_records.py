@@ -59,9 +59,9 @@ def test_frames_are_of_one_source_and_bounded() -> None:
     large = b"x" * 400_000
     batches = [rows(*[(large, [EVENT])] * 7), rows((b"", []), (b"{}", [EVENT]), (None, []), partition=1)]
     table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    frames = list(records.frames(table))
+    frames = list(records.record_batches(table))
     assert sum(len(frame) for frame in frames) == 10
-    assert all(len(frame.block) < 2_000_000 for frame in frames)
+    assert all(len(frame.content) < 2_000_000 for frame in frames)
     assert {(frame.path, frame.binary) for frame in frames} == {
         ("kafka:orders/0", False),
         ("kafka:orders/1", True),
@@ -82,14 +82,14 @@ def test_a_time_that_is_no_date_is_none(moment: int, year: int | None) -> None:
     """A producer that takes microseconds for milliseconds is in the year 50000."""
     times = pa.array([moment, None, 0], pa.int64()).cast(columns.TIMESTAMP)
     batch = rows((b"a", []), (b"b", []), (b"{}", [EVENT])).set_column(8, "received_at", times)
-    slow, fast = sorted(records.frames(batch), key=len, reverse=True)
+    slow, fast = sorted(records.record_batches(batch), key=len, reverse=True)
     first, second = (SOURCE.message(slow, number).received_at for number in range(2))
     assert (first.year if first else None, second) == (year, None)
     assert records.delivered(fast.records)[3].to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
 def test_no_records_are_no_frames() -> None:
-    assert list(records.frames(rows())) == []
+    assert list(records.record_batches(rows())) == []
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[An
         folder = Path(name)
         landing = Landing(folder, staged="s", prefix="p")
         processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
-        for frame in records.frames(batch):
+        for frame in records.record_batches(batch):
             processing.take(frame if fast else _slow(frame))
         processing.clear()
         tables = {
@@ -114,7 +114,7 @@ def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[An
 
 
 def _slow(frame: Any) -> Any:
-    return type(frame)(**{**{name: getattr(frame, name) for name in frame.__slots__}, "thorough": True})
+    return type(frame)(**{**{name: getattr(frame, name) for name in frame.__slots__}, "slow_path": True})
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, Any]:

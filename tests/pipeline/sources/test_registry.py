@@ -7,17 +7,17 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources import base
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", base.source_names())
 def test_a_source_is_called_what_it_is_found_by(name: str) -> None:
-    assert registry.find(name).name == name
+    assert base.find_source(name).name == name
 
 
 def test_a_source_that_nobody_has() -> None:
     with pytest.raises(PipelineError, match="there is no input format 'fax'; there are: amqp, cloudevents-avro"):
-        registry.find("fax")
+        base.find_source("fax")
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_a_source_that_nobody_has() -> None:
 )
 def test_what_a_source_lacks(value: str, module: str, words: str) -> None:
     with pytest.raises(PipelineError, match=words):
-        raise PipelineError(registry._lacking(EntryPoint("x", value, registry.GROUP), module))
+        raise PipelineError(base._lacking(EntryPoint("x", value, base.GROUP), module))

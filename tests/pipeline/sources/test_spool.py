@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.spool import Memory, Spool, Spooled, is_full, read
+from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory, SpooledMessage, is_full, read_messages
 
 
-def message(number: int, size: int = 0) -> Spooled:
-    return Spooled(
+def message(number: int, size: int = 0) -> SpooledMessage:
+    return SpooledMessage(
         address=f"a/{number}",
         value=b"x" * size,
         headers=(("n", b"\xff"),),
@@ -24,7 +24,7 @@ def message(number: int, size: int = 0) -> Spooled:
 
 
 def numbers(folder: Path, start: int, end: int) -> list[int]:
-    found = list(read(folder, start, end))
+    found = list(read_messages(folder, start, end))
     assert all(each == message(number, len(each.value)) for number, each in found)
     return [number for number, _ in found]
 
@@ -35,7 +35,7 @@ def test_what_is_written_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, groups: list[list[int]], start: int, length: int
 ) -> None:
     folder = tmp_path_factory.mktemp("spool")
-    with Spool(folder, segment=150) as spool:
+    with MessageSpool(folder, segment=150) as spool:
         for group in groups:
             spool.append([message(spool.end + place, size) for place, size in enumerate(group)])
         end = spool.end
@@ -47,11 +47,11 @@ def test_what_is_written_can_be_read(
 @pytest.mark.parametrize("lost", [1, 5, 9, 30])
 def test_what_was_cut_off_was_never_there(tmp_path: Path, lost: int) -> None:
     """A writer that dies had not confirmed what it was writing; the next one goes on behind what is whole."""
-    with Spool(tmp_path) as spool:
+    with MessageSpool(tmp_path) as spool:
         spool.append([message(0), message(1), message(2)])
     (segment,) = tmp_path.glob("*.messages")
     os.truncate(segment, segment.stat().st_size - lost)
-    with Spool(tmp_path) as spool:
+    with MessageSpool(tmp_path) as spool:
         end = spool.end
         assert end == (1 if lost > 25 else 2)
         spool.append([message(end), message(end + 1)])
@@ -59,13 +59,13 @@ def test_what_was_cut_off_was_never_there(tmp_path: Path, lost: int) -> None:
 
 
 def test_what_was_landed_goes(tmp_path: Path) -> None:
-    with Spool(tmp_path, segment=1) as spool:
+    with MessageSpool(tmp_path, segment=1) as spool:
         for number in range(5):
             spool.append([message(number)])
         spool.trim(3)
         assert (spool.begin, numbers(tmp_path, 3, 5)) == (3, [3, 4])
         spool.trim(5)
-    with Spool(tmp_path) as spool:
+    with MessageSpool(tmp_path) as spool:
         assert spool.end == 5
         spool.trim(5)
         assert (spool.begin, len(list(tmp_path.glob("*.messages")))) == (5, 1)
@@ -73,11 +73,11 @@ def test_what_was_landed_goes(tmp_path: Path) -> None:
 
 def test_a_folder_takes_no_more_than_its_limit(tmp_path: Path) -> None:
     messages = [message(number, 30) for number in range(9)]
-    with Spool(tmp_path, limit=200) as spool:
+    with MessageSpool(tmp_path, limit=200) as spool:
         taken = spool.append(messages)
         assert 0 < taken < 9
         assert (spool.append(messages[taken:]), spool.end, is_full(tmp_path)) == (0, taken, True)
-    with Spool(tmp_path, limit=200) as spool:
+    with MessageSpool(tmp_path, limit=200) as spool:
         assert not is_full(tmp_path)
         assert spool.append(messages[taken:]) == 0
         spool.trim(taken)
@@ -87,7 +87,7 @@ def test_a_folder_takes_no_more_than_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_message_beyond_the_limit_goes_alone(tmp_path: Path) -> None:
-    with Spool(tmp_path, limit=10) as spool:
+    with MessageSpool(tmp_path, limit=10) as spool:
         for number in range(3):
             assert spool.append([message(number), message(number + 1)]) == 1
             assert spool.append([message(number + 1)]) == 0
@@ -97,16 +97,16 @@ def test_a_message_beyond_the_limit_goes_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 9), (7, 8)])
 def test_messages_that_are_not_there_are_told(tmp_path: Path, start: int, end: int) -> None:
-    with Spool(tmp_path, segment=1) as spool:
+    with MessageSpool(tmp_path, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1), message(2)])
         spool.trim(1)
     with pytest.raises(PipelineError, match="are not there or damaged"):
-        list(read(tmp_path, start, end))
+        list(read_messages(tmp_path, start, end))
 
 
 def test_a_damaged_message_is_told(tmp_path: Path) -> None:
-    with Spool(tmp_path, segment=1) as spool:
+    with MessageSpool(tmp_path, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1)])
     first = min(tmp_path.glob("*.messages"))
@@ -114,18 +114,18 @@ def test_a_damaged_message_is_told(tmp_path: Path) -> None:
     content[-1] ^= 1
     first.write_bytes(content)
     with pytest.raises(PipelineError, match="the messages 0 to 1 of"):
-        list(read(tmp_path, 0, 2))
+        list(read_messages(tmp_path, 0, 2))
 
 
 def test_one_writes(tmp_path: Path) -> None:
-    with Spool(tmp_path), pytest.raises(PipelineError, match="another process receives messages"):
-        Spool(tmp_path, patience=0)
-    Spool(tmp_path, patience=0).close()
+    with MessageSpool(tmp_path), pytest.raises(PipelineError, match="another process receives messages"):
+        MessageSpool(tmp_path, patience=0)
+    MessageSpool(tmp_path, patience=0).close()
 
 
 def test_a_session_is_remembered(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with MessageSpool(tmp_path) as spool:
         assert spool.memory() is None
-        spool.remember(Memory(name="me", what=("a",)))
-    with Spool(tmp_path) as spool:
-        assert spool.memory() == Memory(name="me", what=("a",))
+        spool.remember(SessionMemory(name="me", what=("a",)))
+    with MessageSpool(tmp_path) as spool:
+        assert spool.memory() == SessionMemory(name="me", what=("a",))

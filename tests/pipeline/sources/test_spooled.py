@@ -9,14 +9,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.connected import Told
-from signalbook.pipeline.sources.spool import Spooled
-from signalbook.pipeline.sources.spooled import _Stream, limit
+from signalbook.pipeline.sources.brokers import ReadRequest
+from signalbook.pipeline.sources.spool import SpooledMessage
+from signalbook.pipeline.sources.spooled import _Stream, spool_limit
 
 
 def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
     """Else nothing would be landed until as many messages as before have come, and those never."""
-    told = Told(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    told = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
     stream = _Stream(told, StructType())
     try:
         with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):
@@ -28,10 +28,10 @@ def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
     """What comes before the first look is not taken for what was there."""
-    told = Told(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    told = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
     stream = _Stream(told, StructType())
     try:
-        stream._opened().append([Spooled(address="a", value=b"", received_at=0)] * 9)
+        stream._opened().append([SpooledMessage(address="a", value=b"", received_at=0)] * 9)
         with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):
             stream.latestOffset({"number": 5}, ReadAllAvailable())
         assert stream.latestOffset({"number": 0}, ReadAllAvailable()) == {"number": 9}
@@ -43,5 +43,5 @@ def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "0", "-1", "4GiB"])
 def test_a_limit_that_is_none(text: str) -> None:
     with pytest.raises(PipelineError, match="the option maxSpoolBytes is a whole number of bytes, not"):
-        limit({"maxSpoolBytes": text})
-    assert limit({}) == 4 * 1024**3
+        spool_limit({"maxSpoolBytes": text})
+    assert spool_limit({}) == 4 * 1024**3

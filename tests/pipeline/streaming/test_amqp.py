@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.amqp.receiver import SocketStream
+from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
-from signalbook.amqp.connection import Connection
-from signalbook.amqp.message import Message, to_bytes
-from signalbook.amqp.sender import Link, Sender
+from signalbook.brokers.amqp.connection import AMQPConnection
+from signalbook.brokers.amqp.links import AMQPSender, SenderLink
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.streaming import running
 
@@ -40,11 +40,11 @@ class Queue:
         self.sent = 0
         self._parcels = parcels
 
-    def put(self, *messages: Message) -> None:
+    def put(self, *messages: AMQPMessage) -> None:
         """Send messages; the broker has them then."""
         with SocketStream(self.broker.ports["plain"]) as stream:
-            connection = Connection(stream, host="127.0.0.1", container=f"tests-{self.name}")
-            sender = Sender(connection, Link(address=self.name, name="s"))
+            connection = AMQPConnection(stream, host="127.0.0.1", container=f"tests-{self.name}")
+            sender = AMQPSender(connection, SenderLink(address=self.name, name="s"))
             list(sender.send([to_bytes(message) for message in messages]))
             connection.part()
 
@@ -56,12 +56,14 @@ class Queue:
         self.put(*(self._message(event, binary=each % 3 == 1) for each, event in zip(numbers, events, strict=True)))
         self.sent += number
 
-    def _message(self, event: dict[str, Any], *, binary: bool) -> Message:
+    def _message(self, event: dict[str, Any], *, binary: bool) -> AMQPMessage:
         if not binary:
-            return Message(body=json.dumps(event).encode(), properties={"content-type": "application/cloudevents+json"})
+            return AMQPMessage(
+                body=json.dumps(event).encode(), properties={"content-type": "application/cloudevents+json"}
+            )
         data = json.dumps(event.pop("data")).encode()
         named = {f"cloudEvents_{name}": value for name, value in event.items()}
-        return Message(body=data, properties={"content-type": "application/json"}, application_properties=named)
+        return AMQPMessage(body=data, properties={"content-type": "application/json"}, application_properties=named)
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_each_message_is_in_one_place_once(
     monkeypatch.undo()
     queue.send(10)
     properties = {"subject": "weighed", "to": "scales"}
-    queue.put(Message(body=b"1", properties=properties, application_properties={"grams": 500}))
+    queue.put(AMQPMessage(body=b"1", properties=properties, application_properties={"grams": 500}))
     reports = until(job, 21)
     assert all_once(job.output, 21)
     landed = sum((report.tally.landed for report in reports), start=reports[0].tally.landed.__class__())

@@ -13,8 +13,99 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, Final
 
-from signalbook.events.cesql import functions, syntax
-from signalbook.events.cesql.terms import Fault, Type, Value, attribute, bounded, cast, to_boolean, to_integer, type_of
+from signalbook.events.cesql import parser
+from signalbook.events.cesql.parser import (
+    LEAST,
+    MOST,
+    Fault,
+    Type,
+    Value,
+    attribute,
+    bounded,
+    cast,
+    text,
+    to_boolean,
+    to_integer,
+    type_of,
+)
+
+Faults = list[Fault]
+_S, _I, _B = Type.STRING, Type.INTEGER, Type.BOOLEAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function of one arity. ``rest`` is the type of any further arguments; None in ``parameters`` takes all."""
+
+    parameters: tuple[Type | None, ...]
+    result: Type
+    run: Callable[..., Value]
+    rest: Type | None = None
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))
+
+    def types(self, count: int) -> tuple[Type | None, ...]:
+        """The type each of ``count`` arguments is cast to."""
+        return (*self.parameters, *[self.rest] * (count - len(self.parameters)))
+
+
+def find(name: str, count: int) -> Function | None:
+    """The function ``name`` (in upper case) for so many arguments."""
+    return next((function for function in _FUNCTIONS.get(name, ()) if function.takes(count)), None)
+
+
+def _left(faults: Faults, text: str, count: int) -> str:
+    if count < 0:
+        faults.append(Fault.FUNCTION_EVALUATION)
+        return text
+    return text[:count]
+
+
+def _right(faults: Faults, text: str, count: int) -> str:
+    if count < 0:
+        faults.append(Fault.FUNCTION_EVALUATION)
+        return text
+    return text[max(0, len(text) - count) :]
+
+
+def _substring(faults: Faults, text: str, position: int, length: int = MOST) -> str:
+    if position == 0:
+        return ""
+    if abs(position) > len(text) or length < 0:
+        faults.append(Fault.FUNCTION_EVALUATION)
+        return ""
+    start = position - 1 if position > 0 else len(text) + position
+    return text[start : start + length]
+
+
+def _absolute(faults: Faults, number: int) -> int:
+    if number == LEAST:
+        faults.append(Fault.MATH)
+        return MOST
+    return abs(number)
+
+
+_FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
+    "INT": (Function(parameters=(None,), result=_I, run=lambda faults, value: to_integer(value, faults)),),
+    "BOOL": (Function(parameters=(None,), result=_B, run=lambda faults, value: to_boolean(value, faults)),),
+    "STRING": (Function(parameters=(None,), result=_S, run=lambda _, value: text(value)),),
+    "LENGTH": (Function(parameters=(_S,), result=_I, run=lambda _, text: len(text)),),
+    "CONCAT": (Function(parameters=(), rest=_S, result=_S, run=lambda _, *parts: "".join(parts)),),
+    "CONCAT_WS": (Function(parameters=(_S,), rest=_S, result=_S, run=lambda _, mark, *parts: mark.join(parts)),),
+    "LOWER": (Function(parameters=(_S,), result=_S, run=lambda _, text: text.lower()),),
+    "UPPER": (Function(parameters=(_S,), result=_S, run=lambda _, text: text.upper()),),
+    "TRIM": (Function(parameters=(_S,), result=_S, run=lambda _, text: text.strip()),),
+    "LEFT": (Function(parameters=(_S, _I), result=_S, run=_left),),
+    "RIGHT": (Function(parameters=(_S, _I), result=_S, run=_right),),
+    "SUBSTRING": (
+        Function(parameters=(_S, _I), result=_S, run=_substring),
+        Function(parameters=(_S, _I, _I), result=_S, run=_substring),
+    ),
+    "ABS": (Function(parameters=(_I,), result=_I, run=_absolute),),
+}
+
 
 Event = Mapping[str, object]
 
@@ -47,7 +138,7 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._run = _compiled(syntax.read(text))
+        self._run = _compiled(parser.read(text))
 
     def evaluate(self, event: Event) -> Outcome:
         """The value for the context attributes of one event; never raises."""
@@ -72,12 +163,12 @@ def _compiled(node: Any) -> Run:
 
 
 @_compiled.register
-def _(node: syntax.Literal) -> Run:
+def _(node: parser.Literal) -> Run:
     return lambda _event, _faults: node.value
 
 
 @_compiled.register
-def _(node: syntax.Attribute) -> Run:
+def _(node: parser.Attribute) -> Run:
     def run(event: Event, faults: list[Fault]) -> Value:
         value = event.get(node.name)
         if value is None:
@@ -89,19 +180,19 @@ def _(node: syntax.Attribute) -> Run:
 
 
 @_compiled.register
-def _(node: syntax.Exists) -> Run:
+def _(node: parser.Exists) -> Run:
     return lambda event, _faults: event.get(node.name) is not None
 
 
 @_compiled.register
-def _(node: syntax.Unary) -> Run:
+def _(node: parser.Unary) -> Run:
     if node.operator == "-":
         return _operator([node.operand], _negative, Type.INTEGER)
     return _operator([node.operand], _not, Type.BOOLEAN)
 
 
 @_compiled.register
-def _(node: syntax.Like) -> Run:
+def _(node: parser.Like) -> Run:
     pattern = _pattern(node.pattern)
 
     def like(faults: list[Fault], value: Value) -> bool:
@@ -111,7 +202,7 @@ def _(node: syntax.Like) -> Run:
 
 
 @_compiled.register
-def _(node: syntax.In) -> Run:
+def _(node: parser.In) -> Run:
     def within(_faults: list[Fault], value: Value, *members: Value) -> bool:
         """The left operand says of which type all are (3.7); a member that cannot be is not the one."""
         found = any(cast(member, type_of(value), []) == value for member in members)
@@ -121,8 +212,8 @@ def _(node: syntax.In) -> Run:
 
 
 @_compiled.register
-def _(node: syntax.Call) -> Run:
-    function = functions.find(node.name, len(node.arguments))
+def _(node: parser.Call) -> Run:
+    function = find(node.name, len(node.arguments))
     if function is None:
         return _operator([], _no_function, Type.BOOLEAN)
     types = function.types(len(node.arguments))
@@ -137,14 +228,14 @@ def _(node: syntax.Call) -> Run:
 
 
 @_compiled.register
-def _(node: syntax.Binary) -> Run:
+def _(node: parser.Binary) -> Run:
     if node.operator in ("AND", "OR"):
         return _short(_compiled(node.left), _compiled(node.right), decided_by=node.operator == "OR")
     decide, result = _DECIDE[node.operator]
     return _operator([node.left, node.right], decide, result)
 
 
-def _operator(operands: Iterable[syntax.Node], decide: Callable[..., Value], result: Type) -> Run:
+def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], result: Type) -> Run:
     """``decide`` for the values of ``operands``, if they can be had."""
     compiled = [_compiled(operand) for operand in operands]
 

@@ -13,14 +13,13 @@ from typing import Final
 
 import httpcore
 
-from signalbook.amqp.connection import Connection, Ended, Refused
-from signalbook.amqp.message import Message, to_bytes
-from signalbook.amqp.sender import Link, Sender, TooLarge
-from signalbook.amqp.types import AMQPError
-from signalbook.events.sinks import brokersettings, places
-from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerKind
-from signalbook.events.sinks.places import Place
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPEnded, AMQPRefused
+from signalbook.brokers.amqp.links import AMQPSender, MessageTooLarge, SenderLink
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
+from signalbook.brokers.amqp.types import AMQPError
+from signalbook.events.sinks import brokers
+from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, SinkPolicy
+from signalbook.events.sinks.brokers import BrokerAddress, BrokerSinkFactory, ConnectionLost
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import Deadline
 from signalbook.values import JSONObject, dump_json
@@ -32,7 +31,7 @@ _SETTINGS: Final = ("address", "linkname", "sendersettlementmode", "linkproperti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    place: Place
+    place: BrokerAddress
     user: tuple[str, str]
     address: str
     name: str
@@ -43,23 +42,23 @@ class _Target:
 class _Line:
     """A connection with one link."""
 
-    def __init__(self, target: _Target, policy: Policy) -> None:
+    def __init__(self, target: _Target, policy: SinkPolicy) -> None:
         self._policy = policy
         self._deadline = Deadline(policy.timeout)
         place = target.place
         where = f"{place.host}:{place.port}"
         try:
-            self._stream = places.stream_to(place, policy, self._deadline)
+            self._stream = brokers.stream_to(place, policy, self._deadline)
         except (httpcore.NetworkError, httpcore.TimeoutException) as error:
-            raise Broken(f"{where} cannot be reached: {error or type(error).__name__}") from None
+            raise ConnectionLost(f"{where} cannot be reached: {error or type(error).__name__}") from None
         try:
             self._sender = self._attach(target)
-        except Refused as error:
+        except AMQPRefused as error:
             self._hang_up()
             raise DeliveryError(f"{where}: {error}") from None
         except (AMQPError, httpcore.NetworkError, httpcore.TimeoutException) as error:
             self._hang_up()
-            raise Broken(f"{where}: {error or type(error).__name__}") from None
+            raise ConnectionLost(f"{where}: {error or type(error).__name__}") from None
 
     def publish(self, events: Sequence[JSONObject]) -> None:
         """Send, and wait for every disposition; without one if the link is settled."""
@@ -69,16 +68,16 @@ class _Line:
             for _ in self._sender.send([_message(event) for event in events]):
                 delivered += 1
                 self._deadline.restart(self._policy.timeout)
-        except Ended as error:
-            raise Broken(str(error), delivered=delivered) from None
-        except Refused as error:
-            raise DeliveryError(str(error), delivered=delivered, rejected=isinstance(error, TooLarge)) from None
+        except AMQPEnded as error:
+            raise ConnectionLost(str(error), delivered=delivered) from None
+        except AMQPRefused as error:
+            raise DeliveryError(str(error), delivered=delivered, rejected=isinstance(error, MessageTooLarge)) from None
         except httpcore.TimeoutException:
-            raise Broken(
+            raise ConnectionLost(
                 f"the broker did not answer within {self._policy.timeout:g} seconds", delivered=delivered
             ) from None
         except (AMQPError, httpcore.NetworkError) as error:
-            raise Broken(f"{error or type(error).__name__}", delivered=delivered) from None
+            raise ConnectionLost(f"{error or type(error).__name__}", delivered=delivered) from None
 
     def close(self) -> None:
         """Say good-bye, and hang up."""
@@ -87,37 +86,39 @@ class _Line:
             self._connection.close()
         self._hang_up()
 
-    def _attach(self, target: _Target) -> Sender:
+    def _attach(self, target: _Target) -> AMQPSender:
         if target.place.secure:
-            self._stream = places.encrypted(self._stream, target.place)
+            self._stream = brokers.encrypted(self._stream, target.place)
         user, password = target.user
-        self._connection = Connection(
+        self._connection = AMQPConnection(
             self._stream, host=target.place.host, container=f"signalbook-{target.name}", user=user, password=password
         )
-        link = Link(address=target.address, name=target.name, settled=target.settled, properties=target.properties)
-        return Sender(self._connection, link)
+        link = SenderLink(
+            address=target.address, name=target.name, settled=target.settled, properties=target.properties
+        )
+        return AMQPSender(self._connection, link)
 
     def _hang_up(self) -> None:
         with suppress(httpcore.NetworkError):
             self._stream.close()
 
 
-def _target(subscription: Subscription, policy: Policy) -> _Target:
-    place = places.read(subscription.sink, _SCHEMES)
-    places.check(place.host, place.port, place.secure, policy)
-    settings = brokersettings.Settings(subscription, _SETTINGS)
+def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+    place = brokers.read_address(subscription.sink, _SCHEMES)
+    brokers.check_allowed(place.host, place.port, place.secure, policy)
+    settings = brokers.ProtocolSettings(subscription, _SETTINGS)
     address = settings.text("address")
     if bool(address) == bool(place.path):
-        raise brokersettings.wrong("address", "it is here or in the path of the sink's URI, and not in both")
+        raise brokers.wrong_setting("address", "it is here or in the path of the sink's URI, and not in both")
     if not place.path.isprintable():
         raise SubscriptionError("/sink: its path has control characters")
     properties = settings.texts("linkproperties")
     foreign = next((name for name in properties if not name.isascii()), None)
     if foreign is not None:
-        raise brokersettings.wrong(f"linkproperties/{foreign}", "names of properties are ASCII")
+        raise brokers.wrong_setting(f"linkproperties/{foreign}", "names of properties are ASCII")
     return _Target(
         place=place,
-        user=brokersettings.user(subscription),
+        user=brokers.read_login(subscription),
         address=address or place.path,
         name=settings.text("linkname") or f"{subscription.id}-{secrets.token_hex(4)}",
         settled=settings.choice("sendersettlementmode", ("unsettled", "settled")) == "settled",
@@ -126,7 +127,7 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
 
 
 def _message(event: JSONObject) -> bytes:
-    return to_bytes(Message(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
+    return to_bytes(AMQPMessage(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
 
 
-KIND: Final = BrokerKind(protocols=("AMQP",), target=_target, connect=_Line)
+FACTORY: Final = BrokerSinkFactory(protocols=("AMQP",), target=_target, connect=_Line)

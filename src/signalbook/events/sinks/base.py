@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import Final, Protocol
 
+from signalbook import plugins
 from signalbook.errors import SignalbookError
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
 
@@ -54,7 +56,7 @@ class Consent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class SinkPolicy:
     """What the operator allows and asks of every sink.
 
     ``allow`` are places that are not public and yet may be delivered to; ``origin`` is the DNS name this registry
@@ -87,14 +89,43 @@ class Sink(Protocol):
         """Give back connections. What was not sent is not lost: it will be delivered by the next one."""
 
 
-class Kind(Protocol):
+class SinkFactory(Protocol):
     """A kind of sink: the object an entry point of the group ``signalbook.sinks`` names."""
 
     protocols: tuple[str, ...]
     """Values of ``protocol`` it serves, as in ``subscription.PROTOCOLS``."""
 
-    def check(self, subscription: Subscription, policy: Policy) -> None:
+    def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Raise ``SubscriptionError`` if sink, settings or credential do not fit the protocol or are not allowed."""
 
-    def open(self, subscription: Subscription, policy: Policy) -> Sink:
+    def open(self, subscription: Subscription, policy: SinkPolicy) -> Sink:
         """A way to the sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
+
+
+GROUP: Final = "signalbook.sinks"
+
+
+def find_sink(protocol: str) -> SinkFactory:
+    """The kind that serves ``protocol``. Raises ``SubscriptionError`` if there is none, or not all that it takes."""
+    point = _offered().get(protocol)
+    if point is None:
+        raise SubscriptionError(f"/protocol: there is no {protocol!r}; there are {', '.join(sink_protocols())}")
+    try:
+        found: SinkFactory = plugins.load(point)
+        return found
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("signalbook"):
+            raise
+        extra = point.extras[0] if point.extras else protocol.lower()
+        raise SubscriptionError(
+            f"/protocol: {protocol} takes the package {error.name!r}: pip install 'signalbook[{extra}]'"
+        ) from None
+
+
+def sink_protocols() -> tuple[str, ...]:
+    """The values of ``protocol`` that are served, sorted; some of them may take an extra that is not installed."""
+    return tuple(sorted(_offered()))
+
+
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "protocol", plugins.upper)

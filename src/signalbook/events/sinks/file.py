@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from signalbook import values
-from signalbook.events.sinks.base import DeliveryError, Policy
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -27,7 +27,7 @@ class Files:
 
     protocols = (FILE,)
 
-    def check(self, subscription: Subscription, policy: Policy) -> None:
+    def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Whether there is such a folder, and the name stays in it."""
         if not policy.folder:
             raise SubscriptionError("/protocol: this server writes no files (setting sink_folder)")
@@ -39,7 +39,7 @@ class Files:
             raise SubscriptionError("/sinkcredential: files take none")
         _max_bytes(subscription.protocolsettings)
 
-    def open(self, subscription: Subscription, policy: Policy) -> _File:
+    def open(self, subscription: Subscription, policy: SinkPolicy) -> _File:
         """The file, for this sink alone."""
         try:
             self.check(subscription, policy)
@@ -110,7 +110,7 @@ class _File:
         return self._opened()
 
 
-KIND: Final = Files()
+FACTORY: Final = Files()
 
 
 def _mend(file: int) -> None:

@@ -5,21 +5,120 @@ Binary mode would leave requests without payload, which web hooks may not be (D-
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from signalbook.events.sinks import hooksettings, places, signing
-from signalbook.events.sinks.agreement import ORIGIN, Pace, ask
-from signalbook.events.sinks.answers import fault
-from signalbook.events.sinks.authorization import ACCESSTOKEN, PLAIN, REFRESHTOKEN, Authorization
-from signalbook.events.sinks.base import EVENT_TYPE, Consent, DeliveryError, Policy
-from signalbook.events.sinks.line import PORTS, Line, host_of, target_of
+from signalbook.events.sinks import brokers, httprequests
+from signalbook.events.sinks.base import EVENT_TYPE, Consent, DeliveryError, SinkPolicy
+from signalbook.events.sinks.httprequests import (
+    ACCESSTOKEN,
+    ORIGIN,
+    PLAIN,
+    PORTS,
+    REFRESHTOKEN,
+    Authorization,
+    RateLimiter,
+    SinkConnection,
+    ask_consent,
+    delivery_error,
+    host_of,
+    target_of,
+)
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
+
+STRUCTURED: Final = "structured"
+BATCH: Final = "batch"
+_METHODS: Final = ("POST", "PUT", "PATCH")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
+_VALUE: Final = re.compile(r"[!-~]([\t -~]{0,4094}[!-~])?", re.ASCII)
+_MOST_HEADERS: Final = 32
+_FASTEST: Final = 10**9
+# Ours to set, or about the connection; a credential belongs where nobody reads it back.
+_OURS: Final = frozenset(
+    {
+        *("authorization", "cookie", "proxy-authorization", "content-type", "content-length", "content-encoding"),
+        *("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("date", "expect", "host", "http2-settings"),
+    }
+)
+_PLACE: Final = "/protocolsettings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """``rate`` is how many requests a minute the sink is asked to allow, None if it is not asked for a number.
+
+    ``query`` says whether an access token goes into the query, and not into a header (D-35).
+    """
+
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    mode: str = STRUCTURED
+    rate: int | None = None
+    query: bool = False
+
+
+def read_settings(settings: JSONObject) -> HookSettings:
+    """The settings of a subscription. Raises ``SubscriptionError``."""
+    known: dict[str, Callable[[Any], Any]]
+    known = {"method": _method, "headers": _headers, "mode": _mode, "rate": _rate, "accesstokenin": _token}
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise _wrong(unknown[0], f"HTTP has no such setting; there are {', '.join(known)}")
+    found = {name: check(settings[name]) for name, check in known.items() if name in settings}
+    if "accesstokenin" in found:
+        found["query"] = found.pop("accesstokenin")
+    return HookSettings(**found)
+
+
+def _method(value: Any) -> str:
+    if value not in _METHODS:
+        raise _wrong("method", f"it is {', '.join(_METHODS)}")
+    return str(value)
+
+
+def _headers(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > _MOST_HEADERS:
+        raise _wrong("headers", f"it takes an object of at most {_MOST_HEADERS} names and values")
+    for name, content in value.items():
+        here = f"headers/{name[:128]}"
+        if not _NAME.fullmatch(name) or not isinstance(content, str) or not _VALUE.fullmatch(content):
+            raise _wrong(here, "that is no header of HTTP")
+        if name.lower() in _OURS or name.lower().startswith(("webhook-", "sec-")):
+            raise _wrong(here, "this header is not for subscriptions to set; credentials go into sinkcredential")
+    return dict(value)
+
+
+def _mode(value: Any) -> str:
+    if value == "binary":
+        raise _wrong("mode", "web hooks want a payload, which binary mode would not have: structured or batch")
+    if value not in (STRUCTURED, BATCH):
+        raise _wrong("mode", f"it is {STRUCTURED} or {BATCH}")
+    return str(value)
+
+
+def _rate(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _FASTEST:
+        raise _wrong("rate", "it is a number of requests a minute, from 1")
+    return value
+
+
+def _token(value: Any) -> bool:
+    if value not in ("header", "query"):
+        raise _wrong("accesstokenin", "it is header or query")
+    return bool(value == "query")
+
+
+def _wrong(name: str, detail: str) -> SubscriptionError:
+    return SubscriptionError(f"{_PLACE}/{name}: {detail}")
+
 
 BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
 SIGNINGSECRET: Final = "signingsecret"
@@ -38,10 +137,10 @@ class Hooks:
         self._known: OrderedDict[str, _Memory] = OrderedDict()
         self._lock = threading.Lock()
 
-    def check(self, subscription: Subscription, policy: Policy) -> None:
+    def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Sink, settings and credential, as far as they can be told without asking the sink."""
         _check_url(subscription.sink, "/sink", policy)
-        hooksettings.read(subscription.protocolsettings)
+        read_settings(subscription.protocolsettings)
         credential = subscription.credential
         if credential is None:
             return
@@ -56,11 +155,11 @@ class Hooks:
             _check_url(endpoint, "/sinkcredential/refreshtokenendpoint", policy)
         if SIGNINGSECRET in credential.secrets:
             try:
-                signing.key(credential.secrets[SIGNINGSECRET])
+                httprequests.signing_key(credential.secrets[SIGNINGSECRET])
             except ValueError as error:
                 raise SubscriptionError(f"/sinkcredential/{SIGNINGSECRET}: {error}") from None
 
-    def open(self, subscription: Subscription, policy: Policy) -> _Hook:
+    def open(self, subscription: Subscription, policy: SinkPolicy) -> _Hook:
         """A hook that connects when there is something to send."""
         try:
             self.check(subscription, policy)
@@ -68,7 +167,7 @@ class Hooks:
             raise DeliveryError(str(error)) from None
         return _Hook(subscription, policy, self._memory(subscription, policy))
 
-    def _memory(self, subscription: Subscription, policy: Policy) -> _Memory:
+    def _memory(self, subscription: Subscription, policy: SinkPolicy) -> _Memory:
         with self._lock:
             known = self._known.pop(subscription.id, None)
             if known is None or known.subscription != subscription:
@@ -84,29 +183,29 @@ class Hooks:
 class _Memory:
     """What outlives a connection to a sink: its consent, the pace that it allows, the access token there is."""
 
-    def __init__(self, subscription: Subscription, policy: Policy) -> None:
+    def __init__(self, subscription: Subscription, policy: SinkPolicy) -> None:
         self.subscription = subscription
         self.authorization = Authorization(subscription.credential, policy)
-        self.pace: Pace | None = None
+        self.pace: RateLimiter | None = None
         self._consent: Consent | None = None
 
     def agreed(self, consent: Consent) -> None:
         """The sink wants deliveries, this fast."""
         if consent != self._consent:
-            self._consent, self.pace = consent, Pace(consent.rate)
+            self._consent, self.pace = consent, RateLimiter(consent.rate)
 
 
 class _Hook:
     """One sink, for one thread at a time."""
 
-    def __init__(self, subscription: Subscription, policy: Policy, memory: _Memory) -> None:
-        self._settings = hooksettings.read(subscription.protocolsettings)
+    def __init__(self, subscription: Subscription, policy: SinkPolicy, memory: _Memory) -> None:
+        self._settings = read_settings(subscription.protocolsettings)
         self._policy = policy
         self._memory = memory
         self._target = target_of(subscription.sink)
-        self._line = Line(subscription.sink, policy)
+        self._line = SinkConnection(subscription.sink, policy)
         secrets = subscription.credential.secrets if subscription.credential else {}
-        self._key = signing.key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
+        self._key = httprequests.signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Each event as a request of its own, or several in one in batch mode."""
@@ -124,7 +223,7 @@ class _Hook:
         self._line.close()
 
     def _batches(self, events: Sequence[JSONObject]) -> Iterator[Sequence[JSONObject]]:
-        if self._settings.mode == hooksettings.STRUCTURED:
+        if self._settings.mode == STRUCTURED:
             yield from ([event] for event in events)
             return
         batch: list[JSONObject] = []
@@ -142,11 +241,11 @@ class _Hook:
     def _post(self, batch: Sequence[JSONObject]) -> None:
         pace = self._pace()
         pace.step()
-        batched = self._settings.mode == hooksettings.BATCH
+        batched = self._settings.mode == BATCH
         body = dump_json(list(batch) if batched else batch[0])
         target, headers = self._head(batch, body)
         reply = self._line.exchange(self._settings.method, target, headers, body)
-        error = fault(reply)
+        error = delivery_error(reply)
         if error is None:
             return
         if reply.status == 401:
@@ -165,18 +264,18 @@ class _Hook:
                 error.delivered = done
                 raise
 
-    def _pace(self) -> Pace:
+    def _pace(self) -> RateLimiter:
         """The pace that was agreed on; the sink is asked once (D-34)."""
         if self._memory.pace is None:
             if self._policy.ask:
-                self._memory.agreed(ask(self._line, self._target, self._policy, self._settings.rate))
+                self._memory.agreed(ask_consent(self._line, self._target, self._policy, self._settings.rate))
             else:
                 self._memory.agreed(Consent(rate=self._settings.rate))
         assert self._memory.pace is not None
         return self._memory.pace
 
     def _head(self, batch: Sequence[JSONObject], body: bytes) -> tuple[str, dict[str, str]]:
-        content = BATCH_TYPE if self._settings.mode == hooksettings.BATCH else EVENT_TYPE
+        content = BATCH_TYPE if self._settings.mode == BATCH else EVENT_TYPE
         headers = {**self._settings.headers, "Content-Type": content, ORIGIN: self._policy.origin}
         target = self._target
         if self._settings.query and (token := self._memory.authorization.token()):
@@ -186,14 +285,14 @@ class _Hook:
             headers |= self._memory.authorization.header()
         if self._key is not None:
             ids = (str(batch[0]["id"]), str(batch[-1]["id"]))
-            headers |= signing.headers(self._key, "..".join(dict.fromkeys(ids)), int(time.time()), body)
+            headers |= httprequests.signature_headers(self._key, "..".join(dict.fromkeys(ids)), int(time.time()), body)
         return target, headers
 
 
-KIND: Final = Hooks()
+FACTORY: Final = Hooks()
 
 
-def _check_url(url: str, place: str, policy: Policy) -> None:
+def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
     """Whether ``url`` is one to deliver to. Where its name leads is looked at with each connection."""
     try:
         parts = urlsplit(url)
@@ -205,4 +304,4 @@ def _check_url(url: str, place: str, policy: Policy) -> None:
         raise SubscriptionError(f"{place}: it takes an https URL of up to {_LONGEST_URL} characters of ASCII")
     if parts.username is not None or parts.password is not None:
         raise SubscriptionError(f"{place}: names and passwords go into sinkcredential, not into the URL")
-    places.check(host_of(parts), port, parts.scheme == "https", policy, place)
+    brokers.check_allowed(host_of(parts), port, parts.scheme == "https", policy, place)

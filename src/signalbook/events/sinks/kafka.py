@@ -17,11 +17,10 @@ from typing import Any, Final
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
-from signalbook.events.sinks import brokersettings, places
-from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerKind
+from signalbook.events.sinks import brokers
+from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, SinkPolicy
+from signalbook.events.sinks.brokers import BrokerAddress, BrokerSinkFactory, ConnectionLost
 from signalbook.events.sinks.kafkaconnections import Gate, WatchedContext, told
-from signalbook.events.sinks.places import Place
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -39,7 +38,7 @@ _PARTING: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    place: Place
+    place: BrokerAddress
     user: tuple[str, str]
     topic: str
     key: str
@@ -54,7 +53,7 @@ class _Link:
     _producer: Any = None
     _failed = False
 
-    def __init__(self, target: _Target, policy: Policy) -> None:
+    def __init__(self, target: _Target, policy: SinkPolicy) -> None:
         self._target = target
         self._timeout = policy.timeout
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of it is in DeliveryError
@@ -67,7 +66,7 @@ class _Link:
             self._producer = KafkaProducer(proxy_url=self._gate.name, kafka_client=self._connections, **options)
         except (KafkaError, DeliveryError, OSError, ValueError) as error:
             self.close()
-            failure = self._gate.failure or Broken(told(error))
+            failure = self._gate.failure or ConnectionLost(told(error))
             raise type(failure)(f"{place.host}:{place.port}: {failure}") from None
 
     def publish(self, events: Sequence[JSONObject]) -> None:
@@ -133,7 +132,7 @@ class _Link:
                 raise self._gate.failure
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Broken(f"the cluster did not answer within {self._timeout:g} seconds")
+                raise ConnectionLost(f"the cluster did not answer within {self._timeout:g} seconds")
             with suppress(TimeoutError, KafkaError):
                 future.get(timeout=min(left, _LOOK))
         future.get(timeout=0)
@@ -148,7 +147,7 @@ class _Link:
             return DeliveryError(f"the cluster has no topic {self._target.topic!r}, or does not show it")
         if isinstance(error, MessageSizeTooLargeError):
             return DeliveryError(f"the event is larger than the cluster takes: {told(error)}", rejected=True)
-        return Broken(told(error))
+        return ConnectionLost(told(error))
 
 
 def _options(target: _Target, timeout: float) -> dict[str, Any]:
@@ -170,26 +169,26 @@ def _options(target: _Target, timeout: float) -> dict[str, Any]:
     return options
 
 
-def _target(subscription: Subscription, policy: Policy) -> _Target:
-    place = places.read(subscription.sink, _SCHEMES)
-    places.check(place.host, place.port, place.secure, policy)
-    settings = brokersettings.Settings(subscription, _SETTINGS)
+def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+    place = brokers.read_address(subscription.sink, _SCHEMES)
+    brokers.check_allowed(place.host, place.port, place.secure, policy)
+    settings = brokers.ProtocolSettings(subscription, _SETTINGS)
     topic = settings.text("topicname")
     if bool(topic) == bool(place.path):
-        raise brokersettings.wrong("topicname", "it is here or in the path of the sink's URI, and not in both")
+        raise brokers.wrong_setting("topicname", "it is here or in the path of the sink's URI, and not in both")
     if not _TOPIC.fullmatch(topic or place.path):
         where = "/protocolsettings/topicname" if topic else "/sink"
         raise SubscriptionError(f"{where}: that is no name of a topic")
     key = settings.text("partitionkeyextractor", "subject")
     if not _ATTRIBUTE.fullmatch(key):
-        raise brokersettings.wrong("partitionkeyextractor", "it is the name of an attribute, such as subject")
+        raise brokers.wrong_setting("partitionkeyextractor", "it is the name of an attribute, such as subject")
     client = settings.text("clientid", "signalbook")
     if not _CLIENT.fullmatch(client):
-        raise brokersettings.wrong("clientid", "it is a name of printable ASCII")
+        raise brokers.wrong_setting("clientid", "it is a name of printable ASCII")
     acks = settings.choice("acks", ("all", "-1", "1", "0"))
     return _Target(
         place=place,
-        user=brokersettings.user(subscription),
+        user=brokers.read_login(subscription),
         topic=topic or place.path,
         key=key,
         client=client,
@@ -197,4 +196,4 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
     )
 
 
-KIND: Final = BrokerKind(protocols=("KAFKA",), target=_target, connect=_Link)
+FACTORY: Final = BrokerSinkFactory(protocols=("KAFKA",), target=_target, connect=_Link)

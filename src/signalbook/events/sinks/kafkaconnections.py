@@ -19,10 +19,9 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from signalbook.events.sinks import places
-from signalbook.events.sinks.base import DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken
-from signalbook.events.sinks.places import Place
+from signalbook.events.sinks import brokers
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy
+from signalbook.events.sinks.brokers import BrokerAddress, ConnectionLost
 from signalbook.events.subscriptions.subscription import SubscriptionError
 
 _Socket = TypeVar("_Socket", bound=socket.socket)
@@ -35,7 +34,7 @@ class Gate:
     ``shown`` says whether brokers are shown a password.
     """
 
-    def __init__(self, policy: Policy, *, secure: bool, shown: bool) -> None:
+    def __init__(self, policy: SinkPolicy, *, secure: bool, shown: bool) -> None:
         self.failure: DeliveryError | None = None
         self.name = f"signalbook://{id(self)}"
         self._secure = secure
@@ -72,10 +71,10 @@ class Gate:
 
     def lookup(self, host: str, port: int) -> list[Any]:
         """The one address to connect to, as ``getaddrinfo`` has it. Raises ``DeliveryError``."""
-        place = Place(host=host.lower(), port=port, path="", secure=self._secure)
+        place = BrokerAddress(host=host.lower(), port=port, path="", secure=self._secure)
         try:
-            places.check(place.host, port, place.secure, self._policy, "the cluster names a broker")
-            address = places.address_of(place, self._policy)
+            brokers.check_allowed(place.host, port, place.secure, self._policy, "the cluster names a broker")
+            address = brokers.address_of(place, self._policy)
         except (SubscriptionError, DeliveryError) as error:
             self.failure = DeliveryError(str(error))
             raise self.failure from None
@@ -87,7 +86,7 @@ class Gate:
         if isinstance(error, SaslAuthenticationFailedError) or (self._shown and "socket disconnected" in str(error)):
             self.failure = DeliveryError("the cluster does not take the user and the password")
         elif alone and self.failure is None:
-            self.failure = Broken(told(error))
+            self.failure = ConnectionLost(told(error))
 
 
 _gates: WeakValueDictionary[str, Gate] = WeakValueDictionary()

@@ -19,10 +19,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from signalbook.events.sinks import brokersettings, places
-from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerKind
-from signalbook.events.sinks.places import Place
+from signalbook.events.sinks import brokers
+from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, SinkPolicy
+from signalbook.events.sinks.brokers import BrokerAddress, BrokerSinkFactory, ConnectionLost
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -41,7 +40,7 @@ _LONGEST_TOPIC: Final = 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
     protocol: str
-    place: Place
+    place: BrokerAddress
     user: tuple[str, str]
     topic: str
     qos: int
@@ -62,7 +61,7 @@ class _Heard:
 class _Link:
     """A connected client."""
 
-    def __init__(self, target: _Target, policy: Policy) -> None:
+    def __init__(self, target: _Target, policy: SinkPolicy) -> None:
         self._target = target
         self._timeout = policy.timeout
         self._heard = _Heard()
@@ -70,14 +69,14 @@ class _Link:
         place = target.place
         where = f"{place.host}:{place.port}"
         try:
-            self._client.connect(places.address_of(place, policy), place.port, _KEEPALIVE)
+            self._client.connect(brokers.address_of(place, policy), place.port, _KEEPALIVE)
             self._wait(lambda: self._heard.greeting is not None)
         except (OSError, ValueError) as error:
             self.close()
-            raise Broken(f"{where} cannot be reached: {error}") from None
+            raise ConnectionLost(f"{where} cannot be reached: {error}") from None
         except DeliveryError as error:
             self.close()
-            raise Broken(f"{where}: {error}") from None
+            raise ConnectionLost(f"{where}: {error}") from None
         greeting = self._heard.greeting
         if greeting is not None and greeting.is_failure:
             self.close()
@@ -125,10 +124,10 @@ class _Link:
         while not done():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Broken(f"the broker did not answer within {self._timeout:g} seconds")
+                raise ConnectionLost(f"the broker did not answer within {self._timeout:g} seconds")
             code = self._client.loop(left)
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS and not done():
-                raise Broken(str(self._heard.parting or error_string(code)))
+                raise ConnectionLost(str(self._heard.parting or error_string(code)))
 
 
 class _Named(ssl.SSLContext):
@@ -194,23 +193,23 @@ def _properties(target: _Target) -> Properties:
     return properties
 
 
-def _target(subscription: Subscription, policy: Policy) -> _Target:
-    place = places.read(subscription.sink, _SCHEMES)
-    places.check(place.host, place.port, place.secure, policy)
+def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+    place = brokers.read_address(subscription.sink, _SCHEMES)
+    brokers.check_allowed(place.host, place.port, place.secure, policy)
     if place.path:
         raise SubscriptionError("/sink: a path means nothing here; the topic is the setting topicname")
-    settings = brokersettings.Settings(subscription, _SETTINGS[subscription.protocol])
+    settings = brokers.ProtocolSettings(subscription, _SETTINGS[subscription.protocol])
     topic = settings.text("topicname")
     # What begins with $ is the broker's own.
     if not topic or topic.startswith("$") or set("+#") & set(topic) or len(topic.encode()) > _LONGEST_TOPIC:
-        raise brokersettings.wrong(
+        raise brokers.wrong_setting(
             "topicname", f"MQTT needs one: up to {_LONGEST_TOPIC} bytes, no wildcards, no $ first"
         )
     qos = settings.whole("qos", 0, 2)
     return _Target(
         protocol=subscription.protocol,
         place=place,
-        user=brokersettings.user(subscription),
+        user=brokers.read_login(subscription),
         topic=topic,
         qos=1 if qos is None else qos,
         retain=settings.flag("retain"),
@@ -219,4 +218,4 @@ def _target(subscription: Subscription, policy: Policy) -> _Target:
     )
 
 
-KIND: Final = BrokerKind(protocols=(MQTT3, MQTT5), target=_target, connect=_Link)
+FACTORY: Final = BrokerSinkFactory(protocols=(MQTT3, MQTT5), target=_target, connect=_Link)

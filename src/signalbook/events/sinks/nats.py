@@ -17,13 +17,12 @@ from urllib.parse import quote
 
 import httpcore
 
-from signalbook.events.sinks import brokersettings, places
-from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, Policy
-from signalbook.events.sinks.brokered import Broken, BrokerKind
-from signalbook.events.sinks.places import Place
+from signalbook.brokers.nats import NATSConnection, NATSError, NATSMessage, NATSRefused, headers
+from signalbook.events.sinks import brokers
+from signalbook.events.sinks.base import EVENT_TYPE, DeliveryError, SinkPolicy
+from signalbook.events.sinks.brokers import BrokerAddress, BrokerSinkFactory, ConnectionLost
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import Deadline
-from signalbook.nats.connection import Answer, NATSError, NATSLine, Refused, headers
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"tls": (4222, True), "nats": (4222, False)}
@@ -36,7 +35,7 @@ _WINDOW: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
     subscription: str
-    place: Place
+    place: BrokerAddress
     user: tuple[str, str]
     subject: str
 
@@ -44,7 +43,7 @@ class _Target:
 class _Link:
     """A connection, and whether a stream takes what is sent over it."""
 
-    def __init__(self, target: _Target, policy: Policy) -> None:
+    def __init__(self, target: _Target, policy: SinkPolicy) -> None:
         self._target = target
         self._timeout = policy.timeout
         self._deadline = Deadline(policy.timeout)
@@ -52,19 +51,19 @@ class _Link:
         place = target.place
         where = f"{place.host}:{place.port}"
         try:
-            stream = places.stream_to(place, policy, self._deadline)
+            stream = brokers.stream_to(place, policy, self._deadline)
         except (httpcore.NetworkError, httpcore.TimeoutException) as error:
-            raise Broken(f"{where} cannot be reached: {error or type(error).__name__}") from None
+            raise ConnectionLost(f"{where} cannot be reached: {error or type(error).__name__}") from None
         try:
-            encrypt = partial(places.encrypted, place=place) if place.secure else None
-            self._line = NATSLine(stream, user=target.user, encrypt=encrypt)
+            encrypt = partial(brokers.encrypted, place=place) if place.secure else None
+            self._line = NATSConnection(stream, user=target.user, encrypt=encrypt)
             self._stored = self._is_stored()
-        except Refused as error:
+        except NATSRefused as error:
             stream.close()
             raise DeliveryError(f"{where}: {error}") from None
         except (NATSError, httpcore.NetworkError, httpcore.TimeoutException) as error:
             stream.close()
-            raise Broken(f"{where}: {error or type(error).__name__}") from None
+            raise ConnectionLost(f"{where}: {error or type(error).__name__}") from None
 
     def publish(self, events: Sequence[JSONObject]) -> None:
         """Send, and wait for the acknowledgements of the stream or the server."""
@@ -77,12 +76,14 @@ class _Link:
         except DeliveryError as error:
             error.delivered += delivered
             raise
-        except Refused as error:
+        except NATSRefused as error:
             raise DeliveryError(str(error), delivered=delivered) from None
         except httpcore.TimeoutException:
-            raise Broken(f"the server did not answer within {self._timeout:g} seconds", delivered=delivered) from None
+            raise ConnectionLost(
+                f"the server did not answer within {self._timeout:g} seconds", delivered=delivered
+            ) from None
         except (NATSError, httpcore.NetworkError) as error:
-            raise Broken(f"{error or type(error).__name__}", delivered=delivered) from None
+            raise ConnectionLost(f"{error or type(error).__name__}", delivered=delivered) from None
 
     def close(self) -> None:
         """Hang up."""
@@ -121,7 +122,7 @@ class _Link:
         waiting = [next(self._requests) for _ in messages]
         for request, (message, head) in zip(waiting, messages, strict=True):
             self._line.publish(self._target.subject, message, head, request)
-        answers: dict[int, Answer] = {}
+        answers: dict[int, NATSMessage] = {}
         for request in waiting:
             while request not in answers:
                 answer = self._line.answer()
@@ -140,32 +141,32 @@ class _Link:
             answer = self._line.answer()
             while answer.request != request:
                 answer = self._line.answer()
-        except Refused:
+        except NATSRefused:
             return False
         return bool(answer.document().get("streams"))
 
 
-def _check_stored(answer: Answer) -> None:
+def _check_stored(answer: NATSMessage) -> None:
     found = answer.document()
     error = found.get("error")
     if isinstance(error, dict):
-        raise Refused(f"the stream does not take the event: {str(error.get('description'))[:500]}")
+        raise NATSRefused(f"the stream does not take the event: {str(error.get('description'))[:500]}")
     if answer.status or "stream" not in found:
         raise NATSError("there is no stream for the subject any more")
 
 
-def _target(subscription: Subscription, policy: Policy) -> _Target:
-    place = places.read(subscription.sink, _SCHEMES)
-    places.check(place.host, place.port, place.secure, policy)
+def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+    place = brokers.read_address(subscription.sink, _SCHEMES)
+    brokers.check_allowed(place.host, place.port, place.secure, policy)
     if place.path:
         raise SubscriptionError("/sink: a path means nothing here; the subject is a setting")
-    settings = brokersettings.Settings(subscription, ("subject",))
+    settings = brokers.ProtocolSettings(subscription, ("subject",))
     subject = settings.text("subject")
     if not _SUBJECT.fullmatch(subject) or len(subject) > 256:
-        raise brokersettings.wrong(
+        raise brokers.wrong_setting(
             "subject", "NATS needs one: words of ASCII with dots between, no wildcards, no $ first"
         )
-    return _Target(subscription=subscription.id, place=place, user=brokersettings.user(subscription), subject=subject)
+    return _Target(subscription=subscription.id, place=place, user=brokers.read_login(subscription), subject=subject)
 
 
-KIND: Final = BrokerKind(protocols=("NATS",), target=_target, connect=_Link)
+FACTORY: Final = BrokerSinkFactory(protocols=("NATS",), target=_target, connect=_Link)

@@ -13,11 +13,18 @@ from urllib.parse import urlsplit
 
 from signalbook.events import filters
 from signalbook.events.dialects import DOORS, of_source
-from signalbook.events.sinks import registry
-from signalbook.events.sinks.base import Policy
-from signalbook.events.subscriptions import credentials
+from signalbook.events.sinks import base
+from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import Entry
-from signalbook.events.subscriptions.subscription import HTTP, Credential, Subscription, SubscriptionError
+from signalbook.events.subscriptions.subscription import (
+    HTTP,
+    Credential,
+    Subscription,
+    SubscriptionError,
+    missing_secrets,
+    read_credential,
+    with_known_secrets,
+)
 from signalbook.values import JSON, Finding, JSONObject
 
 OLD_TYPE: Final = "application/cloudevents-subscription+json"
@@ -43,9 +50,9 @@ Check = Callable[[Subscription], None]
 """Raises ``SubscriptionError`` if a protocol cannot do what a subscription asks of it."""
 
 
-def checks(policy: Policy) -> Check:
+def checks(policy: SinkPolicy) -> Check:
     """What each protocol's kind of sink says of its subscriptions."""
-    return lambda subscription: registry.find(subscription.protocol).check(subscription, policy)
+    return lambda subscription: base.find_sink(subscription.protocol).check(subscription, policy)
 
 
 class InvalidSubscription(SubscriptionError):
@@ -69,7 +76,7 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
     wrong = {fault.path[1:].partition("/")[0] for fault in faults}
     if not wrong & {"protocol", "protocolsettings", "sink"}:
         # Without its secrets nothing can be said of a credential: that is for when they are there.
-        whole = "sinkcredential" not in wrong and not list(credentials.missing(subscription))
+        whole = "sinkcredential" not in wrong and not list(missing_secrets(subscription))
         faults += _told(check, subscription if whole else replace(subscription, credential=None))
     if faults:
         raise InvalidSubscription(faults)
@@ -78,8 +85,8 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
 
 def complete(subscription: Subscription, known: Subscription | None, *, check: Check) -> Subscription:
     """``subscription`` with the secrets that are ``known``, if it may have them. Raises ``InvalidSubscription``."""
-    whole = credentials.completed(subscription, known)
-    faults = list(credentials.missing(whole)) or list(_told(check, whole))
+    whole = with_known_secrets(subscription, known)
+    faults = list(missing_secrets(whole)) or list(_told(check, whole))
     if faults:
         raise InvalidSubscription(faults)
     return whole
@@ -198,7 +205,7 @@ class _Reading:
     def _credential(self) -> Credential | None:
         if "sinkcredential" not in self._document:
             return None
-        credential, faults = credentials.read(self._document["sinkcredential"])
+        credential, faults = read_credential(self._document["sinkcredential"])
         self.faults += faults
         return credential
 

@@ -19,7 +19,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 from signalbook.pipeline.sources.records import addresses, delivered
 
 Kinds = npt.NDArray[np.uint8]
@@ -74,14 +74,14 @@ class ExtensionColumn:
 class FrameColumns:
     """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
 
-    frame: Frame
+    frame: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, ExtensionColumn]
     data: pa.BinaryArray
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: Frame, attributes: int) -> FrameColumns:
+    def empty(cls, frame: MessageBatch, attributes: int) -> FrameColumns:
         """None of the frame's events, which would have so many attributes."""
         return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 
@@ -167,7 +167,7 @@ class EventBatch:
 
     def payloads_at_once(self) -> int:
         """How many payloads to decode at once: as many bytes as fit a processor's cache."""
-        weight = sum(len(part.frame.block) for part in self._frames) // len(self)
+        weight = sum(len(part.frame.content) for part in self._frames) // len(self)
         return min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
 
     @cached_property
@@ -235,7 +235,7 @@ class EventBatch:
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
-    def messages(self, numbers: Offsets) -> list[tuple[Frame, list[int]]]:
+    def messages(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
         """The frames and indices of events."""
         found = []
         for number, part in enumerate(self._frames):

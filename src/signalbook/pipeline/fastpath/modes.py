@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.incoming import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import ExtensionColumn, FrameColumns
 from signalbook.pipeline.fastpath.native import Decode
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 # Of ``columns.ATTRIBUTES`` the first are those that every event has.
 _NEEDED: Final = 3
@@ -47,7 +47,7 @@ class ContentMode(Protocol):
     # whether payloads have to be JSON
     json: ClassVar[bool]
 
-    def columns(self, frame: Frame, /) -> tuple[FrameColumns, list[int]]:
+    def columns(self, frame: MessageBatch, /) -> tuple[FrameColumns, list[int]]:
         """The events of a frame, and the indices of messages that are not taken."""
         ...
 
@@ -74,11 +74,11 @@ class StructuredMode:
         self._extensions: tuple[str, ...] = ()
         self._envelopes = self._decoder()
 
-    def columns(self, frame: Frame) -> tuple[FrameColumns, list[int]]:
+    def columns(self, frame: MessageBatch) -> tuple[FrameColumns, list[int]]:
         """By the native module, which looks at members of the envelope and leaves data as it is."""
         bounds = map(np.ascontiguousarray, (frame.starts, frame.ends))
         try:
-            refused, members = self._envelopes.read(frame.block, *bounds)
+            refused, members = self._envelopes.read(frame.content, *bounds)
         except ValueError:  # something is wrong in there, or with the frame: not with the events
             return FrameColumns.empty(frame, len(ATTRIBUTES)), list(range(len(frame)))
         count, last = len(frame) - len(refused), 1 + len(ATTRIBUTES)
@@ -136,7 +136,7 @@ class BinaryMode:
         """Whether headers of a protocol are read here."""
         return protocol in _PREFIXES
 
-    def columns(self, frame: Frame) -> tuple[FrameColumns, list[int]]:
+    def columns(self, frame: MessageBatch) -> tuple[FrameColumns, list[int]]:
         """By columns of headers."""
         assert frame.records is not None
         values = frame.records.column("value").cast(pa.binary())

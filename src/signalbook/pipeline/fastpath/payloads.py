@@ -14,7 +14,7 @@ from signalbook.formats.base import is_json
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.wireprefix import stripped
+from signalbook.messages.payloads.wireprefix import stripped
 from signalbook.pipeline.fastpath import avro, json, protobuf
 from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan
 

@@ -25,7 +25,7 @@ from signalbook.pipeline.fastpath.batch import EventBatch, FrameColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.rows import Target
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
 LEAST_BATCH: Final = 32 * 1024 * 1024
@@ -51,9 +51,9 @@ class LandedRows:
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """Messages of one frame, by index, that go the slow path."""
+    """Messages, by index, that go the slow path."""
 
-    frame: Frame
+    messages: MessageBatch
     indices: Sequence[int]
 
 
@@ -94,7 +94,7 @@ class FastPath:
         self._waiting: list[FrameColumns] = []
         self._waiting_bytes = 0
 
-    def take(self, frame: Frame) -> Iterator[Result]:
+    def take(self, frame: MessageBatch) -> Iterator[Result]:
         """Take a frame's messages; most wait a while for others of their type."""
         if not self._types:
             yield LeftOver(frame, range(len(frame)))

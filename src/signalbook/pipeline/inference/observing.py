@@ -11,12 +11,12 @@ import msgspec
 
 from signalbook.formats.base import is_json
 from signalbook.messages import CloudEvent, Message, Mode, attribute_text
-from signalbook.messages.bindings.registry import find_binding
+from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import Attribute
-from signalbook.messages.contract import carried_event
-from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.payloads import Payload
+from signalbook.messages.matching.contract import carried_event
+from signalbook.messages.payloads.content import Unreadable, unpacked
+from signalbook.messages.payloads.payload import Payload
 from signalbook.pipeline.inference.addresses import Addresses
 from signalbook.pipeline.inference.seen import Seen
 from signalbook.pipeline.inference.texts import Room

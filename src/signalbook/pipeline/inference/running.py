@@ -25,9 +25,9 @@ from signalbook.pipeline.inference.observing import Observations, telling_header
 from signalbook.pipeline.inference.schemas import LADDER, Rules
 from signalbook.pipeline.inference.tasks import Halves, Plan, Trial
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split
-from signalbook.pipeline.sources.planning import find_files, plan
+from signalbook.pipeline.sources.files import find_files, plan_tasks
 from signalbook.xid import XidError, check_id
 
 _SAMPLE: Final = 5000
@@ -38,12 +38,12 @@ _Found = TypeVar("_Found", Halves, Trial)
 def run(job: DraftJob, show: Callable[[str], None]) -> Draft:
     """Draft definitions, telling ``show`` what is done. Raises ``PipelineError`` and what reading the input raises."""
     _check(job)
-    source = registry.files(job.input_format)
+    source = base.file_source(job.input_format)
     files = find_files(job.inputs)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         show("starting Spark")
         with spark.session(job.master) as session:
-            dealt = plan(source, files, session.sparkContext.defaultParallelism)
+            dealt = plan_tasks(source, files, session.sparkContext.defaultParallelism)
             stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt))
             show("looking at messages")
             halves = stream.each(tasks.look, Halves())

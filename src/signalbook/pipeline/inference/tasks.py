@@ -18,8 +18,8 @@ import pyarrow as pa
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.inference.observing import Observations, kinds
 from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources import registry
-from signalbook.pipeline.sources.base import Split, Unreadable
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.violations import kind
 
 PLAN: Final = "plan.msgpack"
@@ -142,10 +142,10 @@ def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
 
 def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
     """A task's messages, None for what is none, and whether they are of the second half."""
-    source = registry.files(plan.source)
+    source = base.file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
-        for frame in source.frames(split):
+        for frame in source.read(split):
             for index in range(len(frame)):
                 if 0 < plan.limit <= seen:
                     return
@@ -153,7 +153,7 @@ def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
                 second = bool(crc32(b"%d" % frame.positions[index]) & 1)
                 try:
                     yield source.message(frame, index), second
-                except Unreadable:
+                except UnreadableMessage:
                     yield None, second
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from signalbook.messages.timestamps import is_timestamp
+from signalbook.messages.cloudevents import is_timestamp
 from signalbook.uris import is_uri
 
 MOST: Final = 128 * 1024 * 1024

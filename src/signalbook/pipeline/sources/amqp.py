@@ -16,25 +16,30 @@ from typing import Any, Final
 import httpcore
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.amqp.connection import Connection, Refused
-from signalbook.amqp.message import sections, taken_apart
-from signalbook.amqp.receiver import Delivery, Receiver
-from signalbook.amqp.types import AMQPError, Described, Timestamp, encode
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPRefused
+from signalbook.brokers.amqp.links import AMQPDelivery, AMQPReceiver
+from signalbook.brokers.amqp.messages import sections, taken_apart
+from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encode
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
 from signalbook.pipeline import headers
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.rows import address
 from signalbook.pipeline.sources import brokers, spooled
-from signalbook.pipeline.sources.base import Frame
-from signalbook.pipeline.sources.receiving import Arrival, Link
-from signalbook.pipeline.sources.spool import Memory, Spool, Spooled
+from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.spool import (
+    MessageSpool,
+    ReceivedMessage,
+    ReceivingConnection,
+    SessionMemory,
+    SpooledMessage,
+)
 
-_KIND: Final = brokers.Kind(
+_KIND: Final = brokers.BrokerKind(
     name="AMQP 1.0",
     form="amqp://HOST:PORT/ADDRESS",
     schemes={"amqp": (5672, False), "amqps": (5671, True)},
-    options=(spooled.LIMIT,),
+    options=(spooled.SPOOL_LIMIT,),
 )
 # Conditions that may be others in a moment.
 _PASSING: Final = ("amqp:connection:", "amqp:internal-error", "amqp:resource-limit-exceeded", "amqp:link:detach-forced")
@@ -54,32 +59,32 @@ class Amqp:
     cloudevents_json = True
     passing: tuple[type[Exception], ...] = (AMQPError, httpcore.NetworkError, httpcore.TimeoutException)
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
         """There is none. Raises ``PipelineError``."""
-        return spooled.refuse(self)
+        return spooled.refuse_batch(self)
 
-    def stream(
+    def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
         """What waits at the node, and what comes."""
-        return spooled.stream(self, session, inputs, options, most, home)
+        return spooled.load_spooled_stream(self, session, inputs, options, most, home)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all its sections; of bytes that were none, those."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
-        return _message(row["key"] or b"", row["value"], row["received_at"], reference=frame.path)
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
+        return _message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Broker:
+    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerSettings:
         """Where the messages are. Raises ``PipelineError``."""
         return _wanted(inputs, options)[0]
 
-    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: Spool) -> Link:
+    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection on which messages come. Raises ``PipelineError`` and what may pass."""
         broker, node = _wanted(inputs, options)
         memory = spool.memory()
         if memory is None or memory.what != (node,):
-            memory = spool.remember(Memory(name=f"{broker}/{node}#{secrets.token_hex(3)}", what=(node,)))
+            memory = spool.remember(SessionMemory(name=f"{broker}/{node}#{secrets.token_hex(3)}", what=(node,)))
         return _Link(broker, node, memory.name)
 
 
@@ -89,13 +94,13 @@ SOURCE: Final = Amqp()
 class _Link:
     """A connection with one link, attached."""
 
-    def __init__(self, broker: brokers.Broker, node: str, name: str) -> None:
+    def __init__(self, broker: brokers.BrokerSettings, node: str, name: str) -> None:
         self._timeout = broker.timeout
         self._opened = broker.stream()
         host, stream, self._deadline = self._opened.__enter__()
         try:
             self._connection, self._receiver = self._attach(broker, host, stream, node, name)
-        except Refused as error:
+        except AMQPRefused as error:
             self._hang_up()
             if error.condition.startswith(_PASSING):
                 raise
@@ -105,9 +110,9 @@ class _Link:
             raise
         self._shown = time.monotonic()
 
-    def receive(self, seconds: float) -> Sequence[Arrival]:
+    def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """What comes, a few hundred messages at most."""
-        found: list[Delivery] = []
+        found: list[AMQPDelivery] = []
         self._show()
         try:
             self._deadline.restart(seconds)
@@ -118,9 +123,9 @@ class _Link:
                 self._deadline.restart(_MORE if found else seconds)
         except httpcore.ReadTimeout:
             pass
-        return [Arrival(message=_spooled(delivery.content), token=delivery) for delivery in found]
+        return [ReceivedMessage(message=_spooled(delivery.content), token=delivery) for delivery in found]
 
-    def confirm(self, arrivals: Sequence[Arrival]) -> None:
+    def confirm(self, arrivals: Sequence[ReceivedMessage]) -> None:
         """Accept."""
         self._deadline.restart(self._timeout)
         self._receiver.accept([arrival.token for arrival in arrivals])
@@ -133,13 +138,13 @@ class _Link:
         self._hang_up()
 
     def _attach(
-        self, broker: brokers.Broker, host: str, stream: httpcore.NetworkStream, node: str, name: str
-    ) -> tuple[Connection, Receiver]:
+        self, broker: brokers.BrokerSettings, host: str, stream: httpcore.NetworkStream, node: str, name: str
+    ) -> tuple[AMQPConnection, AMQPReceiver]:
         if broker.secure:
             stream = broker.encrypted(host, stream)
         user, password = broker.login
-        connection = Connection(stream, host=host, container=f"signalbook-{name}", user=user, password=password)
-        return connection, Receiver(connection, node, name, _MOST)
+        connection = AMQPConnection(stream, host=host, container=f"signalbook-{name}", user=user, password=password)
+        return connection, AMQPReceiver(connection, node, name, _MOST)
 
     def _show(self) -> None:
         """Brokers end connections on which nothing was said for long."""
@@ -152,14 +157,14 @@ class _Link:
         self._opened.__exit__(None, None, None)
 
 
-def _wanted(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[brokers.Broker, str]:
+def _wanted(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[brokers.BrokerSettings, str]:
     broker, addresses = _KIND.read(inputs, options)
     if len(addresses) != 1:
         raise PipelineError(f"name one address of {broker}, as {_KIND.form}; others are streams of their own")
     return broker, addresses[0]
 
 
-def _spooled(content: bytes) -> Spooled:
+def _spooled(content: bytes) -> SpooledMessage:
     """A message as it waits: its body, and the other sections as they were sent; what is none as it came."""
     now = time.time_ns() // 1000
     try:
@@ -168,8 +173,8 @@ def _spooled(content: bytes) -> Spooled:
         found = _message(around, value)
         named = headers.encoded(headers.carried(found))
     except AMQPError:
-        return Spooled(address=None, value=content, received_at=now)
-    return Spooled(address=address(found), value=value, headers=named, key=around, received_at=now)
+        return SpooledMessage(address=None, value=content, received_at=now)
+    return SpooledMessage(address=address(found), value=value, headers=named, key=around, received_at=now)
 
 
 def _message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:

@@ -12,26 +12,35 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import httpcore
+import msgspec
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from signalbook.fetching import Deadline, connect
+from signalbook.pipeline import spark
 from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources import records
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
 """Options of every broker: a login; files in PEM of whom to trust and of who is asking; how long it may be away."""
 _TIMEOUT: Final = 60.0
 _LONGEST: Final = 4096
-_PAUSE: Final = 0.5
+_RETRY_PAUSE: Final = 0.5
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
+class BrokerSettings:
     """One broker, which may be several servers. ``timeout`` is in seconds."""
 
     hosts: tuple[tuple[str, int], ...]
@@ -107,11 +116,11 @@ class Broker:
             except passing as error:
                 if time.monotonic() > deadline:
                     raise PipelineError(f"the broker {self}: {error or type(error).__name__}") from None
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY_PAUSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class BrokerKind:
     """What addresses of a kind of broker look like; ``schemes`` have a port each, and say whether TLS is used.
 
     With ``hashes`` they may have a ``#`` in what they name.
@@ -123,7 +132,7 @@ class Kind:
     options: tuple[str, ...] = ()
     hashes: bool = False
 
-    def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> tuple[Broker, tuple[str, ...]]:
+    def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> tuple[BrokerSettings, tuple[str, ...]]:
         """The one broker that ``inputs`` name, with all options, and what they name there. Raises ``PipelineError``."""
         found, named = dict(options), list[str]()
         brokers = set()
@@ -138,7 +147,7 @@ class Kind:
         scheme, place = brokers.pop()
         port, secure = self.schemes[scheme]
         hosts = tuple(self._host(inputs[0], text, port) for text in place.split(","))
-        return Broker(hosts=hosts, secure=secure, options=found), tuple(dict.fromkeys(named))
+        return BrokerSettings(hosts=hosts, secure=secure, options=found), tuple(dict.fromkeys(named))
 
     def _parts(self, text: str) -> SplitResult:
         try:
@@ -182,3 +191,76 @@ class Kind:
 
     def _wrong(self, text: str) -> PipelineError:
         return PipelineError(f"the input {text!r} is no address of {self.name}: it looks like {self.form}")
+
+
+# Spark hides the values of options with such a name wherever it shows options.
+_TOLD: Final = "secrets"
+_LOAD_ATTEMPTS: Final = 5
+
+
+class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What Spark's workers are told: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``.
+
+    ``source`` is the name of the source, ``home`` a folder of it, where several share a way to be read.
+    """
+
+    inputs: tuple[str, ...]
+    options: dict[str, str]
+    tasks: int
+    most: int = 0
+    source: str = ""
+    home: str = ""
+
+
+class BrokerDataSource(DataSource):
+    """A Spark data source of ``records.COLUMNS``."""
+
+    def schema(self) -> str:
+        """The columns of messages."""
+        return records.COLUMNS
+
+    @property
+    def told(self) -> ReadRequest:
+        """What the driver said."""
+        return msgspec.json.decode(self.options[_TOLD], type=ReadRequest)
+
+
+def load_rows(
+    session: SparkSession,
+    reader: Any,
+    kind: type[BrokerDataSource],
+    inputs: Sequence[str],
+    options: Mapping[str, str],
+    *,
+    most: int = 0,
+    source: str = "",
+    home: str = "",
+) -> DataFrame:
+    """The rows of a source, by one of Spark's readers; the rest as in ``ReadRequest``. Raises ``PipelineError``."""
+    tasks = session.sparkContext.defaultParallelism
+    told = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source, home=home)
+    session.dataSource.register(kind)
+    asked = reader.format(kind.name()).option(_TOLD, msgspec.json.encode(told).decode())
+    left = _LOAD_ATTEMPTS
+    while True:
+        try:
+            frame: DataFrame = asked.load()
+            return frame
+        except PySparkException as error:
+            left -= 1
+            if spark.SLOW not in str(error) or not left:
+                reason = str(error).strip().splitlines()[0]
+                raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {reason}") from error
+
+
+def rows_batch(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:
+    """Rows of a source's schema, by columns; the others are null. Times are microseconds since 1970."""
+    fields = to_arrow_schema(schema, timezone="UTC")
+    count = len(next(iter(columns.values())))
+    arrays = [pa.array(columns.get(field.name, [None] * count), field.type) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=fields)
+
+
+def header_rows(headers: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]] | None:
+    """Headers as their column has them."""
+    return [{"name": name, "value": value} for name, value in headers] or None

@@ -24,7 +24,7 @@ from signalbook.messages.bindings.kafka import record
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import headers
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sql import quoted
 
 _PARQUET: Final = "parquet"
@@ -43,13 +43,13 @@ class Captures:
     cloudevents_json: bool = True
     packages: tuple[str, ...] = ()
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """The rows of all files or tables. Raises ``PipelineError``."""
         columns = self._columns(options)
         reader = session.read.format(columns.format)
         return self._rows(columns, inputs, reader.load)
 
-    def stream(
+    def load_stream(
         self,
         session: SparkSession,
         inputs: Sequence[str],
@@ -66,10 +66,10 @@ class Captures:
 
         return self._rows(columns, inputs, load)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The row as a Kafka record, or a structured CloudEvent of a file."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
         if not self.protocol:
             return Message(content_type=JSON_FORMAT, body=row["value"])
         return record(
@@ -80,7 +80,7 @@ class Captures:
             partition=row["partition"],
             offset=None if row["partition"] is None else row["position"],
             received_at=row["received_at"],
-            reference=f"{frame.path}/{row['position']}",
+            reference=f"{batch.path}/{row['position']}",
         )
 
     def _columns(self, options: Mapping[str, str]) -> _Columns:

@@ -15,7 +15,7 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline import headers
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 
 _FORMAT: Final = "kafka"
 _FORM: Final = "kafka://HOST:PORT/TOPIC"
@@ -46,11 +46,11 @@ class Kafka:
     packages = ("org.apache.spark:spark-sql-kafka-0-10",)
     cloudevents_json = True
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """From the earliest to the latest offsets, unless ``options`` say otherwise."""
         return _records(session.read.format(_FORMAT), inputs, options)
 
-    def stream(
+    def load_stream(
         self,
         session: SparkSession,
         inputs: Sequence[str],
@@ -62,10 +62,10 @@ class Kafka:
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
         return _records(session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The record, with all that the topic says of it."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
         return record(
             row["address"],
             row["value"],
@@ -74,14 +74,14 @@ class Kafka:
             partition=row["partition"],
             offset=row["position"],
             received_at=row["received_at"],
-            reference=f"{frame.path}/{row['position']}",
+            reference=f"{batch.path}/{row['position']}",
         )
 
 
 SOURCE: Final = Kafka()
 
 
-def read(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
     """What Spark's connector is told: one cluster, its topics, ``options``. Raises ``PipelineError``."""
     parts = [_parts(text) for text in inputs]
     clusters = {part.netloc for part in parts}
@@ -128,7 +128,7 @@ def _shown(text: str) -> str:
 def _records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
-    told = {**read(inputs, options), **limit}
+    told = {**connector_options(inputs, options), **limit}
     try:
         frame: DataFrame = reader.options(**told).load()
         return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))

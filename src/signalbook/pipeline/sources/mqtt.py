@@ -21,16 +21,15 @@ from signalbook.messages.bindings.mqtt import V3, V5, publish
 from signalbook.pipeline import headers
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import brokers, spooled
-from signalbook.pipeline.sources.base import Frame
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.mqttlink import Lost, SessionLink
-from signalbook.pipeline.sources.receiving import Link
-from signalbook.pipeline.sources.spool import Memory, Spool, Spooled
+from signalbook.pipeline.sources.spool import MessageSpool, ReceivingConnection, SessionMemory, SpooledMessage
 
-_KIND: Final = brokers.Kind(
+_KIND: Final = brokers.BrokerKind(
     name="MQTT",
     form="mqtt://HOST:PORT/TOPIC/FILTER",
     schemes={"mqtt": (1883, False), "mqtts": (8883, True)},
-    options=("clientId", "sessionExpiry", "failOnDataLoss", spooled.LIMIT),
+    options=("clientId", "sessionExpiry", "failOnDataLoss", spooled.SPOOL_LIMIT),
     hashes=True,
 )
 _PROPERTIES: Final = {
@@ -55,27 +54,27 @@ class Mqtt:
         self.name = name
         self.protocol = protocol
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
         """There is none. Raises ``PipelineError``."""
-        return spooled.refuse(self)
+        return spooled.refuse_batch(self)
 
-    def stream(
+    def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
         """What comes from the first subscription on, and what waits at the broker."""
-        return spooled.stream(self, session, inputs, options, most, home)
+        return spooled.load_spooled_stream(self, session, inputs, options, most, home)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the broker said of it."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
-        return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=frame.path)
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
+        return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Broker:
+    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerSettings:
         """Where the messages are. Raises ``PipelineError``."""
         return _wanted(inputs, options)[0]
 
-    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: Spool) -> Link:
+    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection with the session that the spool remembers. Raises ``PipelineError`` and what may pass."""
         broker, filters = _wanted(inputs, options)
         memory = _memory(spool, broker.options.get("clientId", ""))
@@ -87,7 +86,7 @@ class Mqtt:
             raise
         return link
 
-    def spooled(self, received: MQTTMessage) -> Spooled:
+    def spooled(self, received: MQTTMessage) -> SpooledMessage:
         """A message as it waits."""
         sections: dict[str, Any] = {"qos": received.qos, "retain": received.retain}
         for name, theirs in _PROPERTIES.items() if received.properties else ():
@@ -96,7 +95,9 @@ class Mqtt:
                 sections[name] = value
         key, address, payload = msgspec.msgpack.encode(sections), _topic(received), bytes(received.payload)
         named = headers.encoded(headers.carried(self._message(address, key, payload)))
-        return Spooled(address=address, value=payload, headers=named, key=key, received_at=time.time_ns() // 1000)
+        return SpooledMessage(
+            address=address, value=payload, headers=named, key=key, received_at=time.time_ns() // 1000
+        )
 
     def _message(self, topic: str, key: bytes, payload: bytes, received_at: Any = None, reference: str = "") -> Message:
         sections = msgspec.msgpack.decode(key)
@@ -111,7 +112,7 @@ MQTT3: Final = Mqtt("mqtt3", V3)
 MQTT5: Final = Mqtt("mqtt5", V5)
 
 
-def _wanted(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[brokers.Broker, tuple[str, ...]]:
+def _wanted(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[brokers.BrokerSettings, tuple[str, ...]]:
     broker, filters = _KIND.read(inputs, options)
     if not filters:
         raise PipelineError(f"name the topics of {broker}, as {_KIND.form}")
@@ -128,15 +129,21 @@ def _wanted(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[brokers.
     return broker, filters
 
 
-def _memory(spool: Spool, name: str) -> Memory:
+def _memory(spool: MessageSpool, name: str) -> SessionMemory:
     """The session to go on with."""
     known = spool.memory()
     if known is not None and name in ("", known.name):
         return known
-    return spool.remember(Memory(name=name or f"signalbook-{secrets.token_hex(6)}"))
+    return spool.remember(SessionMemory(name=name or f"signalbook-{secrets.token_hex(6)}"))
 
 
-def _resume(link: SessionLink, broker: brokers.Broker, spool: Spool, memory: Memory, filters: Sequence[str]) -> None:
+def _resume(
+    link: SessionLink,
+    broker: brokers.BrokerSettings,
+    spool: MessageSpool,
+    memory: SessionMemory,
+    filters: Sequence[str],
+) -> None:
     """Have the session receive what is wanted now. Raises ``PipelineError`` if the broker forgot it."""
     what = memory.what
     if what and (memory.lost or not link.present):
@@ -151,7 +158,7 @@ def _resume(link: SessionLink, broker: brokers.Broker, spool: Spool, memory: Mem
     if memory.lost or set(what) != set(filters):
         link.subscribe(each for each in filters if each not in what)
         link.unsubscribe(each for each in what if each not in filters)
-        spool.remember(Memory(name=memory.name, what=tuple(filters)))
+        spool.remember(SessionMemory(name=memory.name, what=tuple(filters)))
 
 
 def _topic(received: MQTTMessage) -> str:

@@ -18,8 +18,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources import brokers
-from signalbook.pipeline.sources.receiving import Arrival
-from signalbook.pipeline.sources.spool import Spooled
+from signalbook.pipeline.sources.spool import ReceivedMessage, SpooledMessage
 
 _KEEPALIVE: Final = 60
 _WEEK: Final = 7 * 24 * 3600
@@ -52,7 +51,7 @@ class SessionLink:
     """
 
     def __init__(
-        self, protocol: str, broker: brokers.Broker, name: str, spooled: Callable[[MQTTMessage], Spooled]
+        self, protocol: str, broker: brokers.BrokerSettings, name: str, spooled: Callable[[MQTTMessage], SpooledMessage]
     ) -> None:
         self._protocol = protocol
         self._spooled = spooled
@@ -92,7 +91,7 @@ class SessionLink:
             number = self._client.unsubscribe(each)[1]
             self._wait(lambda number=number: number in self._heard.granted)  # type: ignore[misc]
 
-    def receive(self, seconds: float) -> Sequence[Arrival]:
+    def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """What comes, a few hundred messages at most."""
         messages = self._heard.messages
         self._loop(0.0 if messages else seconds)
@@ -101,9 +100,9 @@ class SessionLink:
             count = len(messages)
             self._loop(0.0)
         found, self._heard.messages[:] = list(messages), []
-        return [Arrival(message=self._spooled(each), token=each) for each in found]
+        return [ReceivedMessage(message=self._spooled(each), token=each) for each in found]
 
-    def confirm(self, arrivals: Sequence[Arrival]) -> None:
+    def confirm(self, arrivals: Sequence[ReceivedMessage]) -> None:
         """Acknowledge."""
         for arrival in arrivals:
             if arrival.token.qos:
@@ -152,7 +151,7 @@ class SessionLink:
             raise Lost(f"the broker {self._broker}: {parting or error_string(code)}")
 
 
-def _client(protocol: str, broker: brokers.Broker, name: str, heard: _Heard) -> Client:
+def _client(protocol: str, broker: brokers.BrokerSettings, name: str, heard: _Heard) -> Client:
     version = MQTTProtocolVersion.MQTTv5 if protocol == V5 else MQTTProtocolVersion.MQTTv311
     client = Client(
         CallbackAPIVersion.VERSION2,
@@ -205,7 +204,7 @@ def _listen(client: Client, heard: _Heard) -> None:
     client.on_message = came
 
 
-def _session(protocol: str, broker: brokers.Broker) -> dict[str, Any]:
+def _session(protocol: str, broker: brokers.BrokerSettings) -> dict[str, Any]:
     """What a connection of 5.0 says of its session: how long it stays, and how much of it may be on its way."""
     if protocol != V5:
         return {}

@@ -8,21 +8,192 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import httpcore
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, NATSError, NATSRefused, StoredMessage
+from signalbook.fetching import Deadline
 from signalbook.messages import Message
 from signalbook.messages.bindings.nats import message
 from signalbook.pipeline import headers
-from signalbook.pipeline.sources import connected
-from signalbook.pipeline.sources.base import Frame
-from signalbook.pipeline.sources.natsstreams import Offsets, Piece, Streams
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources import brokers
+from signalbook.pipeline.sources.base import MessageBatch
+
+_KIND: Final = brokers.BrokerKind(
+    name="NATS",
+    form="nats://HOST:PORT/STREAM",
+    schemes={"nats": (4222, False), "tls": (4222, True)},
+    options=("startingOffsets", "failOnDataLoss", "domain"),
+)
+_PASSING: Final = (NATSError, httpcore.NetworkError, httpcore.TimeoutException)
+_NO_STREAM_NAME: Final = frozenset(".*> \t\r\n")
+_CHOICES: Final = {"startingOffsets": ("earliest", "latest"), "failOnDataLoss": ("true", "false")}
+_LEAST: Final = 10_000
+_ATTEMPTS: Final = 3
+
+StreamOffsets = dict[str, list[Any]]
+"""The number of the last message that was read and when the stream was made, by stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenStream:
+    """A stream to be read; with a ``subject``, which may have wildcards, only messages of that."""
+
+    state: JetStreamState
+    subject: str = ""
+
+    def offset(self, number: int) -> list[Any]:
+        """What is kept once the message of that number was read."""
+        return [number, self.state.created]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRange(InputPartition):
+    """The messages with the numbers ``start`` to ``end``, for one task."""
+
+    stream: str
+    subject: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NATSStreams:
+    """Streams of one broker, by the names they were given or by a subject in them."""
+
+    broker: brokers.BrokerSettings
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, inputs: Sequence[str], options: Mapping[str, str]) -> NATSStreams:
+        """What addresses and options say. Raises ``PipelineError``."""
+        broker, names = _KIND.read(inputs, options)
+        if not names:
+            raise PipelineError(f"name the streams of {broker}, as {_KIND.form}, or a subject that a stream holds")
+        for option, values in _CHOICES.items():
+            if broker.options.get(option, values[0]) not in values:
+                raise PipelineError(f"the option {option} is {' or '.join(values)}")
+        return cls(broker=broker, names=names)
+
+    @property
+    def latest(self) -> bool:
+        """Whether to begin behind what there is."""
+        return self.broker.options.get("startingOffsets") == "latest"
+
+    def chosen(self) -> dict[str, ChosenStream]:
+        """The streams, by name. Raises ``PipelineError`` where there are none, or they cannot be read."""
+        found: dict[str, ChosenStream] = {}
+        for chosen in self.broker.patiently(self._chosen, _PASSING):
+            state = chosen.state
+            if state.name in found:
+                raise PipelineError(f"the stream {state.name} is named twice: name it, or one subject in it")
+            if state.retention != "limits":
+                raise PipelineError(
+                    f"the stream {state.name} at {self.broker} drops each message once its reader has had it "
+                    f"(retention {state.retention}): read one with retention limits that has this one as its source"
+                )
+            found[state.name] = chosen
+        return found
+
+    def pieces(self, start: StreamOffsets, end: StreamOffsets, tasks: int) -> list[StreamRange]:
+        """What lies between offsets, dealt out. Raises ``PipelineError`` for messages that are gone."""
+        chosen, found = self.chosen(), list[StreamRange]()
+        for name, (last, created) in end.items():
+            before = start[name][0] if name in start else chosen[name].state.first - 1 if name in chosen else -1
+            if last <= before:
+                continue
+            if name not in chosen:
+                raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
+            self.whole(chosen[name].state, before, [last, created])
+            count = max(1, min(tasks, (last - before) // _LEAST))
+            bounds = [before + (last - before) * part // count for part in range(count + 1)]
+            found += [
+                StreamRange(stream=name, subject=chosen[name].subject, start=first + 1, end=last)
+                for first, last in pairwise(bounds)
+            ]
+        return found
+
+    def read(self, piece: StreamRange) -> Iterator[list[StoredMessage]]:
+        """The messages of a piece, over a new connection where one was lost. Raises ``PipelineError``."""
+        done = piece.start - 1
+        attempts = iter(range(_ATTEMPTS))
+        while True:
+            try:
+                with self._connected() as (jetstream, deadline):
+                    for messages in jetstream.read(piece.stream, done + 1, piece.end, piece.subject):
+                        yield messages
+                        done = messages[-1].number
+                        deadline.restart(self.broker.timeout)
+                        attempts = iter(range(_ATTEMPTS))
+                    return
+            except _PASSING as error:
+                if next(attempts, None) is None:
+                    raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
+                self.broker.patiently(self._chosen, _PASSING)  # until it is there again
+
+    def whole(self, state: JetStreamState, before: int, known: list[Any]) -> None:
+        """Raise ``PipelineError`` for a stream that is not the ``known`` one, or without what follows ``before``."""
+        where, (last, created) = f"the stream {state.name} at {self.broker}", known
+        why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
+        if created != state.created:
+            why = f"is of {state.created}, and the one that was read of {created}"
+        if why:
+            raise PipelineError(
+                f"{where} {why}: it was made anew; give the stream of the pipeline another name to land what it holds "
+                "now"
+            )
+        if state.first > before + 1 and self.broker.options.get("failOnDataLoss") != "false":
+            raise PipelineError(
+                f"{where} begins with message {state.first}, and {before + 1} was to be next: those between were "
+                "dropped unread; keep more in it, and go on without them by the option failOnDataLoss = false"
+            )
+
+    def _chosen(self) -> list[ChosenStream]:
+        with self._connected() as (jetstream, deadline):
+            found = []
+            for name in self.names:
+                deadline.restart(self.broker.timeout)
+                found.append(self._resolved(jetstream, name))
+            return found
+
+    def _resolved(self, jetstream: JetStream, name: str) -> ChosenStream:
+        """The stream of a name, or else the one that holds messages of that subject."""
+        state = None if _NO_STREAM_NAME & set(name) else jetstream.stream(name)
+        if state is not None:
+            return ChosenStream(state=state)
+        holders = jetstream.streams_of(name)
+        state = jetstream.stream(holders[0]) if len(holders) == 1 else None
+        if state is None:
+            raise PipelineError(
+                f"NATS at {self.broker} has no stream {name!r} and {', '.join(holders) or 'none'} with such a subject: "
+                "only what one stream of JetStream keeps can be read; name it, or make it"
+            )
+        return ChosenStream(state=state, subject=name)
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[JetStream, Deadline]]:
+        """A connection, and the time of its steps. Raises ``PipelineError`` for what the server does not do."""
+        broker = self.broker
+        try:
+            with broker.stream() as (host, opened, deadline):
+                encrypt = partial(broker.encrypted, host) if broker.secure else None
+                line = NATSConnection(opened, user=broker.login, token=broker.options.get("token", ""), encrypt=encrypt)
+                yield JetStream(line, broker.options.get("domain", "")), deadline
+        except NATSRefused as error:
+            raise PipelineError(f"NATS at {broker}: {error}") from None
+
 
 # Spark asks for news again and again.
 _PAUSE: Final = 0.2
@@ -36,12 +207,12 @@ class Nats:
     packages = ()
     cloudevents_json = True
 
-    def batch(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """All that the streams hold now."""
-        Streams.of(inputs, options)
-        return connected.brought(session, session.read, _Source, inputs, options)
+        NATSStreams.of(inputs, options)
+        return brokers.load_rows(session, session.read, _Source, inputs, options)
 
-    def stream(
+    def load_stream(
         self,
         session: SparkSession,
         inputs: Sequence[str],
@@ -50,27 +221,27 @@ class Nats:
         home: Path,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
         """From the first message on, unless ``options`` say otherwise or a checkpoint knows better."""
-        Streams.of(inputs, options)
-        return connected.brought(session, session.readStream, _Source, inputs, options, most=most)
+        NATSStreams.of(inputs, options)
+        return brokers.load_rows(session, session.readStream, _Source, inputs, options, most=most)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
-        assert frame.records is not None
-        row = frame.records.slice(index, 1).to_pylist()[0]
+        assert batch.records is not None
+        row = batch.records.slice(index, 1).to_pylist()[0]
         named = [(name, value.decode(errors="backslashreplace")) for name, value in headers.pairs(row["headers"])]
         return message(
             row["address"],
             row["value"],
             named,
             received_at=row["received_at"],
-            reference=f"{frame.path}/{row['position']}",
+            reference=f"{batch.path}/{row['position']}",
         )
 
 
 SOURCE: Final = Nats()
 
 
-class _Source(connected.Connected):
+class _Source(brokers.BrokerDataSource):
     """As Spark sees it."""
 
     @classmethod
@@ -90,23 +261,23 @@ class _Source(connected.Connected):
 class _Rows:
     """Reads pieces."""
 
-    def __init__(self, told: connected.Told, schema: StructType) -> None:
+    def __init__(self, told: brokers.ReadRequest, schema: StructType) -> None:
         self._told = told
         self._schema = schema
-        self._streams = Streams.of(told.inputs, told.options)
+        self._streams = NATSStreams.of(told.inputs, told.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of ``records.COLUMNS``."""
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, StreamRange)
         for messages in self._streams.read(partition):
-            yield connected.batch(
+            yield brokers.rows_batch(
                 self._schema,
                 protocol=[SOURCE.protocol] * len(messages),
                 source=[f"nats:{partition.stream}"] * len(messages),
                 position=[message.number for message in messages],
                 address=[message.subject for message in messages],
                 value=[message.payload for message in messages],
-                headers=[connected.pairs(message.headers) for message in messages],
+                headers=[brokers.header_rows(message.headers) for message in messages],
                 received_at=[message.time // 1000 for message in messages],
             )
 
@@ -117,7 +288,7 @@ class _Batch(_Rows, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Pieces of all streams."""
         end = {name: chosen.offset(chosen.state.last) for name, chosen in self._streams.chosen().items()}
-        return self._streams.pieces({}, end, self._told.tasks) or [Piece(stream="", subject="", start=1, end=0)]
+        return self._streams.pieces({}, end, self._told.tasks) or [StreamRange(stream="", subject="", start=1, end=0)]
 
 
 class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -126,7 +297,7 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
     _end: dict[str, int] | None = None
     _asked = 0.0
 
-    def initialOffset(self) -> Offsets:  # noqa: N802
+    def initialOffset(self) -> StreamOffsets:  # noqa: N802
         """Behind the last messages, or nothing: which are the first is asked when a batch is planned."""
         chosen = self._streams.chosen()
         return {name: each.offset(each.state.last) for name, each in chosen.items()} if self._streams.latest else {}
@@ -139,7 +310,7 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """As many as the stream was told."""
         return ReadMaxRows(self._told.most) if self._told.most else ReadAllAvailable()
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+    def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:  # noqa: N802
         """How far the next batch goes: of each stream its share at most, where there is a limit."""
         time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
         chosen = self._streams.chosen()
@@ -155,6 +326,6 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
             found[name] = each.offset(max(before, last if share is None else min(last, first + share)))
         return found
 
-    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+    def partitions(self, start: StreamOffsets, end: StreamOffsets) -> Sequence[InputPartition]:
         """Pieces of what lies between."""
         return self._streams.pieces(start, end, self._told.tasks)

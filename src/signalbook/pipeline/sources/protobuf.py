@@ -15,10 +15,9 @@ import numpy as np
 from signalbook.messages import Message
 from signalbook.messages.eventformats.registry import PROTOBUF_FORMAT
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources import lines
-from signalbook.pipeline.sources.base import MAX_MESSAGE, Frame, Split, one_message
-from signalbook.pipeline.sources.cloudevents import structured
-from signalbook.pipeline.sources.lines import BLOCK, Bytes
+from signalbook.pipeline.sources import files
+from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Split, one_message
+from signalbook.pipeline.sources.files import BLOCK, Bytes, structured
 
 MAX_EVENT: Final = MAX_MESSAGE
 _LONGEST_VARINT: Final = 10
@@ -35,33 +34,33 @@ class ProtobufEvents:
     divisible: bool = False
     cloudevents_json: bool = False
 
-    def frames(self, split: Split) -> Iterator[Frame]:
+    def read(self, split: Split) -> Iterator[MessageBatch]:
         """The file's events. Raises ``PipelineError`` for one beyond ``MAX_EVENT`` bytes."""
-        with lines.reading(split.path) as file:
-            yield from _frames(split.path, file, self.tag)
+        with files.reading(split.path) as file:
+            yield from _batches(split.path, file, self.tag)
 
-    def message(self, frame: Frame, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The event as a structured one of a file. Raises ``Unreadable``."""
-        return structured(frame, index, PROTOBUF_FORMAT)
+        return structured(batch, index, PROTOBUF_FORMAT)
 
 
 STREAM: Final = ProtobufEvents(name="cloudevents-protobuf", tag=b"")
 BATCH: Final = ProtobufEvents(name="cloudevents-protobuf-batch", tag=_EVENTS)
 
 
-def _frames(path: str, file: Bytes, tag: bytes) -> Iterator[Frame]:
+def _batches(path: str, file: Bytes, tag: bytes) -> Iterator[MessageBatch]:
     offset, rest, fault = 0, b"", ""
     while not fault and (piece := file.read(max(BLOCK, len(rest)))):
         data = rest + piece
         bounds, end, fault = _cut(data, tag)
         if bounds:
-            yield _frame(path, data[:end], bounds, offset)
+            yield _batch(path, data[:end], bounds, offset)
         offset += end
         rest = data[end:]
     if rest:
         # what follows has no boundaries that could be found again
         rest = _to_end(path, file, rest, offset)
-        yield one_message(path, rest, offset, fault=fault or "the file ends inside of an event: it is cut off")
+        yield one_message(path, rest, offset, error=fault or "the file ends inside of an event: it is cut off")
 
 
 def _cut(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], int, str]:
@@ -96,9 +95,9 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
     return -1, 0
 
 
-def _frame(path: str, data: bytes, bounds: list[tuple[int, int, int]], offset: int) -> Frame:
+def _batch(path: str, data: bytes, bounds: list[tuple[int, int, int]], offset: int) -> MessageBatch:
     places, starts, ends = np.array(bounds, np.int64).T
-    return Frame(path=path, block=data, starts=starts, ends=ends, positions=places + offset)
+    return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=places + offset)
 
 
 def _to_end(path: str, file: Bytes, rest: bytes, offset: int) -> bytes:

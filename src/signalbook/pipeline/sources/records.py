@@ -1,4 +1,4 @@
-"""Messages that Spark brings, from brokers and tables: one canonical form of rows, and frames out of them."""
+"""Messages that Spark brings, from brokers and tables: one canonical form of rows, and batches out of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.pipeline import columns, headers
-from signalbook.pipeline.sources.base import Frame, Offsets
+from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 COLUMNS: Final = (
     "protocol string, source string, position long, address string, partition int, key binary, value binary, "
@@ -33,18 +33,18 @@ _ENCODING: Final = "content-encoding"
 _EVENT: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
 
 
-def frames(batch: pa.RecordBatch) -> Iterator[Frame]:
-    """The messages of a batch of ``COLUMNS``, in frames of about a megabyte.
+def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
+    """The messages of rows of ``COLUMNS``, in batches of about a megabyte.
 
-    Structured CloudEvents in JSON, by their content type, are in frames of their own, for the fast path.
+    Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path.
     """
-    for piece in _pieces(_timely(batch)):
+    for piece in _pieces(_timely(records)):
         fit = is_event(piece)
-        for rows, frame in ((fit, _lines), (~fit, _values)):
+        for rows, to_batch in ((fit, _lines), (~fit, _values)):
             if rows.all():
-                yield frame(piece)
+                yield to_batch(piece)
             elif rows.any():
-                yield frame(piece.filter(pa.array(rows)))
+                yield to_batch(piece.filter(pa.array(rows)))
 
 
 def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,7 +97,7 @@ def _protocol(records: pa.RecordBatch) -> str:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Neighbours of one source, up to the size of a frame."""
+    """Neighbours of one source, up to the size of a batch."""
     if not len(batch):
         return
     codes = batch.column("source").dictionary_encode().indices.to_numpy()
@@ -109,13 +109,13 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
-def _lines(records: pa.RecordBatch) -> Frame:
+def _lines(records: pa.RecordBatch) -> MessageBatch:
     values = [value or b"" for value in records.column("value").to_pylist()]
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(lengths + 1) - 1
-    return Frame(
+    return MessageBatch(
         path=records.column("source")[0].as_py(),
-        block=b"\n".join(values) + b"\n",
+        content=b"\n".join(values) + b"\n",
         starts=ends - lengths,
         ends=ends,
         positions=records.column("position").to_numpy(),
@@ -124,13 +124,13 @@ def _lines(records: pa.RecordBatch) -> Frame:
     )
 
 
-def _values(records: pa.RecordBatch) -> Frame:
+def _values(records: pa.RecordBatch) -> MessageBatch:
     values = pc.fill_null(records.column("value").cast(pa.binary()), b"")
     offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     content = values.buffers()[2]
-    return Frame(
+    return MessageBatch(
         path=records.column("source")[0].as_py(),
-        block=b"" if content is None else content[int(offsets[0]) : int(offsets[-1])].to_pybytes(),
+        content=b"" if content is None else content[int(offsets[0]) : int(offsets[-1])].to_pybytes(),
         starts=offsets[:-1] - offsets[0],
         ends=offsets[1:] - offsets[0],
         positions=records.column("position").to_numpy(),

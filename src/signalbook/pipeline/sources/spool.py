@@ -12,11 +12,12 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
-from typing import Final, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
@@ -30,12 +31,12 @@ _LOCK: Final = ".lock"
 _HEAD: Final = Struct("!II")
 # Each task of each batch reads the segment that is being written.
 _SEGMENT: Final = 8 * 1024 * 1024
-_PAUSE: Final = 0.2
+_LOCK_PAUSE: Final = 0.2
 RECEIVED: Final = "received"
 """The folder of a stream's own folder that is its spool."""
 
 
-class Spooled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A message as it waits; ``received_at`` in microseconds since 1970."""
 
     address: str | None
@@ -45,7 +46,7 @@ class Spooled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     received_at: int
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class SessionMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a session at a broker: the ``name`` it goes by, and ``what`` it was told to receive.
 
     ``lost`` says that the broker forgot it.
@@ -57,10 +58,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Spooled)
+_decoder: Final = msgspec.msgpack.Decoder(SpooledMessage)
 
 
-class Spool:
+class MessageSpool:
     """The writer's side. For one thread, but for ``end`` and ``trim``; ``found`` is what ``end`` was at first."""
 
     def __init__(
@@ -99,7 +100,7 @@ class Spool:
         """The number of the first message there is, or will be."""
         return _segments(self._folder)[0][0]
 
-    def append(self, messages: Sequence[Spooled]) -> int:
+    def append(self, messages: Sequence[SpooledMessage]) -> int:
         """Write messages, as many of the first as there is room for; they are on the disk when this tells how many.
 
         One that is larger than the limit has room when nothing else waits. Raises ``PipelineError``.
@@ -130,12 +131,12 @@ class Spool:
                 self._count(-path.stat().st_size)
                 path.unlink()
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> SessionMemory | None:
         """What was last remembered."""
         path = self._folder / _MEMORY
-        return msgspec.json.decode(path.read_bytes(), type=Memory) if path.exists() else None
+        return msgspec.json.decode(path.read_bytes(), type=SessionMemory) if path.exists() else None
 
-    def remember(self, memory: Memory) -> Memory:
+    def remember(self, memory: SessionMemory) -> SessionMemory:
         """Keep this, in the place of what was remembered."""
         fresh = self._folder / f"{_MEMORY}.new"
         with fresh.open("wb") as file:
@@ -153,7 +154,7 @@ class Spool:
                 os.close(handle)
         self._file = self._lock = -1
 
-    def _fitting(self, messages: Sequence[Spooled]) -> tuple[bytes, int]:
+    def _fitting(self, messages: Sequence[SpooledMessage]) -> tuple[bytes, int]:
         """Those of the first messages that there is room for, as they are written, and how many those are."""
         framed, waiting = list[bytes](), self._bytes
         for message in messages:
@@ -187,7 +188,7 @@ class Spool:
                     raise PipelineError(
                         f"another process receives messages into {self._folder}: end it, or name this stream otherwise"
                     ) from None
-            time.sleep(_PAUSE)
+            time.sleep(_LOCK_PAUSE)
 
     def _repair(self) -> int:
         """Cut off what was being written when its writer died, and so was never confirmed. The next number."""
@@ -216,7 +217,7 @@ def is_full(folder: Path) -> bool:
     return (folder / _FULL).exists()
 
 
-def read(folder: Path, start: int, end: int) -> Iterator[tuple[int, Spooled]]:
+def read_messages(folder: Path, start: int, end: int) -> Iterator[tuple[int, SpooledMessage]]:
     """The messages from number ``start`` to before ``end``, with their numbers. Raises ``PipelineError`` for a gap."""
     number = start
     found = _segments(folder)
@@ -251,7 +252,7 @@ def _ends(content: bytes) -> Iterator[int]:
         position = stop
 
 
-def _framed(message: Spooled) -> bytes:
+def _framed(message: SpooledMessage) -> bytes:
     content = _encoder.encode(message)
     return _HEAD.pack(len(content), zlib.crc32(content)) + content
 
@@ -264,3 +265,121 @@ def _write(handle: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(handle, view) :]
+
+
+_LOOK: Final = 0.5
+_PAUSE: Final = 0.5
+_PARTING: Final = 10.0
+# What a broker has for us comes at once; so many looks without anything are the end of what there is now.
+_QUIET: Final = 4
+# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed.
+_HELD: Final = 1_000
+# Which part of its time a look has to take: one may end early without anything, as for what is no message.
+_WHOLE: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedMessage:
+    """A message that came; ``token`` is what it is confirmed by."""
+
+    message: SpooledMessage
+    token: Any
+
+
+class ReceivingConnection(Protocol):
+    """A connection on which messages come. For one thread."""
+
+    def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
+        """What comes, none if nothing does for so long."""
+
+    def confirm(self, arrivals: Sequence[ReceivedMessage]) -> None:
+        """Tell the broker that it may forget these."""
+
+    def close(self) -> None:
+        """Hang up, whatever state it is in; raises nothing."""
+
+
+class SpoolReceiver:
+    """A thread that keeps a connection made by ``connect``, again and again where it is lost by a ``passing`` error.
+
+    Everybody else may ask for ``end``, which raises ``PipelineError`` once nothing more will come: for any other
+    error, or when the broker was away for ``patience`` seconds.
+    """
+
+    def __init__(
+        self,
+        spool: MessageSpool,
+        connect: Callable[[], ReceivingConnection],
+        passing: tuple[type[Exception], ...],
+        patience: float,
+    ) -> None:
+        self._spool = spool
+        self._connect = connect
+        self._passing = passing
+        self._patience = patience
+        self._over = threading.Event()
+        self._failure: BaseException | None = None
+        self._quiet = 0
+        self._connected = False
+        self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
+        self._thread.start()
+
+    @property
+    def end(self) -> int:
+        """The number behind the last message that is written."""
+        if isinstance(self._failure, PipelineError):
+            raise self._failure
+        if self._failure is not None:
+            raise PipelineError(f"receiving ended: {type(self._failure).__name__}: {self._failure}")
+        return self._spool.end
+
+    def settled(self) -> int:
+        """``end`` once nothing has come for a moment, or messages have come for longer than that is waited for."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            found = self.end
+            if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
+                return found
+            self._over.wait(_LOOK / 5)
+
+    def stop(self) -> None:
+        """End, with what is at hand written and confirmed; a connection that is being made is not waited for."""
+        self._over.set()
+        self._thread.join(_PARTING)
+
+    def _work(self) -> None:
+        away = time.monotonic()
+        while not self._over.is_set():
+            try:
+                link = self._connect()
+                try:
+                    self._follow(link)
+                finally:
+                    if self._connected:
+                        away, self._connected = time.monotonic(), False
+                    link.close()
+            except self._passing as error:
+                if time.monotonic() - away > self._patience:
+                    self._failure = PipelineError(f"the broker is away: {error or type(error).__name__}")
+                    return
+                self._quiet = 0
+                self._over.wait(_PAUSE)
+            except BaseException as error:
+                self._failure = error
+                return
+
+    def _follow(self, link: ReceivingConnection) -> None:
+        """What the spool has no room for is kept unconfirmed: the broker then holds back what comes behind it."""
+        held = list[ReceivedMessage]()
+        while not self._over.is_set() and len(held) <= _HELD:  # of what is not to be confirmed all would come
+            began = time.monotonic()
+            arrivals = link.receive(_LOOK)
+            held += arrivals
+            written = held[: self._spool.append([arrival.message for arrival in held])]
+            if written:
+                link.confirm(written)
+                del held[: len(written)]
+            self._connected = True  # not before: a broker may take connections and end each of them at once
+            still = not arrivals and time.monotonic() - began > _WHOLE * _LOOK
+            self._quiet = self._quiet + 1 if still else 0
+        self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again

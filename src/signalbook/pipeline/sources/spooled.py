@@ -19,13 +19,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources import connected, registry, spool
+from signalbook.pipeline.sources import base, brokers, spool
 from signalbook.pipeline.sources.base import RecordSource
-from signalbook.pipeline.sources.brokers import Broker
-from signalbook.pipeline.sources.receiving import Link, Receiver
-from signalbook.pipeline.sources.spool import RECEIVED, Spool
+from signalbook.pipeline.sources.brokers import BrokerSettings
+from signalbook.pipeline.sources.spool import RECEIVED, MessageSpool, ReceivingConnection, SpoolReceiver
 
-LIMIT: Final = "maxSpoolBytes"
+SPOOL_LIMIT: Final = "maxSpoolBytes"
 """The option of how much may wait."""
 _LIMIT: Final = 4 * 1024**3
 _LEAST: Final = 10_000
@@ -41,14 +40,14 @@ class SpoolingSource(RecordSource, Protocol):
     # what may pass: the connection is made anew
     passing: tuple[type[Exception], ...]
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> Broker:
+    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerSettings:
         """Where the messages are. Raises ``PipelineError`` for addresses and options that are none."""
 
-    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: Spool) -> Link:
+    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection on which messages come. Raises ``PipelineError`` where the broker refuses."""
 
 
-def refuse(source: RecordSource) -> DataFrame:
+def refuse_batch(source: RecordSource) -> DataFrame:
     """A batch there is not. Raises ``PipelineError``."""
     raise PipelineError(
         f"{source.name} gives each message once, so that there is no batch to repeat: land what is there now by "
@@ -56,7 +55,7 @@ def refuse(source: RecordSource) -> DataFrame:
     )
 
 
-def stream(
+def load_spooled_stream(
     source: SpoolingSource,
     session: SparkSession,
     inputs: Sequence[str],
@@ -65,18 +64,18 @@ def stream(
     home: Path,
 ) -> DataFrame:
     """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
-    limit(source.broker(inputs, options).options)
+    spool_limit(source.broker(inputs, options).options)
     place = str(home.absolute() / RECEIVED)
-    return connected.brought(
+    return brokers.load_rows(
         session, session.readStream, _Source, inputs, options, most=most, source=source.name, home=place
     )
 
 
-def limit(options: Mapping[str, str]) -> int:
+def spool_limit(options: Mapping[str, str]) -> int:
     """How many bytes may wait in a spool. Raises ``PipelineError``."""
-    text = options.get(LIMIT, str(_LIMIT))
+    text = options.get(SPOOL_LIMIT, str(_LIMIT))
     if not (text.isdecimal() and int(text)):
-        raise PipelineError(f"the option {LIMIT} is a whole number of bytes, not {text!r}")
+        raise PipelineError(f"the option {SPOOL_LIMIT} is a whole number of bytes, not {text!r}")
     return int(text)
 
 
@@ -91,7 +90,7 @@ class _Piece(InputPartition):
     end: int
 
 
-class _Source(connected.Connected):
+class _Source(brokers.BrokerDataSource):
     """As Spark sees it."""
 
     @classmethod
@@ -107,12 +106,12 @@ class _Source(connected.Connected):
 class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Nothing is opened before Spark asks for an offset: tasks have one of these too, for reading alone."""
 
-    _spool: Spool | None = None
-    _receiver: Receiver | None = None
+    _spool: MessageSpool | None = None
+    _receiver: SpoolReceiver | None = None
     _end: int | None = None
     _known = False
 
-    def __init__(self, told: connected.Told, schema: StructType) -> None:
+    def __init__(self, told: brokers.ReadRequest, schema: StructType) -> None:
         self._told = told
         self._schema = schema
 
@@ -162,10 +161,10 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of ``records.COLUMNS``."""
         assert isinstance(partition, _Piece)
-        waiting = spool.read(Path(partition.folder), partition.start, partition.end)
+        waiting = spool.read_messages(Path(partition.folder), partition.start, partition.end)
         while found := list(islice(waiting, _ROWS)):
             messages = [message for _, message in found]
-            yield connected.batch(
+            yield brokers.rows_batch(
                 self._schema,
                 protocol=[partition.protocol] * len(found),
                 source=[partition.source] * len(found),
@@ -173,7 +172,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 address=[message.address for message in messages],
                 key=[message.key for message in messages],
                 value=[message.value for message in messages],
-                headers=[connected.pairs(message.headers) for message in messages],
+                headers=[brokers.header_rows(message.headers) for message in messages],
                 received_at=[message.received_at for message in messages],
             )
 
@@ -189,26 +188,26 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._spool.close()
         self._receiver = self._spool = None
 
-    def _opened(self) -> Spool:
+    def _opened(self) -> MessageSpool:
         if self._spool is None:
-            self._spool = Spool(Path(self._told.home), limit=limit(_asked(self._told)))
+            self._spool = MessageSpool(Path(self._told.home), limit=spool_limit(_asked(self._told)))
         return self._spool
 
-    def _receiving(self) -> Receiver:
+    def _receiving(self) -> SpoolReceiver:
         if self._receiver is None:
             told, source, opened = self._told, _source(self._told), self._opened()
             patience = source.broker(told.inputs, told.options).timeout
-            self._receiver = Receiver(
+            self._receiver = SpoolReceiver(
                 opened, lambda: source.connect(told.inputs, told.options, opened), source.passing, patience
             )
         return self._receiver
 
 
-def _asked(told: connected.Told) -> Mapping[str, str]:
+def _asked(told: brokers.ReadRequest) -> Mapping[str, str]:
     """All options, those of addresses, too."""
     return _source(told).broker(told.inputs, told.options).options
 
 
-def _source(told: connected.Told) -> SpoolingSource:
-    found: SpoolingSource = registry.records(told.source)  # type: ignore[assignment]  # it named itself
+def _source(told: brokers.ReadRequest) -> SpoolingSource:
+    found: SpoolingSource = base.record_source(told.source)  # type: ignore[assignment]  # it named itself
     return found

@@ -25,7 +25,7 @@ from signalbook.pipeline.job import StreamJob
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.report import Report
 from signalbook.pipeline.running import check
-from signalbook.pipeline.sources import registry
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.streaming import checkpoint, state
 from signalbook.pipeline.streaming.definitions import Definitions, kept_name
@@ -56,7 +56,7 @@ def run(
     definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
     """
     check(job.job.policy)
-    source = registry.records(job.job.input_format)
+    source = base.record_source(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
     home = state.home(journal, job.name)
     with suppress(Stopped), disk(journal.output), _alone(home, job.name):
@@ -170,7 +170,7 @@ class _Batches:
 def _start(
     job: StreamJob, session: SparkSession, source: RecordSource, batches: _Batches, place: Path
 ) -> StreamingQuery:
-    frame = source.stream(session, job.job.inputs, job.job.options, job.most, place.parent)
+    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, place.parent)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
     try:

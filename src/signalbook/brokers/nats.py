@@ -1,0 +1,424 @@
+"""The client's side of the NATS protocol: greetings, messages with headers, requests and what answers them.
+
+It trusts a server with little: TLS is begun because the caller says so, not because the server does; other servers
+that it tells of are not followed; lines and messages have their limits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import httpcore
+
+from signalbook.errors import SignalbookError
+from signalbook.values import JSONError, JSONObject, dump_json, parse_json
+
+_LONGEST_LINE: Final = 64 * 1024
+_LARGEST_MESSAGE: Final = 1024 * 1024
+_LARGEST_POSSIBLE: Final = 64 * 1024 * 1024
+_SUBSCRIPTION: Final = b"1"
+# What servers say when they hang up and may take the next connection.
+_PASSING: Final = ("timeout", "stale connection", "maximum connections", "slow consumer", "shutdown")
+
+
+class NATSError(SignalbookError):
+    """What a server sent is not of its protocol, or it hung up."""
+
+
+class NATSRefused(NATSError):
+    """The server says no: to the user, or to what was sent or asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NATSMessage:
+    """What came to an inbox: for which request, the status if that is all (``503``: nobody listens), the payload.
+
+    A message out of a stream has no ``request``, but the ``subject`` it was sent to; its ``reply`` says what it is
+    there, and ``head`` are its headers as they were sent.
+    """
+
+    request: int | None
+    status: str = ""
+    payload: bytes = b""
+    subject: str = ""
+    reply: str = ""
+    head: bytes = b""
+
+    def document(self) -> JSONObject:
+        """The payload as a JSON object, empty if it is none."""
+        try:
+            found = parse_json(self.payload)
+        except JSONError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+class NATSConnection:
+    """One connection. For one thread. Raises ``NATSError``, and httpcore's errors for the stream."""
+
+    def __init__(
+        self,
+        stream: httpcore.NetworkStream,
+        *,
+        user: tuple[str, str],
+        token: str = "",
+        encrypt: Callable[[httpcore.NetworkStream], httpcore.NetworkStream] | None,
+    ) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self.info = self._greeting()
+        secure = encrypt is not None
+        if encrypt is not None:
+            if not (self.info.get("tls_required") or self.info.get("tls_available")):
+                raise NATSRefused("the server offers no TLS")
+            self._buffer.clear()  # what stands before the handshake may be anybody's
+            self._stream = encrypt(stream)
+        elif self.info.get("tls_required"):
+            raise NATSRefused("the server takes connections with TLS only: the URI begins with tls:// then")
+        if not self.info.get("headers"):
+            raise NATSRefused("the server has no message headers, which NATS 2.2 brought")
+        self._connect(user, token, secure)
+
+    @property
+    def max_payload(self) -> int:
+        """The most bytes that a message may have, headers included."""
+        found = self.info.get("max_payload")
+        return min(found, _LARGEST_POSSIBLE) if isinstance(found, int) and found > 0 else _LARGEST_MESSAGE
+
+    def listen(self) -> None:
+        """Ask for what comes to the inbox of this connection."""
+        self._stream.write(b"SUB %s.* %s\r\n" % (self._inbox.encode(), _SUBSCRIPTION))
+
+    def publish(self, subject: str, message: bytes, head: int, request: int | None = None) -> None:
+        """Send a message whose first ``head`` bytes are its headers; the answer to a request comes to the inbox."""
+        reply = "" if request is None else f" {self._inbox}.{request}"
+        if head:
+            command = f"HPUB {subject}{reply} {head} {len(message)}\r\n"
+        else:
+            command = f"PUB {subject}{reply} {len(message)}\r\n"
+        self._stream.write(command.encode() + message + b"\r\n")
+
+    def round_trip(self) -> None:
+        """Return when the server has dealt with all that was sent. Raises ``NATSRefused`` for what it did not take."""
+        self._stream.write(b"PING\r\n")
+        while self._next() != b"PONG":
+            pass
+
+    def answer(self) -> NATSMessage:
+        """The next message in the inbox. Raises ``NATSRefused``."""
+        while True:
+            found = self._next()
+            if isinstance(found, NATSMessage):
+                return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._stream.close()
+
+    def _greeting(self) -> JSONObject:
+        operation, _, rest = self._line().partition(b" ")
+        try:
+            info = parse_json(rest)
+        except JSONError:
+            info = None
+        if operation.upper() != b"INFO" or not isinstance(info, dict):
+            raise NATSError("the other side does not speak NATS")
+        return info
+
+    def _connect(self, user: tuple[str, str], token: str, secure: bool) -> None:
+        options: dict[str, Any] = {
+            "verbose": False,
+            "pedantic": False,
+            "tls_required": secure,
+            "headers": True,
+            "no_responders": True,
+            "name": "signalbook",
+            "lang": "python",
+            "version": "1",
+            "protocol": 1,
+            "echo": False,
+        }
+        if user[0]:
+            options |= {"user": user[0], "pass": user[1]}
+        if token:
+            options["auth_token"] = token
+        self._stream.write(b"CONNECT " + dump_json(options) + b"\r\n")
+        self.round_trip()
+
+    def _next(self) -> bytes | NATSMessage | None:
+        """What the server says next: ``PONG``, a message, or nothing of interest.
+
+        Raises ``NATSRefused`` if it says no, ``NATSError`` if that may pass.
+        """
+        operation, _, rest = self._line().partition(b" ")
+        match operation.upper():
+            case b"PONG":
+                return b"PONG"
+            case b"PING":
+                self._stream.write(b"PONG\r\n")
+            case b"MSG" | b"HMSG":
+                return self._message(operation.upper() == b"HMSG", rest.split())
+            case b"-ERR":
+                raise _refusal(rest[:500].decode(errors="replace").strip())
+            case b"+OK" | b"INFO":
+                pass
+            case _:
+                raise NATSError("the server sent something that is not of the NATS protocol")
+        return None
+
+    def _message(self, headers: bool, fields: list[bytes]) -> NATSMessage:
+        try:
+            head, size = (int(fields[-2]) if headers else 0), int(fields[-1])
+            subject = fields[0].decode(errors="replace")
+            inbox, _, number = subject.rpartition(".")
+            request = int(number) if inbox == self._inbox else None
+        except (ValueError, IndexError):
+            raise NATSError("the server sent a message that is none") from None
+        if not 0 <= head <= size <= max(_LARGEST_MESSAGE, self.max_payload):
+            raise NATSError("the server sent a message of an impossible size")
+        content = self._take(size + 2)[:size]
+        status = content[:head].partition(b"\r\n")[0].partition(b" ")[2][:3]
+        reply = fields[2] if len(fields) > (4 if headers else 3) else b""
+        return NATSMessage(
+            request=request,
+            status=status.decode(errors="replace"),
+            payload=content[head:],
+            subject=subject,
+            reply=reply.decode(errors="replace"),
+            head=content[:head],
+        )
+
+    def _line(self) -> bytes:
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            if len(self._buffer) > _LONGEST_LINE:
+                raise NATSError("the server sent a line without an end")
+            self._read()
+        return self._take(end + 2)[:end]
+
+    def _take(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._read()
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def _read(self) -> None:
+        found = self._stream.read(65_536)
+        if not found:
+            raise NATSError("the server hung up")
+        self._buffer += found
+
+
+def _refusal(said: str) -> NATSError:
+    kind = NATSError if any(word in said.lower() for word in _PASSING) else NATSRefused
+    return kind(f"the server says {said}")
+
+
+def headers(named: Mapping[str, str]) -> bytes:
+    """A block of message headers."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def pairs(head: bytes) -> list[tuple[str, bytes]]:
+    """The headers in such a block, in their order; names have the case they were sent in."""
+    found = []
+    for line in head.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            found.append((name.decode(errors="backslashreplace"), value.strip()))
+    return found
+
+
+_NANOSECONDS: Final = 1_000_000_000
+# How long a server keeps a consumer that nobody asks anything, and waits for messages that are said to be there.
+_KEPT: Final = 300
+_EXPIRES: Final = 5
+_AT_ONCE: Final = 1000
+_BYTES: Final = 8 * 1024 * 1024
+_AROUND: Final = 64 * 1024
+_NO_STREAM: Final = 10059
+_UNAVAILABLE: Final = 503
+_DISABLED: Final = (10039, 10076)
+# $JS.ACK.<stream>.<consumer>.<deliveries>.<number>.<number there>.<nanoseconds>.<how many follow>, and newer servers
+# have domain and account before the stream
+_SHORT: Final = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JetStreamState:
+    """What a stream says of itself: the numbers of its ``first`` and ``last`` messages, without any ``last + 1``.
+
+    ``created`` is when it was made, in the server's words.
+    """
+
+    name: str
+    first: int
+    last: int
+    retention: str
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """A message of a stream; ``time`` is when it was stored, in nanoseconds since 1970."""
+
+    number: int
+    time: int
+    subject: str
+    headers: list[tuple[str, bytes]]
+    payload: bytes
+
+
+@dataclass(slots=True)
+class _Consumer:
+    """How far a consumer is: ``delivered`` messages were had of it, ``pending`` are to come."""
+
+    name: str
+    pending: int
+    delivered: int = 0
+
+
+class JetStream:
+    """Asks over a connection. Raises ``NATSError``, ``Refused`` for what the server does not do, and httpcore's errors.
+
+    ``domain`` is that of a JetStream elsewhere, by way of leaf nodes.
+    """
+
+    def __init__(self, line: NATSConnection, domain: str = "") -> None:
+        self._line = line
+        self._api = f"$JS.{domain}.API" if domain else "$JS.API"
+        self._requests = count(1)
+        line.listen()
+
+    def stream(self, name: str) -> JetStreamState | None:
+        """The state of a stream, None if there is none of that name."""
+        try:
+            found = self._ask(f"STREAM.INFO.{name}", {})
+        except _NotThere:
+            return None
+        state, config = found.get("state"), found.get("config")
+        if not isinstance(state, dict) or not isinstance(config, dict):
+            raise NATSError("the server says nothing of the state of the stream")
+        last = _number(state.get("last_seq"))
+        # A stream from which everything was taken says 0, or the number behind its last.
+        first = _number(state.get("first_seq")) if state.get("messages") else last + 1
+        retention, created = str(config.get("retention", "limits")), str(found.get("created", ""))
+        return JetStreamState(name=name, first=first, last=last, retention=retention, created=created)
+
+    def streams_of(self, subject: str) -> list[str]:
+        """The names of the streams that hold messages of a subject."""
+        found = self._ask("STREAM.NAMES", {"subject": subject}).get("streams")
+        return [str(name) for name in found] if isinstance(found, list) else []
+
+    def read(self, stream: str, start: int, end: int, subject: str = "") -> Iterator[list[StoredMessage]]:
+        """The messages of a stream that have the numbers ``start`` to ``end``, in order and in bounded lists.
+
+        With ``subject``, which may have wildcards, only those of it. What is in a list was read before it is given, so
+        that nobody's pace keeps the server waiting.
+        """
+        if start > end:
+            return
+        consumer = self._consume(stream, start, subject)
+        while consumer.pending:
+            found = self._pull(stream, consumer)
+            wanted = [message for message in found if message.number <= end]
+            if wanted:
+                yield wanted
+            if len(wanted) < len(found) or (wanted and wanted[-1].number == end):
+                break
+        with suppress(NATSRefused):  # it may have gone by itself
+            self._ask(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
+
+    def _consume(self, stream: str, start: int, subject: str) -> _Consumer:
+        config: dict[str, Any] = {
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": start,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "inactive_threshold": _KEPT * _NANOSECONDS,
+            "num_replicas": 1,
+            "mem_storage": True,
+            **({"filter_subject": subject} if subject else {}),
+        }
+        found = self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
+        return _Consumer(name=str(found.get("name")), pending=_number(found.get("num_pending")))
+
+    def _pull(self, stream: str, consumer: _Consumer) -> list[StoredMessage]:
+        """The next messages."""
+        request, most = next(self._requests), min(consumer.pending, _AT_ONCE)
+        limits = {
+            "batch": most,
+            "max_bytes": max(_BYTES, self._line.max_payload + _AROUND),
+            "expires": _EXPIRES * _NANOSECONDS,
+        }
+        where = f"{self._api}.CONSUMER.MSG.NEXT.{stream}.{consumer.name}"
+        self._line.publish(where, dump_json(limits), 0, request)
+        found: list[StoredMessage] = []
+        while len(found) < most:
+            answer = self._line.answer()
+            if answer.request == request:
+                self._end(answer, empty=not found)
+                break
+            if answer.reply.startswith("$JS.ACK."):
+                found.append(_stored(answer, consumer))
+        return found
+
+    def _end(self, answer: NATSMessage, *, empty: bool) -> None:
+        """Understand why there are no more for now.
+
+        Raises ``NATSError`` where there is none of what was pending: it may be gone, and a new consumer knows.
+        """
+        if empty or answer.status not in ("404", "408", "409"):
+            raise NATSError(f"the server ended the reading of the stream: status {answer.status}")
+
+    def _ask(self, what: str, question: JSONObject) -> JSONObject:
+        request = next(self._requests)
+        self._line.publish(f"{self._api}.{what}", dump_json(question) if question else b"", 0, request)
+        answer = self._line.answer()
+        while answer.request != request:
+            answer = self._line.answer()
+        if answer.status == "503":
+            raise NATSRefused("the server has no JetStream, or none for this user")
+        found = answer.document()
+        error = found.get("error")
+        if isinstance(error, dict):
+            raise _kind(error)(f"the server says {str(error.get('description'))[:500]}")
+        return found
+
+
+class _NotThere(NATSRefused):
+    """There is no such stream."""
+
+
+def _kind(error: JSONObject) -> type[NATSError]:
+    if error.get("code") == _UNAVAILABLE and error.get("err_code") not in _DISABLED:
+        return NATSError  # it may pass, as while another server takes over
+    return _NotThere if error.get("err_code") == _NO_STREAM else NATSRefused
+
+
+def _stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
+    words = answer.reply.split(".")
+    shift = 0 if len(words) == _SHORT else 2
+    try:
+        number, there, time, pending = (int(word) for word in words[shift + 5 : shift + 9])
+    except ValueError:
+        raise NATSError("the server does not say which message of the stream this is") from None
+    if there != consumer.delivered + 1:
+        raise NATSError("the server left out messages of the stream")
+    consumer.delivered, consumer.pending = there, pending
+    return StoredMessage(
+        number=number, time=time, subject=answer.subject, headers=pairs(answer.head), payload=answer.payload
+    )
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise NATSError("the server says no number where one has to be")
+    return value

@@ -1,0 +1,370 @@
+"""Values, their casts, and what can go wrong (cesql/spec.md 3.1, 3.3, 3.7)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from signalbook.errors import SignalbookError
+
+Value = str | int | bool
+
+LEAST: Final = -(2**31)
+MOST: Final = 2**31 - 1
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+class Fault(StrEnum):
+    """An error during evaluation; the expression has a value all the same."""
+
+    MATH = "math"
+    CAST = "cast"
+    MISSING_ATTRIBUTE = "missingAttribute"
+    MISSING_FUNCTION = "missingFunction"
+    FUNCTION_EVALUATION = "functionEvaluation"
+
+
+class Type(StrEnum):
+    """The three types of values."""
+
+    STRING = "String"
+    INTEGER = "Integer"
+    BOOLEAN = "Boolean"
+
+    @property
+    def zero(self) -> Value:
+        """What stands for a value that could not be had."""
+        return _ZEROS[self]
+
+
+_ZEROS: Final[dict[Type, Value]] = {Type.STRING: "", Type.INTEGER: 0, Type.BOOLEAN: False}
+
+
+def type_of(value: Value) -> Type:
+    """The type of ``value``; Python's booleans are integers too, these are not."""
+    if isinstance(value, bool):
+        return Type.BOOLEAN
+    return Type.INTEGER if isinstance(value, int) else Type.STRING
+
+
+def attribute(value: object) -> Value:
+    """A context attribute as a value: what is none of the three types is a String (3.2)."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and LEAST <= value <= MOST:
+        return value
+    return str(value)
+
+
+def text(value: object) -> str:
+    """A context attribute as String."""
+    plain = attribute(value)
+    return str(plain).lower() if isinstance(plain, bool) else str(plain)
+
+
+def cast(value: Value, type: Type, faults: list[Fault]) -> Value:
+    """``value`` as ``type``, or its zero value and a fault (3.7)."""
+    if type is Type.STRING:
+        return text(value)
+    if type is Type.BOOLEAN:
+        return to_boolean(value, faults)
+    return to_integer(value, faults)
+
+
+def to_boolean(value: Value, faults: list[Fault]) -> bool:
+    """``value`` as Boolean."""
+    if not isinstance(value, str):
+        return bool(value)
+    found = _BOOLEANS.get(value.lower())
+    if found is None:
+        faults.append(Fault.CAST)
+    return bool(found)
+
+
+def to_integer(value: Value, faults: list[Fault]) -> int:
+    """``value`` as Integer."""
+    if not isinstance(value, str):
+        return int(value)
+    if _INTEGER.fullmatch(value) and LEAST <= int(value) <= MOST:
+        return int(value)
+    faults.append(Fault.CAST)
+    return 0
+
+
+def bounded(number: int, faults: list[Fault]) -> int:
+    """``number``, or 0 and a fault where it has more than 32 bits."""
+    if LEAST <= number <= MOST:
+        return number
+    faults.append(Fault.MATH)
+    return 0
+
+
+MAX_LENGTH: Final = 4096
+MAX_TERMS: Final = 256
+MAX_DEPTH: Final = 32
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<word>[A-Za-z0-9_]+)
+          |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+          |(?P<sign><=|>=|<>|!=|[=<>+\-*/%(),]))""",
+    re.VERBOSE | re.DOTALL,
+)
+_FUNCTION: Final = re.compile(r"[A-Za-z][A-Za-z_]*")
+_KEYWORDS: Final = frozenset({"AND", "OR", "XOR", "NOT", "LIKE", "EXISTS", "IN", "TRUE", "FALSE"})
+# Left to right within one line; a later line binds tighter.
+_LEVELS: Final = (
+    frozenset({"AND", "OR", "XOR"}),
+    frozenset({"=", "!=", "<>", ">=", "<=", ">", "<"}),
+    frozenset({"+", "-"}),
+    frozenset({"*", "/", "%"}),
+)
+_END: Final = ""
+
+
+class ParseError(SignalbookError):
+    """The text is no expression; the message says what was found where (characters are counted from 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value as written."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A context attribute, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Whether the event has an attribute."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``NOT`` or ``-`` and its operand."""
+
+    operator: str
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """An operator between two operands."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A comparison with a pattern."""
+
+    operand: Node
+    pattern: str
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """A search in a set."""
+
+    operand: Node
+    members: tuple[Node, ...]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function, its name in upper case, and its arguments."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+Node = Literal | Attribute | Exists | Unary | Binary | Like | In | Call
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    position: int
+
+
+def read(text: str) -> Node:
+    """The tree of ``text``. Raises ``ParseError``, for what is too long or too deep as well."""
+    if len(text) > MAX_LENGTH:
+        raise ParseError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are accepted")
+    parser = _Parser(_tokens(text))
+    node = parser.binary(0)
+    parser.expect(_END)
+    return node
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, position = [], 0
+    while match := _TOKEN.match(text, position):
+        kind = match.lastgroup or ""
+        found.append(_Token(kind, _spelled(kind, match[kind]), match.start(kind) + 1))
+        position = match.end()
+    rest = text[position:].lstrip()
+    if rest:
+        raise ParseError(f"nothing begins with {rest[0]!r}, at character {len(text) - len(rest) + 1}")
+    if len(found) > MAX_TERMS:
+        raise ParseError(f"the expression has {len(found)} words and signs; at most {MAX_TERMS} are accepted")
+    return [*found, _Token("end", _END, len(text) + 1)]
+
+
+def _spelled(kind: str, text: str) -> str:
+    """Keywords in upper case; strings without their quotes, a quote of their own kind unescaped."""
+    if kind == "string":
+        return text[1:-1].replace("\\" + text[0], text[0])
+    return text.upper() if text.upper() in _KEYWORDS else text
+
+
+class _Parser:
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._depth = 0
+
+    def nested(self) -> Node:
+        """An expression inside another."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._unexpected(f"at most {MAX_DEPTH} expressions may be inside each other")
+        node = self.binary(0)
+        self._depth -= 1
+        return node
+
+    def binary(self, level: int) -> Node:
+        """Operators of one level and all that binds tighter."""
+        if level == len(_LEVELS):
+            return self._suffixed()
+        node = self.binary(level + 1)
+        while self._next.kind != "string" and self._next.text in _LEVELS[level]:
+            node = Binary(self._take().text, node, self.binary(level + 1))
+        return node
+
+    def expect(self, text: str) -> None:
+        """Take the token ``text``, which has to come now."""
+        if self._next.kind == "string" or self._next.text != text:
+            raise self._unexpected(f"{text or 'the end'} is expected")
+        self._take()
+
+    def _suffixed(self) -> Node:
+        node = self._unary()
+        while True:
+            ahead = self._tokens[self._at + 1] if self._is("NOT") else self._next
+            if ahead.kind == "string" or ahead.text not in ("LIKE", "IN"):
+                return node
+            negated = self._is("NOT")
+            self._at += negated
+            node = self._like(node, negated) if self._take().text == "LIKE" else self._in(node, negated)
+
+    def _like(self, operand: Node, negated: bool) -> Node:
+        if self._next.kind != "string":
+            raise self._unexpected("LIKE takes a pattern in quotes")
+        return Like(operand, self._take().text, negated)
+
+    def _in(self, operand: Node, negated: bool) -> Node:
+        self.expect("(")
+        return In(operand, self._list(), negated)
+
+    def _list(self) -> tuple[Node, ...]:
+        members = [self.nested()]
+        while self._is(","):
+            self._take()
+            members.append(self.nested())
+        self.expect(")")
+        return tuple(members)
+
+    def _unary(self) -> Node:
+        if self._is("NOT"):
+            self._take()
+            return Unary("NOT", self._unary())
+        if self._is("-") or self._is("+"):
+            sign = self._take().text
+            if self._next.kind == "word" and self._next.text.isdigit():
+                return Literal(self._integer(sign))
+            if sign == "-":
+                return Unary("-", self._unary())
+            raise self._unexpected("a number is expected behind +")
+        return self._operand()
+
+    def _operand(self) -> Node:
+        token = self._next
+        if token.kind == "string":
+            return Literal(self._take().text)
+        if token.text == "(":
+            self._take()
+            node = self.nested()
+            self.expect(")")
+            return node
+        if token.kind != "word":
+            raise self._unexpected("an attribute, a value or ( is expected")
+        return self._word()
+
+    def _word(self) -> Node:
+        if self._next.text in ("TRUE", "FALSE"):
+            return Literal(self._take().text == "TRUE")
+        if self._next.text == "EXISTS":
+            self._take()
+            return Exists(self._name())
+        if self._next.text in _KEYWORDS:
+            raise self._unexpected("an attribute or a value is expected")
+        if self._next.text.isdigit():
+            return Literal(self._integer(""))
+        if self._tokens[self._at + 1].text == "(" and self._tokens[self._at + 1].kind == "sign":
+            return self._call()
+        return Attribute(self._name())
+
+    def _call(self) -> Node:
+        if not _FUNCTION.fullmatch(self._next.text):
+            raise self._unexpected("a function has letters and _ in its name")
+        name = self._take().text.upper()
+        self.expect("(")
+        if self._is(")"):
+            self._take()
+            return Call(name, ())
+        return Call(name, self._list())
+
+    def _name(self) -> str:
+        """The name of an attribute; upper case is accepted, as the test vectors of the specification do."""
+        if self._next.kind != "word" or self._next.text in _KEYWORDS or "_" in self._next.text:
+            raise self._unexpected("the name of an attribute is expected")
+        return self._take().text.lower()
+
+    def _integer(self, sign: str) -> int:
+        text = self._next.text
+        if len(text) > len(str(MOST)) or not LEAST <= int(sign + text) <= MOST:
+            raise self._unexpected("numbers have 32 bits")
+        self._take()
+        return int(sign + text)
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _is(self, text: str) -> bool:
+        return self._next.kind != "string" and self._next.text == text
+
+    def _take(self) -> _Token:
+        token = self._next
+        self._at += 1
+        return token
+
+    def _unexpected(self, wanted: str) -> ParseError:
+        found = self._next
+        shown = "the end" if found.kind == "end" else repr(found.text)
+        return ParseError(f"{wanted}, but there is {shown} at character {found.position}")

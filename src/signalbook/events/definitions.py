@@ -1,0 +1,117 @@
+"""The definitions of the registry's own change events, in each door's dialect, as a catalogue anyone can import.
+
+With it a Signalbook is one more producer in the book: its feed goes through the same pipeline as any stream. What the
+Message Catalog drafts print of their own events is here without the slips of the print: subjects are paths as the
+API has them, those of groups and definitions too; ``value`` and ``required`` stand where they must (D-23).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.events.dialects import ACTIONS, MESSAGE_CATALOG, SCHEMA_REGISTRY, draft_type, event_type, lists_changes
+from signalbook.values import JSONObject
+
+GROUP: Final = "io.xregistry"
+
+_ENVELOPE: Final = "CloudEvents/1.0"
+_DOCUMENTATION: Final = "https://github.com/xregistry/spec/blob/main/core/events.md"
+
+_SUBJECTS: Final = {
+    "registry": "/",
+    "model": "/model",
+    "modelsource": "/modelsource",
+    "capabilities": "/capabilities",
+    "group": "/{grouptype}/{groupid}",
+    "resource": "/{grouptype}/{groupid}/{resourcetype}/{resourceid}",
+    "version": "/{grouptype}/{groupid}/{resourcetype}/{resourceid}/versions/{versionid}",
+}
+
+_DRAFTS: Final = {SCHEMA_REGISTRY: "Schema Registry", MESSAGE_CATALOG: "Message Catalog"}
+_HAPPENED: Final = {"updated": "created or updated", "deleted": "deleted"}
+
+_CHANGED_SCHEMA: Final[JSONObject] = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Names of the attributes that were added, modified or removed",
+    "type": "object",
+    "properties": {"changed": {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}},
+    "required": ["changed"],
+}
+
+
+def change_event_definitions() -> JSONObject:
+    """A message group for each dialect with a message per event type, named by it, and the schema of their payloads."""
+    return {
+        "messagegroups": {GROUP: _own(), **{types: _draft(types, api) for types, api in _DRAFTS.items()}},
+        "schemagroups": {
+            GROUP: {
+                "name": "Payloads of xRegistry change events",
+                "schemas": {
+                    "changed": {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": _CHANGED_SCHEMA}}}
+                },
+            }
+        },
+    }
+
+
+def _own() -> JSONObject:
+    return {
+        "name": "xRegistry change events",
+        "description": "What an xRegistry server says when one of its entities changes.",
+        "documentation": _DOCUMENTATION,
+        "envelope": _ENVELOPE,
+        "messages": {
+            event_type(entity, action): _message(entity, action)
+            for entity, actions in ACTIONS.items()
+            for action in actions
+        },
+    }
+
+
+def _message(entity: str, action: str) -> JSONObject:
+    message: JSONObject = {
+        "name": f"{entity} {action}",
+        "envelope": _ENVELOPE,
+        "envelopemetadata": {
+            "type": {"value": event_type(entity, action)},
+            "source": {"description": "URL of the registry root"},
+            "subject": {"type": "uritemplate", "value": _SUBJECTS[entity], "required": True},
+            "time": {"required": True},
+            "xregcorrelationid": {
+                "type": "string",
+                "required": True,
+                "description": "The same on all events of one request",
+            },
+        },
+    }
+    if lists_changes(entity, action):
+        message["dataschemaformat"] = "JsonSchema/draft-07"
+        message["dataschemauri"] = f"/schemagroups/{GROUP}/schemas/changed"
+    return message
+
+
+def _draft(types: str, api: str) -> JSONObject:
+    return {
+        "name": f"{api} change events",
+        "description": f"What a registry that speaks the {api} API says when something in it changes.",
+        "envelope": _ENVELOPE,
+        "messages": {draft_type(types, action): _draft_message(types, action, api) for action in _HAPPENED},
+    }
+
+
+def _draft_message(types: str, action: str, api: str) -> JSONObject:
+    time = "Time of the change, as the object itself tells it" if action == "updated" else "Time of the deletion"
+    return {
+        "name": f"{api} {action}",
+        "description": f"Something in the {api} was {_HAPPENED[action]}. The event has no data: fetch what it names.",
+        "envelope": _ENVELOPE,
+        "envelopemetadata": {
+            "specversion": {"value": "1.0", "required": True},
+            "id": {"required": True, "description": "Unique among the events with this source, type and subject"},
+            "type": {"value": draft_type(types, action), "required": True},
+            "source": {"required": True, "description": f"Base URI of the {api}"},
+            # Not a template: groups, their members and versions have paths of different lengths.
+            "subject": {"required": True, "description": f"API path of what was {_HAPPENED[action]}"},
+            "time": {"required": True, "description": time},
+        },
+    }

@@ -1,0 +1,370 @@
+"""What an attempt to deliver does to a subscription's state: pure functions."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final
+
+from signalbook.events.delivery.interest import Index, Interest
+from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED, State
+from signalbook.events.dialects import Dialect
+from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import Record
+from signalbook.values import JSONObject, format_timestamp, parse_timestamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """When to try again: after ``first`` seconds, then twice as many each time, ``longest`` at most.
+
+    Each wait is cut by up to half at random, so that sinks which failed together do not come back together. A sink that
+    took nothing for ``give_up`` seconds and ``attempts`` attempts is suspended.
+    """
+
+    first: float = 1.0
+    longest: float = 300.0
+    give_up: float = 86_400.0
+    attempts: int = 8
+
+    def wait(self, failures: int, chance: Callable[[], float] = random.random) -> float:
+        """Seconds to wait after so many failures in a row, from 1."""
+        whole = min(self.longest, self.first * 2.0 ** min(failures - 1, 30))
+        return whole * (1 - chance() / 2)
+
+
+def delivered(state: State, count: int, now: datetime) -> State:
+    """``count`` events were taken."""
+    stamp = format_timestamp(now)
+    fresh = replace(state, delivered=state.delivered + count, lastattempt=stamp, state=ACTIVE, next="")
+    if not count:
+        return fresh
+    return replace(fresh, lastdelivery=stamp, failures=0, failing="", lasterror="")
+
+
+def failed(state: State, error: DeliveryError, now: datetime, retries: Retries) -> tuple[State, float]:
+    """What is left was not taken: the state, and the seconds to wait before the next attempt."""
+    stamp = format_timestamp(now)
+    if isinstance(error, NotYet):
+        wait = error.retry_after or 0.0
+        return replace(state, next=_later(now, wait)), wait
+    told = replace(state, lasterror=str(error), lastattempt=stamp)
+    if error.gone:
+        return replace(told, state=GONE, failures=state.failures + 1, next=""), 0.0
+    if error.rejected:
+        return replace(told, rejected=state.rejected + 1, state=ACTIVE, next=""), 0.0
+    told = replace(told, failures=state.failures + 1, failing=state.failing or stamp)
+    if _over(told, now, retries):
+        return replace(told, state=SUSPENDED, next=""), 0.0
+    wait = max(retries.wait(told.failures), error.retry_after or 0.0)
+    return replace(told, state=RETRYING, next=_later(now, wait)), wait
+
+
+def revived(state: State) -> State:
+    """The subscription was updated: it begins anew where it stopped."""
+    return replace(state, state=ACTIVE, failures=0, failing="", next="")
+
+
+def _over(state: State, now: datetime, retries: Retries) -> bool:
+    since = parse_timestamp(state.failing)
+    return state.failures >= retries.attempts and now - since >= timedelta(seconds=retries.give_up)
+
+
+def _later(now: datetime, seconds: float) -> str:
+    return format_timestamp(now + timedelta(seconds=seconds))
+
+
+MOST_AT_ONCE: Final = 64
+"""Events handed to a sink in one go: what a kill may have delivered again, at most, beside the last second."""
+KEPT: Final = 16
+"""Events that stay in memory for a sink that fails; the others are read again when it works."""
+_QUICK: Final = 0.5
+
+
+class Phase(Enum):
+    """What is going on with a recipient."""
+
+    IDLE = auto()
+    READY = auto()
+    SENDING = auto()
+    WAITING = auto()
+    OVER = auto()
+
+
+class Recipient:
+    """One subscription's queue and state. Whoever uses it holds the relay's lock, but for ``sink``.
+
+    ``scanned`` is the outbox position up to which events were looked at for it; while it keeps up with the others,
+    theirs counts instead (``Roster``). ``cuts`` counts how often something that was read did not stay in the queue;
+    ``outdated`` says that the subscription has changed meanwhile; ``due`` is when a waiting one is to be tried again;
+    ``kept`` is the position that was written down last.
+    """
+
+    def __init__(self, subscription: Subscription, interest: Interest, dialect: Dialect | None, state: State) -> None:
+        self.subscription = subscription
+        self.interest = interest
+        self.dialect = dialect
+        self.state = state
+        self.scanned = state.position
+        self.pending: deque[tuple[int, JSONObject]] = deque()
+        self.phase = Phase.OVER if state.over else Phase.IDLE
+        self.due = 0.0
+        self.outdated = False
+        self.cuts = 0
+        self.sink: Sink | None = None
+        self._batch = 1
+        self._quick: bool | None = False if state.failures else None
+        self.kept = state.position
+
+    @property
+    def id(self) -> str:
+        """The subscription's."""
+        return self.subscription.id
+
+    @property
+    def lane(self) -> str:
+        """``new`` before the first attempt, ``quick`` if the last one was, else ``slow``."""
+        return "new" if self._quick is None else "quick" if self._quick else "slow"
+
+    @property
+    def position(self) -> int:
+        """Everything up to here is done with, if nothing is pending and ``scanned`` is right."""
+        return max(self.state.position, self.pending[0][0] - 1 if self.pending else self.scanned)
+
+    def room(self, limit: int) -> bool:
+        """Whether more events should be read for it: not while its sink fails."""
+        return self.phase not in (Phase.WAITING, Phase.OVER) and len(self.pending) <= limit // 2
+
+    def begin(self) -> list[JSONObject]:
+        """The events of the next attempt; they stay pending until ``settle``."""
+        self.phase = Phase.SENDING
+        return [event for _, event in list(self.pending)[: self._batch]]
+
+    def settle(self, sent: int, error: DeliveryError | None, took: float, now: datetime, retries: Retries) -> float:
+        """Note what became of an attempt with ``sent`` events that took so many seconds. Returns seconds to wait."""
+        taken = sent if error is None else min(error.delivered, sent)
+        if error is not None and error.rejected and taken == sent:
+            error = None  # there is none left that it could be about
+        self._done(taken)
+        self.state = delivered(self.state, taken, now)
+        self._measure(error, took)
+        wait = 0.0
+        if error is not None:
+            self.state, wait = failed(self.state, error, now, retries)
+            if error.rejected:
+                self._done(1)
+        self._turn(wait)
+        return wait
+
+    def _done(self, count: int) -> None:
+        for _ in range(min(count, len(self.pending))):
+            self.scanned = max(self.scanned, self.pending.popleft()[0])
+
+    def _measure(self, error: DeliveryError | None, took: float) -> None:
+        """Batches grow while a sink is quick, so that it need not be waited for long when the server stops."""
+        self._quick = took < _QUICK and (error is None or error.rejected)
+        self._batch = min(self._batch * 2, MOST_AT_ONCE) if self._quick else max(1, self._batch // 4)
+
+    def _turn(self, wait: float) -> None:
+        if self.state.over:
+            self.state = replace(self.state, position=self.position)
+            self.pending.clear()
+            self.phase = Phase.OVER
+        else:
+            self.phase = Phase.WAITING if wait else Phase.IDLE
+
+    def shorten(self) -> bool:
+        """Forget most of what is pending, to be read again: whether anything was forgotten."""
+        if len(self.pending) <= KEPT:
+            return False
+        self.cuts += 1
+        last = self.pending[KEPT - 1][0]
+        while self.pending[-1][0] > last:
+            self.pending.pop()
+        self.scanned = last
+        return True
+
+
+WINDOW: Final = 500
+_IN_MEMORY: Final = 50_000
+_LEAST: Final = 32
+_MOST: Final = 1000
+
+Outbox = Callable[[int, int], Sequence[Record]]
+Members = dict[Recipient, int]
+Still = Callable[[Recipient], bool]
+
+
+class Roster:
+    """The recipients of one server. Structure and reading are for one thread; ``lock`` guards what senders touch.
+
+    Those who keep up share one ``cursor``, and one read. Who falls behind, its queue being full or its sink dead, is
+    ``behind`` with a position of its own, and read for again when it has room: several of them at once where they are
+    near each other. ``stirred`` says that one of them may have room since they were looked at.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.members: dict[str, Recipient] = {}
+        self.cursor = 0
+        self.more = False
+        self.stirred = False
+        self._indexes: dict[str, tuple[Dialect, Index[Recipient]]] = {}
+        self._current: dict[Recipient, None] = {}
+        self._behind: dict[Recipient, None] = {}
+
+    def add(self, recipient: Recipient) -> None:
+        """Have it served from the position of its state on."""
+        self.members[recipient.subscription.id] = recipient
+        dialect = recipient.dialect
+        if recipient.phase is Phase.OVER or dialect is None:
+            return
+        _, index = self._indexes.setdefault(dialect.source, (dialect, Index()))
+        index.add(recipient, recipient.interest.keys)
+        with self.lock:
+            self._behind[recipient] = None
+            self.stirred = True
+
+    def remove(self, recipient: Recipient) -> None:
+        """Serve it no more."""
+        if self.members.get(recipient.subscription.id) is recipient:
+            del self.members[recipient.subscription.id]
+        with self.lock:
+            recipient.pending.clear()
+            recipient.phase = Phase.OVER
+        self.forget(recipient)
+
+    def forget(self, recipient: Recipient) -> None:
+        """Read no more for one that is over; it stays a member."""
+        with self.lock:
+            served = recipient in self._current or recipient in self._behind
+            self._current.pop(recipient, None)
+            self._behind.pop(recipient, None)
+        if served and recipient.dialect is not None:
+            self._indexes[recipient.dialect.source][1].remove(recipient, recipient.interest.keys)
+
+    def fall_behind(self, recipient: Recipient) -> None:
+        """What was taken out of its queue is to be read again. With the lock."""
+        if recipient in self._current:
+            del self._current[recipient]
+            self._behind[recipient] = None
+            self.stirred = True
+
+    def state(self, recipient: Recipient) -> State:
+        """The state to keep. With the lock."""
+        if recipient.phase is Phase.OVER:  # what was pending is not any more, and yet not delivered
+            return recipient.state
+        if recipient in self._current and not recipient.pending:
+            return replace(recipient.state, position=max(recipient.state.position, self.cursor))
+        return replace(recipient.state, position=recipient.position)
+
+    def read(self, outbox: Outbox) -> list[Recipient]:
+        """Read a window for those who keep up and one for those behind: who has something to send now.
+
+        ``outbox`` as ``Engine.outbox``, whose ``Forgotten`` asks for ``skip``. Call it again as long as ``more``.
+        """
+        before = self.cursor
+        given = self._read_current(outbox)
+        behind = self._with_room() if self.stirred else {}
+        if behind:
+            given += self._read_behind(outbox, behind)
+        self.more = bool(behind) or self.cursor != before
+        return given
+
+    def skip(self, position: int, why: str) -> list[Recipient]:
+        """What is before ``position`` is there no more: who missed something, and now is told ``why`` in its state."""
+        with self.lock:
+            missing = [member for member in self._behind if member.scanned < position]
+            for member in missing:
+                member.scanned = position
+                member.state = replace(member.state, lasterror=why)
+            if self._current and self.cursor < position:
+                self.cursor = position
+                missing += self._current
+        return missing
+
+    def _read_current(self, outbox: Outbox) -> list[Recipient]:
+        records = outbox(self.cursor, WINDOW) if self._current else ()
+        if not records:
+            return []
+        # Who is cut meanwhile is not among them any more.
+        given = self._give(records, self._current, lambda member: member in self._current)
+        self.cursor = records[-1].position
+        return given
+
+    def _read_behind(self, outbox: Outbox, members: Members) -> list[Recipient]:
+        start = min(member.scanned for member in members)
+        records = outbox(start, WINDOW)
+        ended = len(records) < WINDOW
+        if self._current:
+            ended = ended or records[-1].position >= self.cursor
+            records = [record for record in records if record.position <= self.cursor]
+        end = records[-1].position if records else start
+        if ended and self._current:
+            end = max(end, self.cursor)
+        near = {member: cuts for member, cuts in members.items() if member.scanned <= end}
+        given = self._give(records, near, lambda member: member.cuts == near[member])
+        self._move(near, end, ended)
+        return given
+
+    def _with_room(self) -> dict[Recipient, int]:
+        limit = self._limit()
+        with self.lock:
+            found = {member: member.cuts for member in self._behind if member.room(limit)}
+            self.stirred = bool(found)
+        return found
+
+    def _move(self, members: Members, end: int, ended: bool) -> None:
+        """Those who were not filled up have everything up to ``end``; at the end of all they keep up from now on."""
+        with self.lock:
+            if ended and not self._current:
+                self.cursor = end
+            for member, cuts in members.items():
+                if member.cuts == cuts and member in self._behind:
+                    member.scanned = max(member.scanned, end)
+                    if ended:
+                        del self._behind[member]
+                        self._current[member] = None
+
+    def _give(self, records: Sequence[Record], members: Container[Recipient], still: Still) -> list[Recipient]:
+        """Sort ``records`` into the queues of ``members``; who is full goes behind.
+
+        A queue that was cut meanwhile, so that it is not ``still`` what it was, gets nothing: a part of what it had is
+        to be read again first.
+        """
+        limit = self._limit()
+        found: dict[Recipient, list[tuple[int, JSONObject]]] = {}
+        full: dict[Recipient, int] = {}
+        for record in records:
+            takers = [taken for taken in self._takers(record, members) if taken[0] not in full]
+            for member, event in takers:
+                found.setdefault(member, []).append((record.position, event))
+            for member, _ in takers:
+                if len(member.pending) + len(found[member]) >= limit:
+                    full[member] = record.position
+        with self.lock:
+            for member, events in found.items():
+                if still(member) and member.phase is not Phase.OVER:
+                    member.pending.extend(events)
+                    if member in full:
+                        self.fall_behind(member)
+                        member.cuts += 1
+                        member.scanned = full[member]
+        return list(found)
+
+    def _takers(self, record: Record, members: Container[Recipient]) -> Iterator[tuple[Recipient, JSONObject]]:
+        for dialect, index in self._indexes.values():
+            for event in dialect.events(record):
+                for member in index.candidates(event):
+                    if member in members and record.position > member.scanned and member.interest.wants(event):
+                        yield member, event
+
+    def _limit(self) -> int:
+        """Events in one queue: fewer where there are many queues."""
+        return min(_MOST, max(_LEAST, _IN_MEMORY // max(1, len(self.members))))

@@ -1,0 +1,137 @@
+"""How far the outbox is: looked up once for all of a process that wait for more."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from signalbook import values
+from signalbook.engine.engine import Engine
+from signalbook.events.delivery.store import FOLDER as DELIVERIES
+from signalbook.storage.base import StorageError
+
+_LOOK_EVERY: Final = 0.05
+
+Tell = Callable[[int], None]
+
+
+class Head:
+    """The position of the last change, by whichever process. Safe for threads.
+
+    ``ask`` finds it; nobody asks while nobody listens. While the store cannot be read, it stays where it was.
+    """
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._position = 0
+        self._listeners: dict[object, Tell] = {}
+        self._lock = threading.Lock()
+        self._looking = False
+
+    @property
+    def position(self) -> int:
+        """What the last look found; 0 if nobody has looked."""
+        return self._position
+
+    def listen(self, tell: Tell) -> Callable[[], None]:
+        """Call ``tell`` with each new position, in another thread, until the function that is returned is called.
+
+        It must not take long: the others wait for it.
+        """
+        mark = object()
+        with self._lock:
+            self._listeners[mark] = tell
+            if not self._looking:
+                self._looking = True
+                threading.Thread(target=self._look, name="head", daemon=True).start()
+
+        def stop() -> None:
+            with self._lock:
+                self._listeners.pop(mark, None)
+
+        return stop
+
+    def _look(self) -> None:
+        pause = threading.Event()
+        while True:
+            self._find()
+            pause.wait(_LOOK_EVERY)
+            with self._lock:
+                if not self._listeners:
+                    self._looking = False
+                    return
+
+    def _find(self) -> None:
+        try:
+            position = self._ask()
+        except StorageError:
+            return
+        if position != self._position:
+            self._position = position
+            with self._lock:
+                listeners = list(self._listeners.values())
+            for tell in listeners:
+                tell(position)
+
+
+WAITING_FACTOR: Final = 4
+"""What a subscription still waits for is kept so many times as long: a sink that never comes back keeps no history."""
+
+_PRUNE_EVERY: Final = 60.0
+_NO_BOUND: Final = 2**63 - 1
+_LOG: Final = logging.getLogger("signalbook.events")
+
+
+class Retention:
+    """Forgets changes told more than ``days`` ago, from a thread of its own, in small transactions.
+
+    The last change always stays. Any number of processes may do this on one store.
+    """
+
+    def __init__(self, engine: Engine, *, days: float, now: Callable[[], datetime] = values.now) -> None:
+        self._engine = engine
+        self._days = timedelta(days=days)
+        self._now = now
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look, now and every minute."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End with the transaction under way."""
+        self._over.set()
+        self._thread.join()
+
+    def prune(self) -> int:
+        """Forget what is due; how many changes that were. Raises ``StorageError``."""
+        now = self._now()
+        return self._forget(now - self._days, self._waiting()) + self._forget(
+            now - WAITING_FACTOR * self._days, _NO_BOUND
+        )
+
+    def _waiting(self) -> int:
+        """The position behind which some subscription has not been delivered to."""
+        states = self._engine.kept_in(DELIVERIES).values()
+        return min((int(state["position"]) for state in states), default=_NO_BOUND)
+
+    def _forget(self, before: datetime, upto: int) -> int:
+        total = 0
+        while not self._over.is_set() and (count := self._engine.forget(before=before, upto=upto)):
+            total += count
+        return total
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                count = self.prune()
+            except StorageError as error:  # a busy or absent database is no reason to give up
+                _LOG.warning("old changes could not be forgotten, trying again later: %s", error)
+            else:
+                if count:
+                    _LOG.info("%d old changes forgotten", count)
+            self._over.wait(_PRUNE_EVERY)

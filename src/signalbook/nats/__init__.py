@@ -1,1 +1,0 @@
-"""NATS: a connection, and what streams of JetStream hold."""

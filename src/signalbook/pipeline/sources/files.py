@@ -1,0 +1,485 @@
+"""Files of messages: which there are, how tasks share them, and messages in lines and in JSON arrays."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import FileIO
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from signalbook.messages import Message
+from signalbook.messages.bindings.http import request
+from signalbook.messages.cloudevents import JSON_FORMAT
+from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.sources.base import (
+    KEPT,
+    MAX_MESSAGE,
+    FileSource,
+    MessageBatch,
+    Offsets,
+    Split,
+    UnreadableMessage,
+    one_message,
+    too_long,
+)
+
+# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-one-pass-on-arrow.md).
+BLOCK: Final = 1 << 20
+ENDLESS: Final = 1 << 62
+"""More bytes than any file has."""
+Bytes = gzip.GzipFile | FileIO
+_NEWLINE: Final = ord("\n")
+_STEP: Final = 64 * 1024
+
+
+def line_batches(split: Split) -> Iterator[MessageBatch]:
+    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file.
+
+    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises ``PipelineError`` for a
+    file that cannot be read.
+    """
+    with reading(split.path) as file:
+        offset = _seek(file, split)
+        # of a packed file the size says nothing
+        remaining = ENDLESS if is_packed(split.path) else split.end - offset
+        yield from _Lines(file, split.path, split.limit, offset, remaining).batches()
+
+
+def open_file(path: str) -> Bytes:
+    """A file for reading bytes, unpacked if its name ends in ``.gz``."""
+    return gzip.open(path, "rb") if is_packed(path) else Path(path).open("rb", buffering=0)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[Bytes]:
+    """An open file. Raises ``PipelineError`` where it, or what is inside of it, cannot be read."""
+    try:
+        with open_file(path) as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise PipelineError(f"cannot read {path}: {error}") from error
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file is gzip, by its name."""
+    return path.endswith(".gz")
+
+
+@dataclass(slots=True)
+class _Lines:
+    """How far a split is read: ``rest`` is at hand of the line that begins at ``offset``, and has no newline."""
+
+    file: Bytes
+    path: str
+    limit: int
+    offset: int
+    remaining: int
+    rest: bytes = b""
+
+    def batches(self) -> Iterator[MessageBatch]:
+        """Blocks of whole lines; the last line of a file may lack its newline."""
+        while self.remaining > 0:
+            # a long line is copied a few times only
+            piece = self.file.read(min(max(BLOCK, len(self.rest)), self.remaining))
+            if not piece:
+                break
+            self.remaining -= len(piece)
+            yield from self._take(piece)
+        if self.rest:
+            yield from self._last()
+
+    def _take(self, piece: bytes) -> Iterator[MessageBatch]:
+        while piece:
+            cut = piece.rfind(b"\n") + 1
+            if cut:
+                block = self.rest + piece[:cut]
+                yield _lines_batch(self.path, block, self.offset)
+                self.offset += len(block)
+                self.rest = piece[cut:]
+                return
+            if len(self.rest) + len(piece) <= self.limit:
+                self.rest += piece
+                return
+            found, piece = self._skip(piece)
+            yield found
+
+    def _last(self) -> Iterator[MessageBatch]:
+        """The line that begins in the split, and ends behind it."""
+        while piece := self.file.read(max(64 * 1024, len(self.rest))):
+            cut = piece.find(b"\n") + 1
+            if not cut and len(self.rest) + len(piece) > self.limit:
+                yield self._skip(piece)[0]
+                return
+            self.rest += piece[:cut] if cut else piece
+            if cut:
+                break
+        yield _lines_batch(self.path, self.rest, self.offset)
+
+    def _skip(self, piece: bytes) -> tuple[MessageBatch, bytes]:
+        """Keep nothing of the line but its beginning; what is at hand behind it, as far as it is in the split."""
+        head, size = (self.rest + piece[:KEPT])[:KEPT], len(self.rest) + len(piece)
+        more, following, self.remaining = _to_newline(self.file, self.remaining)
+        found = too_long(self.path, head, self.offset, size + more, self.limit)
+        self.offset += size + more + 1
+        self.rest = b""
+        return found, following if self.remaining >= 0 else b""
+
+
+def _seek(file: Bytes, split: Split) -> int:
+    """Go to the first line that begins in the split; one that began before belongs to the split before."""
+    if split.start == 0:
+        return 0
+    file.seek(split.start - 1)
+    offset = split.start + _to_newline(file, 0)[0]
+    file.seek(offset)
+    return offset
+
+
+def _to_newline(file: Bytes, remaining: int) -> tuple[int, bytes, int]:
+    """Bytes up to the end of the line, what was read behind it, and how many of ``remaining`` bytes are left.
+
+    None is read behind those unless the line goes on there; then less than none are left.
+    """
+    size = 0
+    while piece := file.read(min(_STEP, remaining) if remaining > 0 else _STEP):
+        remaining -= len(piece)
+        place = piece.find(b"\n")
+        if place >= 0:
+            return size + place, piece[place + 1 :], remaining
+        size += len(piece)
+    return size, b"", remaining
+
+
+def _lines_batch(path: str, block: bytes, offset: int) -> MessageBatch:
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int64, copy=False)
+    starts = np.empty_like(ends)
+    starts[0] = 0
+    starts[1:] = ends[:-1] + 1
+    return MessageBatch(path=path, content=block, starts=starts, ends=ends, positions=starts + offset, lines=True)
+
+
+# Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
+LEAST_TASK: Final = 16 * 1024 * 1024
+LARGEST_TASK: Final = 1024 * 1024 * 1024
+_HIDDEN: Final = (".", "_")
+
+
+def find_files(inputs: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Every file that ``inputs`` (files, folders, globs) name, with its size in bytes, in a stable order.
+
+    Folders are searched to the bottom, without hidden files. Raises ``PipelineError`` for one that names nothing.
+    """
+    found = {str(file): file.stat().st_size for text in inputs for file in _expand(text)}
+    return tuple(sorted(found.items()))
+
+
+def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
+    """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
+    total = sum(size for _, size in files)
+    target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
+    splits = [split for path, size in files for split in _cut(source, path, size, target)]
+    return _deal(splits, target)
+
+
+def _expand(text: str) -> list[Path]:
+    path = Path(text.removeprefix("file://"))
+    if path.is_file():
+        return [path.absolute()]
+    if path.is_dir():
+        files = [file.absolute() for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
+        if not files:
+            raise PipelineError(f"the input folder {text} holds no files")
+        return files
+    found = [Path(name).absolute() for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]  # noqa: PTH207
+    if not found:
+        raise PipelineError(f"the input {text} is not there: give a file, a folder or a glob of files")
+    return found
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(_HIDDEN) for part in path.parts)
+
+
+def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
+    if not source.divisible or is_packed(path) or size <= target:
+        return [Split(path=path, start=0, end=size)] if size else []
+    pieces = -(-size // target)
+    bounds = [size * i // pieces for i in range(pieces + 1)]
+    return [Split(path=path, start=start, end=end) for start, end in pairwise(bounds)]
+
+
+def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
+    """Neighbours share a task until it is full."""
+    tasks: list[list[Split]] = []
+    filled = 0
+    for split in splits:
+        if not tasks or filled + split.size > target * 1.1:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(split)
+        filled += split.size
+    return tuple(tuple(task) for task in tasks)
+
+
+_QUOTE, _ESCAPE, _COMMA = b'"\\,'
+_BLANK: Final = b" \t\r\n"
+
+
+def _table(values: Mapping[bytes, int]) -> npt.NDArray[np.int8]:
+    table = np.zeros(256, np.int8)
+    for characters, value in values.items():
+        table[list(characters)] = value
+    return table
+
+
+_DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
+_IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
+
+
+def array_batches(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
+    """The elements of the array in a file; a position is an index in it.
+
+    A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
+    message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a batch that says so.
+    Raises ``OSError``.
+    """
+    first = _first_piece(file)
+    if not first.startswith(b"["):
+        whole, size = _rest_of_file(file, first, limit)
+        if whole:
+            yield one_message(path, whole, 0) if size <= limit else too_long(path, whole, 0, size, limit)
+        return
+    scan, number, pending, lost = _Scan(), 0, [b""], _Lost()
+    for piece in filter(None, chain([first[1:]], iter(partial(file.read, BLOCK), b""))):
+        ends, close = scan.boundaries(piece)
+        pending.append(piece)
+        if not len(ends):
+            if lost.size or sum(map(len, pending)) > limit:
+                lost.add(pending)
+                pending = []
+            continue
+        data = b"".join(pending)
+        ends += len(data) - len(piece)
+        if lost.size:
+            lost.add([data[: int(ends[0])]])
+            yield too_long(path, lost.head, number, lost.size, limit)
+            data, ends = data[int(ends[0]) + 1 :], ends[1:] - (ends[0] + 1)
+            lost, number = _Lost(), number + 1
+        found = _elements(path, data, ends, number)
+        if close and number == 0 and len(found) == 1 and not found.raw(0):
+            found = _elements(path, data, ends[:0], 0)  # an array of nothing
+        if len(found):
+            yield found
+        number += len(found)
+        pending = [data[int(ends[-1]) + 1 :] if len(ends) else data]
+        if close:
+            yield from _following(path, file, pending[0], number, limit)
+            return
+    rest = (lost.head or b"".join(pending)).strip(_BLANK)
+    yield one_message(path, rest, number, error="the file ends inside of its JSON array: it is cut off")
+
+
+def _first_piece(file: Bytes) -> bytes:
+    """Some bytes from the first on that is no blank; ``b""`` if there is none."""
+    while piece := file.read(BLOCK):
+        if found := piece.lstrip(_BLANK):
+            return found
+    return b""
+
+
+@dataclass(slots=True)
+class _Lost:
+    """What was read of an element that is too long: its beginning, and how many bytes."""
+
+    head: bytes = b""
+    size: int = 0
+
+    def add(self, pieces: Sequence[bytes]) -> None:
+        """Pieces that are not kept."""
+        if len(self.head) < KEPT:
+            self.head = (self.head + b"".join(pieces))[:KEPT]
+        self.size += sum(map(len, pieces))
+
+
+@dataclass(slots=True)
+class _Scan:
+    """How far into an array its pieces have led: how deep, and whether into a string or behind its backslash."""
+
+    depth: int = 0
+    in_string: bool = False
+    escaping: bool = False
+
+    def boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
+        """Where in the next piece elements end: at commas, and at the end of the array, if that is the last of them."""
+        text = np.frombuffer(piece, np.uint8)
+        quotes = self._quotes(text)
+        places = np.flatnonzero(_IS_STRUCTURAL[text])
+        places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
+        characters = text[places]
+        depths = self.depth + np.cumsum(_DEPTHS[characters], dtype=np.int64)
+        closing = np.flatnonzero(depths < 0)
+        last = int(closing[0]) if len(closing) else len(places)
+        commas = places[:last][(characters[:last] == _COMMA) & (depths[:last] == 0)]
+        self.in_string ^= len(quotes) % 2 == 1
+        self.depth = int(depths[-1]) if len(depths) else self.depth
+        return np.append(commas, places[last : last + 1]), len(closing) > 0
+
+    def _quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
+        """Where strings begin and end: at quotes that no odd number of backslashes precedes."""
+        quotes = np.flatnonzero(text == _QUOTE)
+        escapes = np.flatnonzero(text == _ESCAPE)
+        if self.escaping:
+            escapes = np.append(-1, escapes)  # the one that the piece before ended with
+        self.escaping = False
+        if not len(escapes):
+            return quotes
+        breaks = np.flatnonzero(np.diff(escapes) > 1)
+        firsts = escapes[np.append(0, breaks + 1)]
+        lasts = escapes[np.append(breaks, len(escapes) - 1)]
+        escaped = lasts[(lasts - firsts) % 2 == 0] + 1
+        self.escaping = bool(len(escaped)) and int(escaped[-1]) == len(text)
+        return np.setdiff1d(quotes, escaped, assume_unique=True)
+
+
+def _elements(path: str, data: bytes, ends: Offsets, number: int) -> MessageBatch:
+    """The elements that end where ``ends`` says, without the blanks around them."""
+    bounds = [_trimmed(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
+    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
+    positions = np.arange(number, number + len(ends), dtype=np.int64)
+    data = data[: int(ends[-1])] if len(ends) else b""  # the next element counts with its own batch
+    return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=positions)
+
+
+def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """The element between two places, without blanks; most have one before them at most."""
+    if start < end and data[start] in _BLANK:
+        start += 1
+    if start < end and data[start] not in _BLANK and data[end - 1] not in _BLANK:
+        return start, end
+    element = data[start:end].rstrip(_BLANK)
+    end = start + len(element)
+    return end - len(element.lstrip(_BLANK)), end
+
+
+def _following(path: str, file: Bytes, rest: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
+    content, _ = _rest_of_file(file, rest, limit)
+    if content:
+        yield one_message(path, content, number, error="bytes follow the JSON array")
+
+
+def _rest_of_file(file: Bytes, head: bytes, limit: int) -> tuple[bytes, int]:
+    """``head`` and the rest of the file without the blanks around it, and its size; the beginning of what is longer."""
+    content = bytearray(head.lstrip(_BLANK))
+    size = len(content)
+    while piece := file.read(BLOCK):
+        found = piece if content else piece.lstrip(_BLANK)
+        size += len(found)
+        if size <= limit:
+            content += found
+        else:
+            del content[KEPT:]
+    return (bytes(content.rstrip(_BLANK)), len(content)) if size <= limit else (bytes(content), size)
+
+
+class CloudEventLines:
+    """One structured CloudEvent in each line; blank lines are none."""
+
+    name = "cloudevents-jsonl"
+    divisible = True
+    cloudevents_json = True
+
+    def read(self, split: Split) -> Iterator[MessageBatch]:
+        """The lines that begin in the split."""
+        return line_batches(split)
+
+    def message(self, batch: MessageBatch, index: int) -> Message:
+        """The line as a structured CloudEvent of a file."""
+        return structured(batch, index)
+
+
+class CloudEventBatch:
+    """One JSON array of structured CloudEvents in each file; a file that is no array counts as one message."""
+
+    name = "cloudevents-batch"
+    divisible = False
+    cloudevents_json = True
+
+    def read(self, split: Split) -> Iterator[MessageBatch]:
+        """The elements of the file's array; a position is an index in it."""
+        with reading(split.path) as file:
+            yield from array_batches(split.path, file, split.limit)
+
+    def message(self, batch: MessageBatch, index: int) -> Message:
+        """The element as a structured CloudEvent of a file. Raises ``Unreadable``."""
+        return structured(batch, index)
+
+
+JSONL: Final = CloudEventLines()
+BATCH: Final = CloudEventBatch()
+
+
+def structured(batch: MessageBatch, index: int, content_type: str = JSON_FORMAT) -> Message:
+    """A message whose body is a structured CloudEvent. Raises ``Unreadable`` where the batch could not be read."""
+    if batch.error:
+        raise UnreadableMessage(batch.error)
+    return Message(protocol="", content_type=content_type, body=batch.raw(index))
+
+
+class _Request(msgspec.Struct):
+    method: str
+    path: str
+    headers: dict[str, str | list[str]] = {}
+    body: str | None = None
+    body_base64: bytes | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Request)
+
+
+class HttpLines:
+    """One request in each line; a header's value is text, or a list where it was sent several times."""
+
+    name = "http-jsonl"
+    divisible = True
+    cloudevents_json = False
+
+    def read(self, split: Split) -> Iterator[MessageBatch]:
+        """The lines that begin in the split."""
+        return line_batches(split)
+
+    def message(self, batch: MessageBatch, index: int) -> Message:
+        """The line's request. Raises ``Unreadable``."""
+        if batch.error:
+            raise UnreadableMessage(batch.error)
+        try:
+            logged = _decoder.decode(batch.raw(index))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UnreadableMessage(f"not a request as JSON: {error}") from None
+        if logged.body is not None and logged.body_base64 is not None:
+            raise UnreadableMessage("a request has either body or body_base64")
+        return request(
+            logged.method,
+            logged.path,
+            ((name, value) for name, values in logged.headers.items() for value in _listed(values)),
+            logged.body_base64 if logged.body is None else logged.body.encode(),
+        )
+
+
+HTTP_JSONL: Final = HttpLines()
+
+
+def _listed(values: str | list[str]) -> list[str]:
+    return values if isinstance(values, list) else [values]

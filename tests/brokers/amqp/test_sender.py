@@ -1,0 +1,160 @@
+"""What a sender makes of credit, windows and answers; that brokers take its messages is seen in the tests of sinks."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from tests.brokers.amqp.test_connection import OPENED, Scripted, frame
+
+from signalbook.brokers.amqp.connection import (
+    ATTACH,
+    DETACH,
+    DISPOSITION,
+    FLOW,
+    TRANSFER,
+    AMQPConnection,
+    AMQPEnded,
+    AMQPRefused,
+)
+from signalbook.brokers.amqp.links import AMQPSender, MessageTooLarge, SenderLink
+from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, decode_first
+
+ACCEPTED = Described(Ulong(0x24), [])
+TARGET = Described(Ulong(0x29), ["changes"])
+ATTACHED = frame(0, ATTACH, "link", Uint(0), True, None, None, None, TARGET)
+
+
+def flow(credit: int, count: int = 0, window: int = 1000, **more: bool) -> bytes:
+    return frame(0, FLOW, Uint(0), Uint(window), Uint(0), Uint(100), Uint(0), Uint(count), Uint(credit), *more.values())
+
+
+def answer(first: int, last: int | None = None, state: Any = ACCEPTED, settled: bool = True) -> bytes:
+    return frame(0, DISPOSITION, True, Uint(first), last if last is None else Uint(last), settled, state)
+
+
+def sent(said: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int, Exception | None, list[list[Any]]]:
+    """How many messages were confirmed, what was raised, and the transfers that were made."""
+    stream = Scripted(OPENED + said)
+    connection = AMQPConnection(stream, host="broker.example", container="tests")
+    confirmed = 0
+    error = None
+    stream.heard = b""
+    try:
+        sender = AMQPSender(connection, SenderLink(address="changes", name="link", **more))
+        for _ in sender.send([b"x" * size] * count):
+            confirmed += 1
+    except AMQPError as raised:
+        error = raised
+    return confirmed, error, [fields for code, fields in performatives(stream.heard) if code == TRANSFER]
+
+
+def performatives(data: bytes) -> list[tuple[int, list[Any]]]:
+    found = []
+    while data:
+        (size,) = struct.unpack("!I", data[:4])
+        described, _ = decode_first(data[8:size])
+        found.append((int(described.descriptor), described.value))
+        data = data[size:]
+    return found
+
+
+def test_messages_wait_for_credit_and_for_their_answers() -> None:
+    said = ATTACHED + flow(2) + answer(0) + answer(1) + flow(1, count=2) + answer(2)
+    confirmed, error, transfers = sent(said)
+    assert (confirmed, error) == (3, None)
+    assert [fields[1] for fields in transfers] == [0, 1, 2]
+
+
+def test_answers_may_come_for_several_and_out_of_order() -> None:
+    assert sent(ATTACHED + flow(5) + answer(1, 2) + answer(0))[:2] == (3, None)
+
+
+def test_settled_messages_have_no_answers() -> None:
+    confirmed, error, transfers = sent(ATTACHED + flow(5), settled=True)
+    assert (confirmed, error) == (3, None)
+    assert all(fields[4] is True for fields in transfers)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (
+            Described(Ulong(0x25), [Described(Ulong(0x1D), [Symbol("amqp:decode-error"), "bad"])]),
+            "the broker rejected the event: amqp:decode-error bad",
+        ),
+        (Described(Ulong(0x25), []), "the broker rejected the event"),
+        (Described(Ulong(0x26), []), "the broker released the event"),
+        (Described(Ulong(0x27), [True]), "the broker modified the event"),
+    ],
+)
+def test_a_message_that_is_not_accepted_ends_the_count(state: Described, message: str) -> None:
+    confirmed, error, _ = sent(ATTACHED + flow(5) + answer(0) + answer(1, state=state) + answer(2))
+    assert confirmed == 1
+    assert isinstance(error, AMQPRefused)
+    assert str(error) == message
+
+
+def test_a_message_waits_for_the_window_of_the_session() -> None:
+    small = flow(5, window=1)
+    confirmed, error, transfers = sent(ATTACHED + small + flow(5, window=3) + answer(0, 2))
+    assert (confirmed, error, len(transfers)) == (3, None, 3)
+
+
+def test_a_message_that_is_too_large_for_the_link_is_not_sent() -> None:
+    limited = frame(0, ATTACH, "link", Uint(0), True, None, None, None, TARGET, None, None, None, Ulong(5))
+    confirmed, error, transfers = sent(limited + flow(5))
+    assert (confirmed, transfers) == (0, [])
+    assert isinstance(error, MessageTooLarge)
+
+
+def test_a_message_larger_than_a_frame_takes_several() -> None:
+    confirmed, error, transfers = sent(ATTACHED + flow(5) + answer(0), count=1, size=150_000)
+    assert (confirmed, error) == (1, None)
+    assert [fields[5] if len(fields) > 5 else False for fields in transfers] == [True, True, False]
+
+
+def test_a_flow_that_asks_for_one_is_answered() -> None:
+    asking = frame(0, FLOW, Uint(0), Uint(1000), Uint(0), Uint(100), None, None, None, None, None, True)
+    stream = Scripted(OPENED + ATTACHED + asking + flow(1) + answer(0))
+    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), SenderLink(address="changes", name="link"))
+    stream.heard = b""
+    assert len(list(sender.send([b"x"]))) == 1
+    assert [code for code, _ in performatives(stream.heard)] == [FLOW, TRANSFER]
+
+
+def test_an_answer_that_wants_one_gets_it() -> None:
+    stream = Scripted(OPENED + ATTACHED + flow(1) + answer(0, settled=False))
+    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), SenderLink(address="changes", name="link"))
+    stream.heard = b""
+    assert len(list(sender.send([b"x"]))) == 1
+    assert [code for code, _ in performatives(stream.heard)] == [TRANSFER, DISPOSITION]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        frame(0, ATTACH, "link", Uint(0), True, None, None, None, None)
+        + frame(0, DETACH, Uint(0), True, Described(Ulong(0x1D), [Symbol("amqp:not-found")])),
+        frame(0, ATTACH, "link") + frame(0, DETACH, Uint(0), True, Described(Ulong(0x1D), [Symbol("amqp:not-found")])),
+    ],
+)
+def test_an_address_that_is_not_there(said: bytes) -> None:
+    confirmed, error, _ = sent(said)
+    assert confirmed == 0
+    assert isinstance(error, AMQPEnded)
+    assert error.condition == "amqp:not-found"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(7, 2**31),
+        answer(0, 2**31, state=None),
+        frame(0, DISPOSITION, False, Uint(0)),
+        frame(0, DISPOSITION, True),
+    ],
+)
+def test_answers_to_nothing_are_passed_over(said: bytes) -> None:
+    assert sent(ATTACHED + flow(5) + said + answer(0, 2))[:2] == (3, None)
