@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal, Union
 import msgspec
 
 from signalbook.formats.jsonschema.columns import shape_of
-from signalbook.formats.jsonschema.document import UNUSABLE, Document
-from signalbook.formats.jsonschema.normal import BOTH, Arrays, Node, Numbers, Objects, Strings, ends
+from signalbook.formats.jsonschema.document import UNUSABLE, SchemaDocument
+from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.shape import Anything, ListOf, MapOf, Scalar, Struct
 from signalbook.values import JSON, parse_json
@@ -34,7 +34,7 @@ class _Inexpressible(Exception):
     """msgspec types cannot say what the schema says."""
 
 
-def guard(document: Document, node: Node) -> Check | None:
+def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
     """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
 
     ``None`` where there is no way to check the value by itself.
@@ -53,20 +53,20 @@ def guard(document: Document, node: Node) -> Check | None:
 class _Types:
     """msgspec types of the nodes of one document."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self.document = document
-        self._loose: dict[Node, Any] = {}
-        self._exact: dict[Node, Any] = {}
+        self._loose: dict[NormalForm, Any] = {}
+        self._exact: dict[NormalForm, Any] = {}
 
     # Without constraints: for values that are already known to conform.
 
-    def loose(self, node: Node) -> Any:
+    def loose(self, node: NormalForm) -> Any:
         """The type that decodes every conforming value into the form its shape says."""
         if node not in self._loose:
             self._loose[node] = self._loose_type(node)
         return self._loose[node]
 
-    def _loose_type(self, node: Node) -> Any:
+    def _loose_type(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything):
             return msgspec.Raw
@@ -86,7 +86,7 @@ class _Types:
 
     # With every constraint: accepts what the schema accepts, or less.
 
-    def exact(self, node: Node) -> Any:
+    def exact(self, node: NormalForm) -> Any:
         """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
         if node not in self._exact:
             try:
@@ -97,7 +97,7 @@ class _Types:
             raise _Inexpressible
         return self._exact[node]
 
-    def _exact_type(self, node: Node) -> Any:
+    def _exact_type(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything) and unconstrained(node):
             return msgspec.Raw
@@ -108,7 +108,7 @@ class _Types:
         made = self._single(node, shape)
         return made | None if shape.nullable else made
 
-    def _single(self, node: Node, shape: Scalar | ListOf | MapOf | Struct) -> Any:
+    def _single(self, node: NormalForm, shape: Scalar | ListOf | MapOf | Struct) -> Any:
         if isinstance(shape, Struct) and node.objects:
             return self._members(shape, node.objects)
         if isinstance(shape, MapOf) and node.objects and node.objects.extra:
@@ -128,7 +128,7 @@ class _Types:
         types = [self.exact(part.properties[field.name]) for field in shape.fields]
         return _struct(shape, types, closed=part.extra is None)
 
-    def guard(self, node: Node) -> Check:
+    def guard(self, node: NormalForm) -> Check:
         """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
         shape = shape_of(self.document, node)
         if not isinstance(shape, Anything):
@@ -138,14 +138,14 @@ class _Types:
         except _Inexpressible:
             return _valid(self._validator(node), lambda raw: raw)
 
-    def _validator(self, node: Node) -> Callable[[JSON], bool]:
+    def _validator(self, node: NormalForm) -> Callable[[JSON], bool]:
         try:
             valid: Callable[[JSON], bool] = self.document.validator(*node.uris).is_valid
         except UNUSABLE:
             raise _Inexpressible from None
         return valid
 
-    def _union(self, node: Node) -> Any:
+    def _union(self, node: NormalForm) -> Any:
         """The union of a node's types. Raises ``_Inexpressible``."""
         if not node.here_exact or (node.booleans and node.booleans != BOTH):
             raise _Inexpressible
@@ -203,7 +203,7 @@ def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
     return check
 
 
-def unconstrained(node: Node) -> bool:
+def unconstrained(node: NormalForm) -> bool:
     """Whether any JSON value will do."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
@@ -219,7 +219,7 @@ def _is_open(part: Arrays | Objects) -> bool:
     return not part.properties and part.extra is not None and _is_any(part.extra)
 
 
-def _is_any(node: Node) -> bool:
+def _is_any(node: NormalForm) -> bool:
     return node.arrays is not None and node.arrays.item is node
 
 

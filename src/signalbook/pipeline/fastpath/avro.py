@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.avro.names import Type
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import Decode, NoPlan

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from signalbook.formats.jsonschema.guards import REFUSALS
 from signalbook.pipeline.arrays import Build
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
 INTERFACE: Final = 1

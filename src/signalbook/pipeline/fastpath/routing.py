@@ -24,7 +24,7 @@ from signalbook.pipeline.fastpath.attributes import NO_MATCH, AttributeChecks, E
 from signalbook.pipeline.fastpath.batch import EventBatch, FrameColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode
-from signalbook.pipeline.rows import Target
+from signalbook.pipeline.landing.rows import Target
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
