@@ -10,28 +10,28 @@ import pytest
 
 from signalbook.messages import Contract
 from signalbook.pipeline.fastpath import attributes
-from signalbook.pipeline.fastpath.attributes import STRANGER, Contexts
-from signalbook.pipeline.fastpath.batch import Window
-from signalbook.pipeline.fastpath.modes import Envelopes
+from signalbook.pipeline.fastpath.attributes import NO_MATCH, EnvelopeChecks
+from signalbook.pipeline.fastpath.batch import EventBatch
+from signalbook.pipeline.fastpath.modes import StructuredMode
 from signalbook.pipeline.sources.base import one_message
 
 XID = "/messagegroups/g/messages/m"
 
 
-def answers(source: dict[str, Any]) -> Contexts:
+def answers(source: dict[str, Any]) -> EnvelopeChecks:
     """Those for events of a type that have such a source."""
     metadata = {"type": {"value": "t"}, "source": source}
     contract = Contract.compile({XID: {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}}, lambda _: None)
-    return Contexts(contract.definitions[XID], "t")
+    return EnvelopeChecks(contract.definitions[XID], "t")
 
 
-def window(*sources: str) -> Window:
-    blocks = []
+def batch(*sources: str) -> EventBatch:
+    parts = []
     for source in sources:
         event = {"specversion": "1.0", "id": "1", "source": source, "type": "t", "data": 1}
         frame = one_message("f", json.dumps(event).encode(), 0)
-        blocks.append(Envelopes().decode(frame)[0])
-    return Window(blocks)
+        parts.append(StructuredMode().columns(frame)[0])
+    return EventBatch(parts)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def window(*sources: str) -> Window:
 def test_no_more_answers_are_kept_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool
 ) -> None:
-    """K-34: also of events that fit nothing, of which strangers may send any number."""
+    """K-34: also of events that fit nothing, of which anybody may send any number."""
     monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
     asked = answers(declared)
     for first in range(0, 60, 6):
         shops = [str(number) for number in range(first, first + 6)]
-        numbers = asked.numbers(window(*(f"/shops/{shop}" for shop in shops)), np.arange(6))
+        numbers = asked.numbers(batch(*(f"/shops/{shop}" for shop in shops)), np.arange(6))
         assert sum(map(len, asked._numbers.values())) <= 16
         if fit:
             assert asked.maps(numbers).to_pylist() == [[("shop", shop)] for shop in shops]
         else:
-            assert set(numbers.tolist()) == {STRANGER}
+            assert set(numbers.tolist()) == {NO_MATCH}

@@ -1,24 +1,25 @@
-"""JSON into columns natively says what typed decoders say."""
+"""JSON natively into columns says what decoding payload by payload says."""
 
 from __future__ import annotations
 
-import sys
+import re
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.formats.jsonschema.cases import cases
+from tests.formats.jsonschema.cases import EVENT, ODD, cases
+from tests.pipeline.fastpath.payloads import check
 
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
-from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS
+from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline.fastpath import json, native
-from signalbook.pipeline.fastpath.payloads import ColumnReader, Text, ValueReader, reader
-from signalbook.pipeline.landing.rows import Mark, Target
-from signalbook.values import MAX_DEPTH, dump_json, now, parse_json
+from signalbook.pipeline.fastpath.json import program
+from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
 FRAGMENTS = st.sampled_from(
     [
@@ -41,30 +42,10 @@ def parse(document: Any) -> JsonSchema:
 def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
     """The numbers of payloads that are taken natively, none of which the validator refuses."""
     decode = json.decoder(schema)
-    if decode is None:
-        return []
     _, refused = decode(pa.array(payloads, pa.binary()))
     numbers = sorted({*range(len(payloads))} - {*refused})
     assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
     return numbers
-
-
-def check(schema: JsonSchema, payloads: list[bytes]) -> list[dict[str, Any]] | None:
-    """Read natively, amid others, and by typed decoders; the rows, or ``None`` where a value does not fit."""
-    target = Target("/messagegroups/g/messages/m", "1", schema, Mark(fingerprint="f", batch="b", landed_at=now()))
-    array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
-    try:
-        expected, refused = Text(ValueReader(schema.typed(), target)).read(array)
-    except MISFITS:
-        return None
-    found, others = reader(schema, "", target).read(array)
-    assert others == refused
-    table = pa.Table.from_arrays(found, schema=columns.payload(schema.shape()))
-    table.validate(full=True)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    # as text, for -0.0 is 0.0
-    assert str(rows) == str(pa.Table.from_arrays(expected, schema=table.schema).to_pylist())
-    return rows
 
 
 @st.composite
@@ -79,7 +60,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(), st.data())
-def test_columns_are_what_typed_decoders_give(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+def test_columns_are_what_decoding_gives(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     """K-41"""
     schema, payload = parse(case[0]), dump_json(case[1])
     payloads = [payload, *data.draw(st.lists(spoilt(payload), max_size=8))]
@@ -116,32 +97,32 @@ SOUND: list[dict[str, Any]] = [
 PARSED = parse(WHOLE)
 
 
-class Nobody:
-    """Reads nothing at all."""
-
-    most = 1
-
-    def read(self, payloads: pa.BinaryArray) -> Any:
-        raise AssertionError(payloads)
-
-
 def test_sound_payloads_are_taken() -> None:
     schema, payloads = parse(WHOLE), [*map(dump_json, SOUND)]
     assert taken(schema, payloads) == [*range(len(payloads))]
-    decode = json.decoder(schema)
-    assert decode is not None
-    _, refused = ColumnReader(decode, Nobody()).read(pa.array(payloads, pa.binary()))
-    assert refused == []
     rows = check(schema, payloads)
-    assert rows is not None
-    assert [row["id"] for row in rows] == ["P01", "P02", "P03", "P04", "P05"]
+    assert [row["id"] for row in rows.values()] == ["P01", "P02", "P03", "P04", "P05"]
 
 
-def test_odd_payloads_are_put_in_their_places() -> None:
+@pytest.mark.parametrize(("payload", "accepted"), ODD)
+def test_odd_payloads(payload: bytes, accepted: bool) -> None:
+    """Nothing is taken that does not conform."""
+    assert accepted or taken(parse(EVENT), [payload]) == []
+    check(parse(EVENT), [payload])
+
+
+def test_doubt_is_about_single_payloads() -> None:
     schema = parse({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}})
     payloads = [b'{"n": 1}', b'{"n": 2.0}', b'{"n": 3}', b'{"n": "x", "n": 4}', b'{"n": "x"}', b'{"\\u006e": 5}', b" {"]
-    assert taken(schema, payloads) == [0, 2]
-    assert check(schema, payloads) == [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"n": 5}]
+    assert taken(schema, payloads) == [0, 1, 2]
+    assert check(schema, payloads) == {number: {"n": number + 1} for number in range(3)}
+
+
+@pytest.mark.parametrize("text", [b"2.0", b"2e0", b"20e-1", b"-0.0", b"9007199254740992.0", b"1.5", b"1e300", b"1e17"])
+def test_integers_may_be_written_as_fractions(text: bytes) -> None:
+    schema = parse({"type": "object", "properties": {"n": {"type": "integer"}}})
+    rows = check(schema, [b'{"n": ' + text + b"}"])
+    assert bool(rows) == (float(text).is_integer() and abs(float(text)) <= 2**53)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +178,7 @@ def test_what_a_guard_refuses_is_of_one_payload() -> None:
     ]
     payloads = [*map(dump_json, values)]
     assert taken(schema, payloads) == [0, 3]
-    rows = check(schema, payloads)
-    assert rows is not None
-    assert [row["p"] for row in rows] == [None, {"k": "2"}]
+    assert [row["p"] for row in check(schema, payloads).values()] == [None, {"k": "2"}]
 
 
 def test_many_members_are_told_apart() -> None:
@@ -223,18 +202,45 @@ def test_any_bytes_may_come(payloads: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    "document",
+    ("document", "plan"),
     [
-        {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1},
-        {"oneOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}}}]},
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, ("object", "string")),
+        ({"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}, ("object", "raw")),
+        ({"type": "object", "properties": {"a": {"not": {"type": "string"}}}}, ("object", "raw")),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1}, ("raw",)),
+        (
+            {"oneOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}}}]},
+            ("raw",),
+        ),
+        ({"type": "array", "uniqueItems": True}, ("raw",)),
     ],
 )
-def test_what_can_only_be_validated_as_a_whole_has_no_decoder(document: Any) -> None:
-    assert json.decoder(parse(document)) is None
+def test_what_no_plan_can_say_is_checked_afterwards(
+    document: Any, plan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As little of a payload as possible, or all of it."""
+    told = Mock()
+    monkeypatch.setattr(native, "module", lambda: told)
+    json.decoder(parse(document))
+    (described,) = told.Decoder.call_args.args
+    assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
-def test_names_that_json_escapes_have_none() -> None:
-    assert json.decoder(parse({"type": "object", "properties": {'a"b': {"type": "string"}}})) is None
+def test_names_that_json_escapes_have_no_plan() -> None:
+    with pytest.raises(NoPlan):
+        json.decoder(parse({"type": "object", "properties": {'a"b': {"type": "string"}}}))
+
+
+def test_payloads_that_are_checked_as_a_whole() -> None:
+    schema = parse({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "minProperties": 1})
+    payloads = [b'{"a": 1}', b"{}", b'{"a": 1.0}', b'{"a": "x"}', b'{"b": [ 1 ], "a": 2}', b'{"c": 1}', b"{"]
+    assert taken(schema, payloads) == [0, 4, 5]
+    assert check(schema, payloads)[4] == {"a": 2, "b": "[ 1 ]"}
+
+
+@pytest.mark.parametrize("text", ["[]" * 9, "[" * 70 + "]" * 70, "[" * 63 + "]" * 63, '"' + "[" * 99 + '"', ""])
+def test_only_brackets_that_nest_count(text: str) -> None:
+    check(parse({}), [b"[]", text.encode(), b"{}"])
 
 
 @pytest.mark.parametrize("shape", [{"type": "array", "items": {"type": "string"}}, {"type": "integer"}, {}])
@@ -246,22 +252,8 @@ def test_payloads_need_not_be_objects(shape: Any) -> None:
 
 def test_zeros_below_zero_are_those_of_fractions() -> None:
     """-0 is an integer, and so 0."""
-    assert str(check(parse({"type": "number"}), [b"-0", b"-0.0", b"-0e0", b"0"])) == str(
-        [{"data": value} for value in (0.0, -0.0, -0.0, 0.0)]
-    )
-
-
-def test_without_the_module_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "signalbook_native", None)
-    native.module.cache_clear()
-    try:
-        schema = parse(WHOLE)
-        assert json.decoder(schema) is None
-        rows = check(schema, [*map(dump_json, SOUND), b"{}"])
-    finally:
-        native.module.cache_clear()
-    assert rows is not None
-    assert len(rows) == len(SOUND)
+    rows = check(parse({"type": "number"}), [b"-0", b"-0.0", b"-0e0", b"0"])
+    assert str([row["data"] for row in rows.values()]) == str([0.0, -0.0, -0.0, 0.0])
 
 
 def test_the_module_checks_what_it_is_given() -> None:
@@ -277,3 +269,55 @@ def test_the_module_checks_what_it_is_given() -> None:
         made.read(b"12", np.array([-1, 1], np.int32).tobytes())
     assert made.read(b"12", np.array([0, 1, 2], np.int32).tobytes())[0][0] == 2  # nothing is left of the others
     assert made.read(b"", b"") == ((0, 0, [None, b""], []), [])
+
+
+PATTERNS = (
+    *("^P[0-9]{9}$", "^[a-z]+$", "b", "^.$", "[^a]", "^\\w*$", "^\\d{1,2}$", "", "^", "$", "^$", "a?", "a{2}b?$"),
+    *("^a{1,}-b$", "^[a-c-]{2}$", "^[-a]$", "^[^a-z0-9]$", "^é+$", "^[à-ü]$", "^[^é]a$", "^a.*b$",),
+    *("\\.\\$", "^[\\]\\\\]$", "^a?b?a?b?$"),
+)  # fmt: skip
+TEXTS = (
+    *("", "a", "b", "ab", "aab", "ba", "-", "a-", "a--b", "é", "éé", "éa", "ü", "😀", "😀a", "\n", "a\n"),
+    *("a\nb", "]", "\\"),
+    *("P123456789", "P12345678", "P1234567890", "xP123456789", "1", "12", "123", "٣", "_", "a.$", "a-b"),
+    *("aaa-b", "abab"),
+)  # fmt: skip
+
+
+def found(pattern: str, texts: list[str]) -> list[bool]:
+    """What the native module says."""
+    translated = translate(pattern)
+    assert translated is not None
+    decoder = native.module().Decoder(("string", False, 0, None, None, program(translated)))
+    raw = [*map(dump_json, texts)]
+    _, refused = decoder.read(b"".join(raw), np.cumsum([0, *map(len, raw)]).astype(np.int32).tobytes())
+    return [number not in refused for number in range(len(texts))]
+
+
+def expected(pattern: str, texts: list[str]) -> list[bool]:
+    translated: Any = translate(pattern)
+    return [re.search(translated, text) is not None for text in texts]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns(pattern: str) -> None:
+    assert found(pattern, [*TEXTS]) == expected(pattern, [*TEXTS])
+
+
+@given(st.text("ab^$.|?*+()[]{}\\dw-,12é", max_size=10), st.lists(st.text("ab1-é\n", max_size=6), max_size=8))
+@settings(max_examples=500, deadline=None)
+def test_any_pattern(pattern: str, texts: list[str]) -> None:
+    try:
+        program(translate(pattern) or "(")
+        re.compile(translate(pattern) or "")
+    except (NoPlan, re.error):
+        return
+    assert found(pattern, texts) == expected(pattern, texts)
+
+
+@pytest.mark.parametrize("pattern", ["^(?:a|ab)$", "[+-a-z]"])
+def test_what_is_no_sequence_of_sets(pattern: str) -> None:
+    translated = translate(pattern)
+    assert translated is not None
+    with pytest.raises(NoPlan):
+        program(translated)

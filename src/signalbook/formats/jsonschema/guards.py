@@ -1,78 +1,37 @@
-"""Decoders from JSON bytes straight to typed objects, compiled from a schema.
+"""Checks of JSON values by msgspec types: for parts of payloads that the pipeline's native module leaves as text.
 
-Three engines, the fastest that is exact for the schema at hand:
-
-- ``typed``: the schema is said completely by msgspec types; one pass decodes and validates;
-- ``mixed``: as before, but some members are beyond msgspec: they are kept as raw JSON and validated;
-- ``checked``: the payload is validated as a whole, then decoded into types without constraints.
-
-All three only ever need to be right when they accept: a payload they refuse goes to the validator, which has the last
-word (msgspec refuses 1.0 as an integer, and a member given twice if its first value is wrong; JSON Schema does not).
+A check takes JSON text known to be well-formed and gives its value in the form its shape says, as objects with
+attributes (``Field.attribute``), ``msgspec.UNSET`` for members that are not there, ``msgspec.Raw`` for ``Anything``. It
+raises one of ``REFUSALS`` for what it is not sure of: it never accepts what the validator refuses, and may refuse what
+that accepts (1.0 as an integer, a member given twice).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, Union
 
 import msgspec
 
-from signalbook.formats.base import REFUSALS, PayloadError, Schema
 from signalbook.formats.jsonschema.columns import shape_of
 from signalbook.formats.jsonschema.document import UNUSABLE, SchemaDocument
 from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
-from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Struct
-from signalbook.values import JSON, Finding, dump_json, parse_json
+from signalbook.formats.shape import Anything, ListOf, MapOf, Scalar, Struct
+from signalbook.values import JSON, parse_json
 
 _INT64: Final = 2**63
 EXACT_FLOAT: Final = 2**53
-# What every number of 309 digits before its point or more has somewhere, written out or by its exponent.
-_HUGE: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
-
-# Takes a decoded member and gives back what to keep; raises one of REFUSALS.
+_ESCAPED: Final = frozenset('"\\')
+# What checks raise.
+REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+# Takes a value as JSON text and gives back what to keep; raises one of REFUSALS.
 Check = Callable[[Any], Any]
 
 
 class _Inexpressible(Exception):
     """msgspec types cannot say what the schema says."""
-
-
-class TypedDecoder:
-    """Decodes payloads of one schema; see ``signalbook.formats.base.Typed``."""
-
-    def __init__(self, schema: Schema, document: SchemaDocument, node: NormalForm) -> None:
-        types = _Types(document)
-        self._schema = schema
-        self._loose: Callable[[bytes], Any] = msgspec.json.Decoder(types.loose(node)).decode
-        try:
-            exact = msgspec.json.Decoder(types.exact(node)).decode
-            self.quick: Callable[[Any], Any] = _bounded(exact) if types.skipping else exact
-            self.engine = "mixed" if types.guarded else "typed"
-            self._utf8 = types.skipping
-        except _Inexpressible:
-            self.quick = _checked(document.validator(*node.uris), self._loose)
-            self.engine = "checked"
-            self._utf8 = False
-
-    def decode(self, payload: Any) -> Any:
-        """The typed object of a payload (``bytes`` or ``msgspec.Raw``). Raises ``PayloadError``."""
-        try:
-            if self._utf8:
-                str(payload, "utf-8")  # msgspec does not look into text it skips or leaves raw
-            return self.quick(payload)
-        except REFUSALS:
-            return self._last_word(bytes(payload))
-
-    def _last_word(self, payload: bytes) -> Any:
-        value = self._schema.decode(payload)
-        try:
-            return self._loose(dump_json(_integral(value)))
-        except REFUSALS as error:
-            text = f"a number beyond what its column holds: {error}"
-            raise PayloadError("decode_error", [Finding(path="", rule="range", message=text)]) from None
 
 
 def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
@@ -91,47 +50,11 @@ def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
         return None
 
 
-def _checked(validator: Any, loose: Callable[[bytes], Any]) -> Callable[[Any], Any]:
-    valid = validator.is_valid
-
-    def decode(payload: Any) -> Any:
-        payload = bytes(payload)
-        if not valid(parse_json(payload)):
-            raise ValueError("refused by the schema")
-        return loose(payload)
-
-    return decode
-
-
-def _bounded(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``decode`` for JSON without numbers beyond a double: msgspec does not look into those it skips or leaves raw."""
-
-    def quick(payload: Any) -> Any:
-        if _HUGE.search(payload):
-            parse_json(bytes(payload))
-        return decode(payload)
-
-    return quick
-
-
-def _integral(value: JSON) -> JSON:
-    """``value`` with 1.0 written as 1: the same number to JSON Schema, but not to a typed decoder."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
-    if isinstance(value, list):
-        return [_integral(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _integral(item) for name, item in value.items()}
-    return value
-
-
 class _Types:
     """msgspec types of the nodes of one document."""
 
     def __init__(self, document: SchemaDocument) -> None:
         self.document = document
-        self.guarded = False
-        self.skipping = False
         self._loose: dict[NormalForm, Any] = {}
         self._exact: dict[NormalForm, Any] = {}
 
@@ -161,7 +84,7 @@ class _Types:
             made = _SCALARS[shape.kind] if node.kinds else type(None)
         return made | None if shape.nullable else made
 
-    # With every constraint: accepts what the schema accepts (and less only in ways the validator then mends).
+    # With every constraint: accepts what the schema accepts, or less.
 
     def exact(self, node: NormalForm) -> Any:
         """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
@@ -177,7 +100,6 @@ class _Types:
     def _exact_type(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything) and unconstrained(node):
-            self.skipping = True
             return msgspec.Raw
         if isinstance(shape, Anything) or not node.here_exact:
             raise _Inexpressible
@@ -203,24 +125,8 @@ class _Types:
     def _members(self, shape: Struct, part: Objects) -> Any:
         if counted(part) or not (part.extra is None or unconstrained(part.extra)):
             raise _Inexpressible
-        self.skipping |= part.extra is not None
-        checks: dict[str, Check] = {}
-        types = [self._member(field, part.properties[field.name], checks) for field in shape.fields]
-        self.guarded |= bool(checks)
-        return _struct(shape, types, closed=part.extra is None, checks=checks)
-
-    def _member(self, field: Field, node: NormalForm, checks: dict[str, Check]) -> Any:
-        """The type of a member; what msgspec cannot hold it to goes into ``checks``."""
-        try:
-            return self.exact(node)
-        except _Inexpressible:
-            pass
-        if node.here_exact and node.kinds == 1 and node.booleans:
-            checks[field.attribute] = _only(next(iter(node.booleans)), null=node.null)
-            return bool | None if node.null else bool
-        checks[field.attribute] = self.guard(node)
-        self.skipping = True
-        return msgspec.Raw
+        types = [self.exact(part.properties[field.name]) for field in shape.fields]
+        return _struct(shape, types, closed=part.extra is None)
 
     def guard(self, node: NormalForm) -> Check:
         """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
@@ -262,7 +168,9 @@ class _Types:
         return _sized(GenericAlias(dict, (str, self.exact(part.extra))), part)
 
 
-def _struct(shape: Struct, types: list[Any], *, closed: bool = False, checks: dict[str, Check] | None = None) -> Any:
+def _struct(shape: Struct, types: list[Any], *, closed: bool = False) -> Any:
+    if any(not field.name.isprintable() or not _ESCAPED.isdisjoint(field.name) for field in shape.fields):
+        raise _Inexpressible  # msgspec refuses names that JSON escapes
     fields = [
         (field.attribute, made) if field.required else (field.attribute, made | msgspec.UnsetType, msgspec.UNSET)
         for field, made in zip(shape.fields, types, strict=True)
@@ -271,35 +179,11 @@ def _struct(shape: Struct, types: list[Any], *, closed: bool = False, checks: di
         "Payload",
         fields,
         rename={field.attribute: field.name for field in shape.fields if field.attribute != field.name} or None,
-        namespace={"__post_init__": _checking(checks)} if checks else None,
         forbid_unknown_fields=closed,
         kw_only=True,
         eq=False,
         gc=False,
     )
-
-
-def _checking(checks: dict[str, Check]) -> Callable[[Any], None]:
-    """A ``__post_init__`` that runs ``checks`` over the members that are present."""
-    pairs = tuple(checks.items())
-    unset = msgspec.UNSET
-
-    def check(struct: Any) -> None:
-        for attribute, run in pairs:
-            value = getattr(struct, attribute)
-            if value is not unset:
-                setattr(struct, attribute, run(value))
-
-    return check
-
-
-def _only(wanted: bool, *, null: bool) -> Check:
-    def check(value: bool | None) -> bool | None:
-        if value is wanted or (null and value is None):
-            return value
-        raise ValueError("not the constant")
-
-    return check
 
 
 def _valid(valid: Callable[[JSON], bool], keep: Check) -> Check:
@@ -356,7 +240,7 @@ def counted(part: Objects) -> bool:
 
 
 def _limited(made: Any, given: dict[str, Any]) -> Any:
-    """``made`` within the given limits."""
+    """``made`` held to the limits that are given."""
     meta: Any = msgspec.Meta
     return Annotated[made, meta(**given)] if given else made
 

@@ -27,7 +27,6 @@ from tests.pipeline.kafkarows import (
 )
 
 from signalbook.messages import Contract, Message, parse_flags
-from signalbook.pipeline.fastpath.payloads import ValueReader
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Mark
@@ -87,10 +86,10 @@ def contract(contracts: list[Contract]) -> Contract:
     return contracts[0]
 
 
-class Thorough:
+class SlowLines:
     """The same lines, none of them fit for the fast path."""
 
-    name = "thorough"
+    name = "slow"
     divisible = True
     cloudevents_json = False
 
@@ -143,11 +142,11 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(contract: Contract, text: bytes) -> Tally:
-    return same(outcome(contract, JSONL, text), outcome(contract, Thorough(), text))
+    return same(outcome(contract, JSONL, text), outcome(contract, SlowLines(), text))
 
 
 def same(quick: Outcome, slow: Outcome) -> Tally:
-    # which example of a violation is the first depends on the way
+    # which example of a violation is the first depends on the path
     counts = [{key: found.messages for key, found in tally.violations.found.items()} for tally in (quick[0], slow[0])]
     assert counts[0] == counts[1]
     assert replace(quick[0], violations=slow[0].violations) == slow[0]
@@ -200,24 +199,20 @@ BROKEN = st.sampled_from(["", "  ", "{", "[]", "1", "{}{}", '{"id":1}\r', "\ufef
 
 @given(st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(EVENTS, st.just({}), BROKEN), max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_both_ways_come_to_the_same(contracts: list[Contract], parcels: Any, policy: int, events: list[Any]) -> None:
+def test_both_paths_come_to_the_same(contracts: list[Contract], parcels: Any, policy: int, events: list[Any]) -> None:
     """K-46: under every policy."""
     built = [more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)]
     check(contracts[policy], parcels.lines(*built))
 
 
 def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Processing, "_thoroughly", None)
+    monkeypatch.setattr(Processing, "_slowly", None)
     text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
     assert outcome(contract, JSONL, text)[0].landed.total() == 51
 
 
-def test_payloads_of_json_are_read_natively(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No object for a payload, in structured mode nor in binary mode."""
-    monkeypatch.setattr(ValueReader, "read", None)
-    monkeypatch.setattr(Processing, "_thoroughly", None)
-    text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
-    assert outcome(contract, JSONL, text)[0].landed.total() == 51
+def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processing, "_slowly", None)
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
     headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     batch = rows(*((JSON_VALUES[0], [*headers, ("content-type", b"application/json")]) for _ in range(9)))
@@ -258,7 +253,7 @@ def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> Non
     check(contract, text)
 
 
-def thoroughly(frame: MessageBatch) -> MessageBatch:
+def slow(frame: MessageBatch) -> MessageBatch:
     return replace(frame, slow_path=True)
 
 
@@ -268,18 +263,18 @@ def thoroughly(frame: MessageBatch) -> MessageBatch:
     st.sampled_from(["orders", "7", "other", None]),
 )
 @settings(max_examples=200, deadline=None)
-def test_both_ways_come_to_the_same_for_records(
+def test_both_paths_come_to_the_same_for_records(
     contracts: list[Contract], policy: int, found: list[Any], topic: str | None
 ) -> None:
     """K-21, K-46: events in binary mode, whatever is in headers and values."""
     frames = list(records.record_batches(rows(*found, topic=topic)))
     quick = processed(contracts[policy], CAPTURES, frames)
-    same(quick, processed(contracts[policy], CAPTURES, map(thoroughly, frames)))
+    same(quick, processed(contracts[policy], CAPTURES, map(slow, frames)))
 
 
 def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is the number of the definition's own schema."""
-    monkeypatch.setattr(Processing, "_thoroughly", None)
+    monkeypatch.setattr(Processing, "_slowly", None)
     head = {"specversion": "1.0", "id": "1", "source": "/depots/7"}
     attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
     measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
@@ -304,7 +299,7 @@ def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monk
 def test_events_in_binary_mode_take_the_fast_path(
     contract: Contract, monkeypatch: pytest.MonkeyPatch, kind: str, content_type: bytes, value: bytes
 ) -> None:
-    monkeypatch.setattr(Processing, "_thoroughly", None)
+    monkeypatch.setattr(Processing, "_slowly", None)
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late"}
     headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     batch = rows(*((value, [*headers, ("content-type", content_type)]) for _ in range(9)))

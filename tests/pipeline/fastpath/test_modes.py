@@ -1,36 +1,33 @@
-"""Envelopes natively and by objects: the same columns, and nothing that the thorough way judges otherwise."""
+"""Events come apart into columns, and nothing is taken that the slow path judges otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.batch import Block
-from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, Envelopes, NativeEnvelopes
-from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
+from signalbook.pipeline.fastpath.batch import FrameColumns
+from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
+from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json
 
 EXTENSIONS = ("trace", "n")
-needs_native = pytest.mark.skipif(native.module() is None, reason="the native module is not installed")
 
 
-def by_objects() -> ObjectEnvelopes:
-    return ObjectEnvelopes(ATTRIBUTES, 3, EXTENSIONS)
-
-
-DECODERS = [
-    pytest.param(by_objects, id="objects"),
-    pytest.param(lambda: NativeEnvelopes(EXTENSIONS), id="native", marks=needs_native),
-]
+def structured() -> StructuredMode:
+    """That has met the extensions."""
+    mode = StructuredMode()
+    mode.learn(dict.fromkeys(EXTENSIONS, ""))
+    return mode
 
 
 def frame(*messages: bytes) -> MessageBatch:
@@ -40,7 +37,7 @@ def frame(*messages: bytes) -> MessageBatch:
     return MessageBatch(path="f", content=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
 
 
-def events(block: Block) -> dict[int, tuple[dict[str, Any], bytes]]:
+def events(block: FrameColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
     """Attributes and data of each event, by its index."""
     assert all(len(array) == len(block) for array in (*block.arrays, block.data))
     texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}
@@ -52,8 +49,8 @@ def events(block: Block) -> dict[int, tuple[dict[str, Any], bytes]]:
     return found
 
 
-def taken(decoder: Any, messages: Sequence[bytes]) -> dict[int, tuple[dict[str, Any], bytes]]:
-    block, refused = decoder.decode(frame(*messages))
+def taken(messages: Sequence[bytes]) -> dict[int, tuple[dict[str, Any], bytes]]:
+    block, refused = structured().columns(frame(*messages))
     found = events(block)
     assert sorted([*found, *refused]) == list(range(len(messages)))
     return found
@@ -68,7 +65,6 @@ REQUIRED = {"id": "1", "source": "/s", "type": "t"}
 DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize(
     ("members", "attributes", "data"),
     [
@@ -82,16 +78,15 @@ DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
         (f'"data":{DEEP}', {}, DEEP),
     ],
 )
-def test_events_come_apart(decoder: Any, members: str, attributes: dict[str, Any], data: str) -> None:
+def test_events_come_apart(members: str, attributes: dict[str, Any], data: str) -> None:
     """K-22: a null attribute is not set."""
-    found = taken(decoder(), [event(members), event(members)])
+    found = taken([event(members), event(members)])
     assert found == dict.fromkeys((0, 1), (REQUIRED | attributes, data.encode()))
     assert [type(value) for value in found[0][0].values()] == [
         type(value) for value in (REQUIRED | attributes).values()
     ]
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize(
     "message",
     [
@@ -118,10 +113,10 @@ def test_events_come_apart(decoder: Any, members: str, attributes: dict[str, Any
         b"\xef\xbb\xbf" + event('"data":1'),
     ],
 )  # fmt: skip
-def test_whatever_is_odd_is_not_taken(decoder: Any, message: bytes) -> None:
+def test_whatever_is_odd_is_not_taken(message: bytes) -> None:
     sound = event('"data":1')
-    assert list(taken(decoder(), [sound, message, sound])) == [0, 2]
-    assert taken(decoder(), [message]) == {}
+    assert list(taken([sound, message, sound])) == [0, 2]
+    assert taken([message]) == {}
 
 
 SPACE = st.sampled_from(["", "", "", " ", "\t\r"])
@@ -150,12 +145,11 @@ def messages(draw: st.DrawFn) -> bytes:
     return bytes(raw)
 
 
-@needs_native
 @given(st.lists(messages(), max_size=6))
 @settings(max_examples=300, deadline=None)
 def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
     """Where the data is JSON; where it is none its reader refuses it."""
-    for index, (attributes, data) in taken(NativeEnvelopes(EXTENSIONS), found).items():
+    for index, (attributes, data) in taken(found).items():
         try:
             value = parse_json(data)
         except JSONError:
@@ -168,36 +162,75 @@ def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
         assert all(type(members[name]) is type(each) for name, each in attributes.items())
 
 
-@needs_native
 @given(st.lists(messages(), max_size=6))
 @settings(max_examples=200, deadline=None)
-def test_both_decoders_find_the_same(found: list[bytes]) -> None:
-    """But for members given twice and integers beyond 64 bits, which are not taken natively."""
-    natively, otherwise = taken(NativeEnvelopes(EXTENSIONS), found), taken(by_objects(), found)
-    for index, each in otherwise.items():
+def test_what_is_plain_is_taken(found: list[bytes]) -> None:
+    """Members as envelopes may have them, each once, with data that ends where it should."""
+    here = taken(found)
+    for index, raw in enumerate(found):
         try:
-            parse_json(found[index], max_depth=MAX_DEPTH + 1, unique=True)
+            members = parse_json(raw, max_depth=MAX_DEPTH + 1, unique=True)
         except JSONError:
             continue
-        if not any(isinstance(value, int) and value.bit_length() > 63 for value in each[0].values()):
-            assert natively[index] == each
+        if isinstance(members, dict) and is_plain(members, raw):
+            assert index in here
 
 
-@needs_native
+def is_plain(members: dict[str, Any], raw: bytes) -> bool:
+    others = [members.get(name) for name in ATTRIBUTES]
+    extensions = [members.get(name) for name in EXTENSIONS]
+    return (
+        members.get("specversion") == "1.0"
+        and {"specversion", "data", "id", "source", "type"} <= members.keys()
+        and members.keys() <= {"specversion", "data", *ATTRIBUTES, *EXTENSIONS}
+        and all(isinstance(members[name], str) for name in ("id", "source", "type"))
+        and all(isinstance(each, (str, NoneType)) for each in others)
+        and all(isinstance(each, (str, int, NoneType)) for each in extensions)
+        and not any(isinstance(each, int) and each.bit_length() > 63 for each in extensions)
+        and b"\\u0069d" not in raw  # a name with an escape
+    )
+
+
 @given(st.binary(max_size=40), st.lists(st.tuples(st.integers(-5, 50), st.integers(-5, 50)), max_size=5))
 def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
     starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
     found = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
-    assert NativeEnvelopes(()).decode(found)[1] == list(range(len(bounds)))
+    assert StructuredMode().columns(found)[1] == list(range(len(bounds)))
 
 
 def test_extensions_are_learnt_while_there_is_room() -> None:
-    envelopes = Envelopes()
+    mode = StructuredMode()
     message = event('"data":1,"trace":"x","n":1')
     for attributes, count in (({}, 0), ({"trace": "x", "Bad": "x"}, 0), ({"trace": "x", "n": 1, "id": "1"}, 1)):
-        envelopes.learn(attributes)
-        assert len(envelopes.decode(frame(message))[0]) == count
+        mode.learn(attributes)
+        assert len(mode.columns(frame(message))[0]) == count
     for number in range(2 * MOST_EXTENSIONS):
-        envelopes.learn({f"x{number}": "y"})
+        mode.learn({f"x{number}": "y"})
     last = [f'"data":1,"x{number}":"y"' for number in (0, MOST_EXTENSIONS)]
-    assert envelopes.decode(frame(*map(event, last)))[1] == [1]
+    assert mode.columns(frame(*map(event, last)))[1] == [1]
+
+
+EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
+
+
+def test_anybody_may_make_up_names_of_attributes() -> None:
+    """Not of any number in a task: events with more go the slow path."""
+    mode = BinaryMode("KAFKA")
+    taken = 0
+    for turn in range(4):
+        batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
+        (frame,) = records.record_batches(batch)
+        block, refused = mode.columns(frame)
+        assert len(block.indices) + len(refused) == 21
+        assert 20 in block.indices
+        taken += len(block.indices) - 1
+    assert taken == MOST_EXTENSIONS
+
+
+def test_names_that_were_met_are_taken_again() -> None:
+    mode = BinaryMode("KAFKA")
+    batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
+    for _ in range(2):
+        (frame,) = records.record_batches(batch)
+        block, refused = mode.columns(frame)
+        assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])
