@@ -11,8 +11,7 @@ import httpx
 
 from signalbook.client import NotFound
 from signalbook.client.registry import Refusal
-from signalbook.cncf.formats import draft_format
-from signalbook.cncf.schemaregistry import Given, group_attributes, render_group, version_attributes
+from signalbook.cncf.schemaregistry import Given, draft_format, group_attributes, render_group, version_attributes
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
 from signalbook.values import JSON, JSONObject, dump_json
