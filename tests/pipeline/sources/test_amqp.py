@@ -16,7 +16,7 @@ from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
 from signalbook.brokers.amqp.connection import AMQPConnection
-from signalbook.brokers.amqp.links import AMQPSender, SenderLink
+from signalbook.brokers.amqp.links import AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
 from signalbook.pipeline.failures import PipelineError
@@ -136,8 +136,8 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool
     sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
     with SocketStream(artemis.ports["plain"]) as stream:
         connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-        list(AMQPSender(connection, SenderLink(address=queue, name="s")).send(sent))
-        connection.part()
+        list(AMQPSender(connection, address=queue, name="s").send(sent))
+        connection.close(drain=True)
     for confirm in (False, True):
         link = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
         found: list[bytes] = []

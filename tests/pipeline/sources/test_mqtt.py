@@ -23,7 +23,7 @@ from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5, Mqtt
-from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory
+from signalbook.pipeline.sources.spool import MessageSpool, SpoolSession
 
 PATIENCE = 300
 _numbers = count(1)
@@ -152,7 +152,7 @@ def test_other_topics_of_the_same_stream(mosquitto: Broker, spool: MessageSpool,
 
 def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: MessageSpool, topic: str) -> None:
     """Told each time until somebody says that it may be; then everything is subscribed anew."""
-    spool.remember(SessionMemory(name=f"gone-{os.getpid()}-{next(_numbers)}", what=(topic,)))
+    spool.remember(SpoolSession(name=f"gone-{os.getpid()}-{next(_numbers)}", receives=(topic,)))
     inputs = urls(mosquitto, topic)
     for _ in range(2):
         with pytest.raises(PipelineError, match=r"forgot the session gone-.*failOnDataLoss = false"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory, SpooledMessage, is_full, read_messages
+from signalbook.pipeline.sources.spool import MessageSpool, SpoolSession, SpooledMessage, is_full, read_messages
 
 
 def message(number: int, size: int = 0) -> SpooledMessage:
@@ -125,7 +125,7 @@ def test_one_writes(tmp_path: Path) -> None:
 
 def test_a_session_is_remembered(tmp_path: Path) -> None:
     with MessageSpool(tmp_path) as spool:
-        assert spool.memory() is None
-        spool.remember(SessionMemory(name="me", what=("a",)))
+        assert spool.session() is None
+        spool.remember(SpoolSession(name="me", receives=("a",)))
     with MessageSpool(tmp_path) as spool:
-        assert spool.memory() == SessionMemory(name="me", what=("a",))
+        assert spool.session() == SpoolSession(name="me", receives=("a",))

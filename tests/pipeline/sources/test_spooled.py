@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from signalbook.pipeline.failures import PipelineError
 from signalbook.pipeline.sources.brokers import ReadRequest
+from signalbook.pipeline.sources.receiver import _Stream, spool_limit
 from signalbook.pipeline.sources.spool import SpooledMessage
-from signalbook.pipeline.sources.spooled import _Stream, spool_limit
 
 
 def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:

@@ -1,20 +1,30 @@
-"""What a kind of sink has to be: it says whether a subscription is one for it, and delivers events in order."""
+"""The contract of a sink, which sinks there are, and where the operator lets events go.
+
+Sinks are everything in the entry-point group ``signalbook.sinks``, the built-in ones too. The name of an entry point is
+the ``protocol`` of subscriptions in lower case, its value an object that keeps to ``SinkFactory``. It is imported when
+that protocol is first asked for. A place that is not public has to be allowed, and so has any without TLS.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Final, Protocol
+from urllib.parse import SplitResult
+
+import httpcore
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.fetching import AllowList
+from signalbook.fetching import AllowList, FetchError, NotAllowed, reachable
 from signalbook.values import JSONObject
 
 EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 """The media type of one event in structured mode, whichever protocol carries it."""
+_LOOK_SECONDS: Final = 3.0
 
 
 class DeliveryError(SignalbookError):
@@ -129,3 +139,46 @@ def sink_protocols() -> tuple[str, ...]:
 
 def _offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "protocol", plugins.upper)
+
+
+def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
+    """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name tells."""
+    address = _literal(host)
+    if address is not None and not policy.allow.admits(address, host, port):
+        raise SubscriptionError(
+            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
+        )
+    named = policy.allow.names(host, port) or (address is not None and not address.is_global)
+    if not secure and not named:
+        raise SubscriptionError(f"{where}: without TLS only places that the operator names are delivered to")
+    if address is None and policy.look:
+        _look(host, port, policy, where)
+
+
+def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
+    """Raise ``SubscriptionError`` if ``host`` leads to where nothing may go; one not found just now may be some day.
+
+    What it leads to is not said: the names of a private network are nobody's business.
+    """
+    try:
+        reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
+    except NotAllowed:
+        raise SubscriptionError(
+            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
+        ) from None
+    except (FetchError, httpcore.TimeoutException):
+        return
+
+
+def host_of(parts: SplitResult) -> str:
+    """The host of a URL as lists of places have it."""
+    return str(parts.hostname or "").lower().removesuffix(".")
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if host == "localhost":
+        return ipaddress.IPv4Address("127.0.0.1")
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from signalbook.events.sinks import brokers, httprequests
-from signalbook.events.sinks.base import EVENT_TYPE, Consent, DeliveryError, SinkPolicy
+from signalbook.events.sinks import httprequests
+from signalbook.events.sinks.base import EVENT_TYPE, Consent, DeliveryError, SinkPolicy, check_allowed, host_of
 from signalbook.events.sinks.httprequests import (
     ACCESSTOKEN,
     ORIGIN,
@@ -27,7 +27,6 @@ from signalbook.events.sinks.httprequests import (
     SinkConnection,
     ask_consent,
     delivery_error,
-    host_of,
     target_of,
 )
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
@@ -304,4 +303,4 @@ def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
         raise SubscriptionError(f"{place}: it takes an https URL of up to {_LONGEST_URL} characters of ASCII")
     if parts.username is not None or parts.password is not None:
         raise SubscriptionError(f"{place}: names and passwords go into sinkcredential, not into the URL")
-    brokers.check_allowed(host_of(parts), port, parts.scheme == "https", policy, place)
+    check_allowed(host_of(parts), port, parts.scheme == "https", policy, place)

@@ -20,12 +20,12 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpcore
 
 from signalbook import values
-from signalbook.events.sinks.base import Consent, DeliveryError, NotYet, SinkPolicy
+from signalbook.events.sinks.base import Consent, DeliveryError, NotYet, SinkPolicy, host_of
 from signalbook.events.subscriptions.subscription import Credential
 from signalbook.fetching import Deadline, FetchError, connect, reachable
 from signalbook.values import JSONError, parse_json, parse_timestamp
@@ -147,11 +147,6 @@ class _Gathering(httpcore.NetworkStream):
     def get_extra_info(self, info: str) -> Any:
         """As the stream's."""
         return self._stream.get_extra_info(info)
-
-
-def host_of(parts: SplitResult) -> str:
-    """The host as lists of places have it."""
-    return str(parts.hostname or "").lower().removesuffix(".")
 
 
 def target_of(url: str) -> str:
