@@ -80,7 +80,7 @@ def test_a_broker_may_be_away_for_a_while() -> None:
     assert broker.retry(fail_once) == 5
 
 
-def test_a_broker_that_stays_away_is_told() -> None:
+def test_a_broker_that_stays_away_is_reported() -> None:
     def fail() -> None:
         raise BrokerUnavailable("nobody there")
 

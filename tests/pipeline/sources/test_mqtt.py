@@ -64,8 +64,8 @@ def test_a_message_has_all_its_properties() -> None:
     spooled = MQTT5.spooled(received)
     assert spooled.headers[:2] == (("content-type", b"application/json"), ("eventType", b"com.ex.sale"))
     row = {"address": "store/17", "key": spooled.key, "value": b"{}", "received_at": None}
-    frame = one_message("mqtt5:me", b"{}", 5)
-    message = MQTT5.message(type(frame)(**{**_parts(frame), "records": pa.RecordBatch.from_pylist([row])}), 0)
+    batch = one_message("mqtt5:me", b"{}", 5)
+    message = MQTT5.message(type(batch)(**{**_parts(batch), "records": pa.RecordBatch.from_pylist([row])}), 0)
     assert (message.protocol, message.content_type, message.body) == (V5, "application/json", b"{}")
     assert message.sections == {
         "topic_name": "store/17",
@@ -78,8 +78,8 @@ def test_a_message_has_all_its_properties() -> None:
     }
 
 
-def _parts(frame: object) -> dict[str, object]:
-    return {name: getattr(frame, name) for name in type(frame).__slots__}  # type: ignore[attr-defined]
+def _parts(batch: object) -> dict[str, object]:
+    return {name: getattr(batch, name) for name in type(batch).__slots__}  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -101,17 +101,17 @@ def received(
     source: Mqtt, inputs: Sequence[str], spool: MessageSpool, number: int, *, confirm: bool = True
 ) -> list[bytes]:
     """So many messages that come over a new connection."""
-    link = source.connect(inputs, {}, spool)
+    connection = source.connect(inputs, {}, spool)
     found: list[bytes] = []
     deadline = time.monotonic() + PATIENCE
     try:
         while len(found) < number and time.monotonic() < deadline:
-            arrivals = link.receive(0.5)
-            found += [arrival.message.value for arrival in arrivals]
+            received_now = connection.receive(0.5)
+            found += [each.message.value for each in received_now]
             if confirm:
-                link.confirm(arrivals)
+                connection.confirm(received_now)
     finally:
-        link.close()
+        connection.close()
     return found
 
 
@@ -173,10 +173,10 @@ def test_a_receiver_killed_before_it_confirms(
 
     def write_and_die() -> None:
         with MessageSpool(tmp_path / "spool") as own:
-            link = MQTT5.connect(inputs, {}, own)
-            while not (arrivals := link.receive(0.5)):
+            connection = MQTT5.connect(inputs, {}, own)
+            while not (received_now := connection.receive(0.5)):
                 pass
-            own.append([arrival.message for arrival in arrivals])
+            own.append([each.message for each in received_now])
             os.kill(os.getpid(), signal.SIGKILL)
 
     child = multiprocessing.get_context("fork").Process(target=write_and_die, daemon=True)

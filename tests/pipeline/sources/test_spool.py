@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.sources.spool import MessageSpool, SpoolSession, SpooledMessage, is_full, read_messages
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession, is_full, read_messages
 
 
 def message(number: int, size: int = 0) -> SpooledMessage:
@@ -105,7 +105,7 @@ def test_messages_that_are_not_there_are_told(tmp_path: Path, start: int, end: i
         list(read_messages(tmp_path, start, end))
 
 
-def test_a_damaged_message_is_told(tmp_path: Path) -> None:
+def test_a_damaged_message_is_reported(tmp_path: Path) -> None:
     with MessageSpool(tmp_path, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1)])

@@ -87,7 +87,7 @@ class SinkPolicy:
 
 
 class Sink(Protocol):
-    """An open way to one subscription's sink. For one thread."""
+    """Delivers the events of one subscription. For one thread."""
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Deliver CloudEvents (JSON format), oldest first; all of them were taken when it returns.
@@ -100,7 +100,7 @@ class Sink(Protocol):
 
 
 class SinkFactory(Protocol):
-    """A kind of sink: the object an entry point of the group ``signalbook.sinks`` names."""
+    """Opens sinks of one protocol or more: the object an entry point of the group ``signalbook.sinks`` names."""
 
     protocols: tuple[str, ...]
     """Values of ``protocol`` it serves, as in ``subscription.PROTOCOLS``."""
@@ -109,14 +109,14 @@ class SinkFactory(Protocol):
         """Raise ``SubscriptionError`` if sink, settings or credential do not fit the protocol or are not allowed."""
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> Sink:
-        """A way to the sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
+        """The sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
 
 
 GROUP: Final = "signalbook.sinks"
 
 
 def find_sink(protocol: str) -> SinkFactory:
-    """The kind that serves ``protocol``. Raises ``SubscriptionError`` if there is none, or not all that it takes."""
+    """What opens sinks of ``protocol``. Raises ``SubscriptionError`` if there is none, or not all that it takes."""
     point = _offered().get(protocol)
     if point is None:
         raise SubscriptionError(f"/protocol: there is no {protocol!r}; there are {', '.join(sink_protocols())}")
@@ -141,8 +141,13 @@ def _offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "protocol", plugins.upper)
 
 
+def wrong_setting(name: str, detail: str) -> SubscriptionError:
+    """That a setting is not what it has to be."""
+    return SubscriptionError(f"/protocolsettings/{name[:128]}: {detail}")
+
+
 def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
-    """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name tells."""
+    """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name shows."""
     address = _literal(host)
     if address is not None and not policy.allow.admits(address, host, port):
         raise SubscriptionError(

@@ -21,7 +21,7 @@ from signalbook.brokers.connection import (
     BrokerUnavailable,
     MessageTooLarge,
 )
-from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of, wrong_setting
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.fetching import FetchError, NotAllowed, reachable
 from signalbook.values import JSONObject
@@ -152,7 +152,7 @@ class BrokerSinkFactory(Generic[T]):
     connect: Callable[[T], BrokerConnection]
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the broker.
+        """Sink, settings and credential, as far as they can be checked without asking the broker.
 
         Raises ``SubscriptionError``.
         """
@@ -170,7 +170,7 @@ class BrokerSinkFactory(Generic[T]):
 class ProtocolSettings:
     """The ``protocolsettings`` of a subscription; ``names`` are all that its protocol knows.
 
-    Everything raises ``SubscriptionError`` with the place of the fault.
+    Everything raises ``SubscriptionError`` with the path of the setting.
     """
 
     def __init__(self, subscription: Subscription, names: Sequence[str]) -> None:
@@ -225,11 +225,6 @@ class ProtocolSettings:
             if not (key + content).isprintable():
                 raise wrong_setting(f"{name}/{key[:128]}", "control characters mean nothing here")
         return value
-
-
-def wrong_setting(name: str, detail: str) -> SubscriptionError:
-    """That a setting is not what it has to be."""
-    return SubscriptionError(f"/protocolsettings/{name[:128]}: {detail}")
 
 
 def _read_login(subscription: Subscription) -> tuple[str, str]:

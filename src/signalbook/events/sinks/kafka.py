@@ -14,14 +14,13 @@ from typing import Final
 
 from signalbook.brokers.connection import BrokerRefused
 from signalbook.brokers.kafka import KafkaClient
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, check_allowed
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, check_allowed, wrong_setting
 from signalbook.events.sinks.brokers import (
     BrokerSinkFactory,
     BrokerTarget,
     ProtocolSettings,
     read_broker,
     resolve,
-    wrong_setting,
 )
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json

@@ -12,13 +12,12 @@ from typing import Final
 from paho.mqtt.properties import Properties
 
 from signalbook.brokers.mqtt import MQTTClient, publish_properties
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
 from signalbook.events.sinks.brokers import (
     BrokerSinkFactory,
     BrokerTarget,
     ProtocolSettings,
     read_broker,
-    wrong_setting,
 )
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json

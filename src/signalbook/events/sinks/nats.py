@@ -13,13 +13,12 @@ from typing import Final
 from urllib.parse import quote
 
 from signalbook.brokers.nats import NATSPublisher, encode_headers
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
 from signalbook.events.sinks.brokers import (
     BrokerSinkFactory,
     BrokerTarget,
     ProtocolSettings,
     read_broker,
-    wrong_setting,
 )
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json

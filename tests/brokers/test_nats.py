@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.brokers.nats.scripted import GREETING, Scripted
+from tests.brokers.scripted_nats import GREETING, Scripted
 
 from signalbook.brokers.connection import BrokerError, BrokerRefused
 from signalbook.brokers.nats import NATSConnection, NATSError

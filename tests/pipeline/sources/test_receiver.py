@@ -17,7 +17,7 @@ PATIENCE = 300.0
 
 
 class Source:
-    """A link to nowhere, that gives each of its messages until that is confirmed.
+    """A connection to nowhere, that gives each of its messages until that is confirmed.
 
     It breaks for each of ``breaks`` first, and then has nothing for ``short`` looks that end at once.
     """
@@ -42,10 +42,10 @@ class Source:
             for n in self.left[:3]
         ]
 
-    def confirm(self, arrivals: Sequence[ReceivedMessage]) -> None:
+    def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         written = {message.address for _, message in read_messages(self.folder, 0, self.spool.end)}
-        assert all(arrival.message.address in written for arrival in arrivals)
-        self.left = [number for number in self.left if number not in [arrival.token for arrival in arrivals]]
+        assert all(each.message.address in written for each in messages)
+        self.left = [number for number in self.left if number not in [each.token for each in messages]]
 
     def close(self) -> None:
         pass
@@ -75,7 +75,7 @@ def test_each_message_is_written_and_confirmed(tmp_path: Path, breaks: list[Exce
         (ValueError("odd"), PATIENCE, "receiving ended: ValueError: odd"),
     ],
 )
-def test_an_end_is_told(tmp_path: Path, failure: Exception, patience: float, words: str) -> None:
+def test_an_end_is_reported(tmp_path: Path, failure: Exception, patience: float, words: str) -> None:
     with MessageSpool(tmp_path) as spool:
         source = Source(tmp_path, 1, [failure])
         receiver = SpoolReceiver(spool, lambda: source, patience)

@@ -178,33 +178,33 @@ class Recorder:
 
 
 def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
-    link = Recorder([])
-    sink = BrokerSink(link.connect)
+    recorder = Recorder([])
+    sink = BrokerSink(recorder.connect)
     sink.send(events(1))
-    link.failures = [(BrokerUnavailable("gone"), 2)]
+    recorder.failures = [(BrokerUnavailable("gone"), 2)]
     sink.send(events(5, start=1))
-    assert link.taken == events(6)
-    assert link.connections == 2
+    assert recorder.taken == events(6)
+    assert recorder.connections == 2
 
 
 def test_a_new_connection_that_fails_too_counts_all_that_was_taken() -> None:
-    link = Recorder([])
-    sink = BrokerSink(link.connect)
+    recorder = Recorder([])
+    sink = BrokerSink(recorder.connect)
     sink.send(events(1))
-    link.failures = [(BrokerUnavailable("gone"), 2), (BrokerRefused("full"), 1)]
+    recorder.failures = [(BrokerUnavailable("gone"), 2), (BrokerRefused("full"), 1)]
     with pytest.raises(DeliveryError, match="full") as caught:
         sink.send(events(5, start=1))
     assert caught.value.delivered == 3
-    assert link.taken == events(4)
+    assert recorder.taken == events(4)
 
 
 @pytest.mark.parametrize("failure", [BrokerUnavailable("gone"), BrokerRefused("full")])
 def test_a_failure_of_a_new_connection_is_for_the_relay(failure: BrokerError) -> None:
-    link = Recorder([(failure, 1)])
-    sink = BrokerSink(link.connect)
+    recorder = Recorder([(failure, 1)])
+    sink = BrokerSink(recorder.connect)
     with pytest.raises(DeliveryError) as caught:
         sink.send(events(2))
     assert (str(caught.value), caught.value.delivered) == (str(failure), 1)
     sink.send(events(1, start=1))
-    assert link.taken == events(2)
-    assert link.connections == 2
+    assert recorder.taken == events(2)
+    assert recorder.connections == 2

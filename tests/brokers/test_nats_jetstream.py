@@ -10,8 +10,8 @@ from typing import Any
 
 import nats as client
 import pytest
-from tests.brokers.nats.scripted import Scripted
 from tests.brokers.program import Broker
+from tests.brokers.scripted_nats import Scripted
 
 from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings
 from signalbook.brokers.nats import JetStream, NATSConnection, NATSError
