@@ -140,9 +140,7 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool
         connection.close(drain=True)
     url = f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"
     for confirm in (False, True):
-        connection = SOURCE.connect(
-            [f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool
-        )
+        receiving = SOURCE.connect([url], {}, spool)
         found: list[bytes] = []
         while len(found) < 5:
             received_now = receiving.receive(0.5)
