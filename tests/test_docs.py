@@ -17,12 +17,12 @@ import pytest
 from tests.serving import BIN, serving
 
 from signalbook import __version__, settings
-from signalbook.api.xregistry.paths import NAMES
+from signalbook.api.xregistry.requests import NAMES
 from signalbook.cli.app import app
-from signalbook.cli.jobs import TableFormat
+from signalbook.cli.pipeline import TableFormat
 from signalbook.events.delivery.deliveries import policy
 from signalbook.pipeline.sources import base as sources
-from signalbook.replication.sources import FollowedSource
+from signalbook.replication.following import FollowedSource
 from signalbook.server import build
 
 ROOT = Path(__file__).parents[1]

@@ -18,8 +18,8 @@ import httpx
 import pytest
 from tests.serving import kept_port
 
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.events.subscriptions.subscription import Credential, Subscription

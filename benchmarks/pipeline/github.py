@@ -29,14 +29,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from signalbook.demo import deliveries, github, traffic
+from signalbook.demo import github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline import Job, run, spark
+from signalbook.pipeline import Job, run
 from signalbook.pipeline.fastpath.modes import Structured
 from signalbook.pipeline.fastpath.routing import Lanes
-from signalbook.pipeline.rows import Mark, Target
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.rows import Mark, Target
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json
@@ -89,7 +90,7 @@ class Bench:
         self.document = github.catalogue(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
-        http, wrapped = deliveries.sound_templates(webhooks)
+        http, wrapped = github.sound_templates(webhooks)
         self.traffic = {
             name: self._written(name, templates, input_format, group, megabytes)
             for name, templates, input_format, group in (
@@ -273,7 +274,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, spark.session(MASTER) as session:
+    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, open_session(MASTER) as session:
         found = measure(Path(name), session, options.megabytes, options.rounds)
     if found is None:
         parser.exit(1, "npm is not here, or cannot fetch GitHub's examples\n")

@@ -16,11 +16,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
-from signalbook.engine import filters, sorting
-from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
-from signalbook.engine.listing import Page
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -110,14 +110,14 @@ def _ask(engine: Engine, path: str, expression: str | None, sort: str | None = N
     xid = Xid.parse(path)
     with engine.reading() as view:
         options = _options(view, xid, expression, sort)
-        return view.members(xid, view.listed(xid, options, Page(limit=_PAGE)), options)
+        return view.members(xid, view.listed(xid, options, PageRequest(limit=_PAGE)), options)
 
 
 def _options(view: View, xid: Xid, expression: str | None, sort: str | None) -> ViewOptions:
     chosen = () if expression is None else (expression,)
     return ViewOptions(
-        filter=filters.parse(chosen, xid, view.model, subject=str(xid)),
-        sort=sorting.parse(sort, xid, view.model, subject=str(xid)),
+        filter=parse_filter(chosen, xid, view.model, subject=str(xid)),
+        sort=parse_sort(sort, xid, view.model, subject=str(xid)),
     )
 
 

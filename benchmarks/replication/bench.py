@@ -24,11 +24,10 @@ from benchmarks.registry.bench import machine
 from benchmarks.registry.serving import Server, registry
 
 from signalbook.client import Client
+from signalbook.replication.link import Scope
 from signalbook.replication.opening import copying, link, open_source, open_target
-from signalbook.replication.replicating import Replication
+from signalbook.replication.replicating import Memory, Replication
 from signalbook.replication.report import Report
-from signalbook.replication.scope import Scope
-from signalbook.replication.state import Memory
 
 RESULTS = Path(__file__).parents[1] / "results" / "replication.json"
 DRAFT = "/compat/schemaregistry/v0.2"

@@ -1,4 +1,4 @@
-"""The server process: builds the application over a store, and runs it. The one place that knows every room."""
+"""The server process: builds the application over a store, and runs it. It may import every package."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from granian.log import LogLevels
 from starlette.applications import Starlette
 
 from signalbook.api.app import create_app
-from signalbook.catalogue import Watch
 from signalbook.engine.engine import Engine, model_source
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, policy
 from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.fetching import AllowList
-from signalbook.replication.following import Following
-from signalbook.replication.sources import FollowedSource
+from signalbook.folder_registry import FolderWatch
+from signalbook.replication.following import FollowedSource, Following
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT
@@ -98,7 +97,7 @@ def run(settings: Settings) -> None:
     _check_address(settings)
     if settings.from_folder:
         with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
-            _serve(replace(settings, db=f"sqlite:///{private}/catalogue.db"))
+            _serve(replace(settings, db=f"sqlite:///{private}/registry.db"))
     else:
         _serve(settings)
 
@@ -121,11 +120,11 @@ def _serve(settings: Settings) -> None:
     server.serve(target_loader=partial(_application, settings), wrap_loader=False)
 
 
-def _watch(engine: Engine, settings: Settings) -> Watch | None:
+def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     """What follows ``settings.from_folder``, if it is set. The model that was founded is the one to extend."""
     if not settings.from_folder:
         return None
-    return Watch(engine, Path(settings.from_folder), model_source(settings.model))
+    return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
 def _application(settings: Settings) -> Starlette:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.bodies import Disconnected, read_body
+from signalbook.api.kernel.requests import Disconnected, read_body
 from signalbook.errors import RegistryError
 
 

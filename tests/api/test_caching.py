@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api.answers import Answer
-from signalbook.api.caching import as_asked, entity_tag, tagged
+from signalbook.api.kernel.caching import entity_tag, if_modified, with_etag
+from signalbook.api.kernel.responses import Response
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client
@@ -72,9 +72,9 @@ def test_what_a_client_has_is_not_sent_again(client: Client, path: str) -> None:
 )
 def test_lists_of_tags(asked: str, status: int) -> None:
     """RFC9110 13.1.2: any of them, compared weakly."""
-    answer = tagged(Answer(body=b"x"))
+    answer = with_etag(Response(body=b"x"))
     headers = [(b"if-none-match", asked.replace("{}", answer.etag).encode())]
-    assert as_asked(answer, headers).status == status
+    assert if_modified(answer, headers).status == status
 
 
 def test_a_tag_is_of_body_and_headers() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.commits import Commits
+from signalbook.api.kernel.commits import Commits
 from signalbook.storage.base import StorageBusy, StorageError
 
 PATIENCE = 300

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.documents import OCTETS, media_type
+from signalbook.api.kernel.responses import OCTETS, media_type
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.encoding import decode, encode
+from signalbook.api.kernel.responses import decode, encode
 
 
 @pytest.mark.parametrize(

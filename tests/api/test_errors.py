@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from signalbook.conformance import unreached
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import CATALOGUE
 from signalbook.settings import Settings
 from signalbook.storage import open_store

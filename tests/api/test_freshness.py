@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from signalbook.api.freshness import Freshness
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.caching import Freshness
+from signalbook.api.kernel.commits import Workers
 
 
 class Slow:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from signalbook.api.answers import Answer
-from signalbook.api.memory import Memory
+from signalbook.api.kernel.caching import ResponseCache
+from signalbook.api.kernel.responses import Response
 from signalbook.storage import open_store
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_an_answer_lasts_as_long_as_its_generation() -> None:
-    memory, answer = Memory(), Answer(body=b"x")
+    memory, answer = ResponseCache(), Response(body=b"x")
     assert memory.recall("k", 1) is None
     memory.keep("k", 1, answer)
     assert memory.recall("k", 1) == answer
@@ -22,26 +22,26 @@ def test_an_answer_lasts_as_long_as_its_generation() -> None:
 
 
 def test_an_answer_made_before_a_change_is_not_kept() -> None:
-    memory = Memory()
+    memory = ResponseCache()
     memory.recall("k", 1)
     memory.recall("other", 2)
-    memory.keep("k", 1, Answer(body=b"old"))
+    memory.keep("k", 1, Response(body=b"old"))
     assert memory.recall("k", 2) is None
 
 
 def test_errors_and_large_answers_are_not_kept() -> None:
-    memory = Memory()
-    for key, answer in (("error", Answer(status=404)), ("large", Answer(body=b"x" * (1 << 21)))):
+    memory = ResponseCache()
+    for key, answer in (("error", Response(status=404)), ("large", Response(body=b"x" * (1 << 21)))):
         memory.recall(key, 1)
         memory.keep(key, 1, answer)
         assert memory.recall(key, 1) is None
 
 
 def test_the_oldest_goes_first() -> None:
-    memory = Memory(limit=3 * 5000)
+    memory = ResponseCache(limit=3 * 5000)
     for key in "abcd":
         memory.recall(key, 1)
-        memory.keep(key, 1, Answer(body=b"x" * 900))
+        memory.keep(key, 1, Response(body=b"x" * 900))
     assert [key for key in "abcd" if memory.recall(key, 1)] == ["b", "c", "d"]
 
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.answers import Answer
-from signalbook.api.errors import PreconditionFailed
-from signalbook.api.problems import Conflict, ReadOnly, problem
-from signalbook.engine.tree import Clash
+from signalbook.api.kernel.errors import Conflict, PreconditionFailed, ReadOnly, problem_response
+from signalbook.api.kernel.responses import Response
+from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
 from signalbook.values import Finding
 from signalbook.xid import Xid
 
 
-def body(answer: Answer) -> dict[str, Any]:
+def body(answer: Response) -> dict[str, Any]:
     assert ("Content-Type", "application/problem+json") in answer.headers
     found: dict[str, Any] = json.loads(answer.body)
     assert found["status"] == answer.status
@@ -26,7 +25,9 @@ def body(answer: Answer) -> dict[str, Any]:
 def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
     """A-53: RFC9457's members, with the single faults beside."""
     faults = [Finding(path="a.b", rule="r", message="too odd")]
-    found = body(problem(RegistryError("bad_request", subject="/g", error_detail="no", faults=faults), "/door/g"))
+    found = body(
+        problem_response(RegistryError("bad_request", subject="/g", error_detail="no", faults=faults), "/door/g")
+    )
     assert (found["status"], found["instance"]) == (400, "/door/g")
     assert found["type"].endswith("#bad_request")
     assert "a.b: too odd [r]" in found["detail"]
@@ -35,11 +36,11 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [RegistryError("compatibility_violation", subject="/s", compat="backward"), Clash(Xid.parse("/schemagroups/G"))],
+    [RegistryError("compatibility_violation", subject="/s", compat="backward"), IdClash(Xid.parse("/schemagroups/G"))],
 )
 def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
     """A-26, J-20: xRegistry has no 409, the drafts do."""
-    found = body(problem(error, "/door/g"))
+    found = body(problem_response(error, "/door/g"))
     assert (found["status"], found["type"]) == (409, error.definition.type)
 
 
@@ -51,7 +52,7 @@ def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
     ],
 )
 def test_errors_outside_the_catalogue(error: Exception, status: int) -> None:
-    found = body(problem(error, "/door/g"))
+    found = body(problem_response(error, "/door/g"))
     assert (found["status"], found["type"]) == (status, "about:blank")
 
 
@@ -60,10 +61,10 @@ def test_errors_outside_the_catalogue(error: Exception, status: int) -> None:
 )
 def test_405_tells_what_is_allowed(error: Exception) -> None:
     """C-37."""
-    answer = problem(error, "/door/g", ("GET", "HEAD"))
+    answer = problem_response(error, "/door/g", ("GET", "HEAD"))
     assert answer.status == 405
     assert ("Allow", "GET, HEAD") in answer.headers
 
 
 def test_anything_else_is_the_servers_fault() -> None:
-    assert problem(ValueError("secret"), "/door/g").status == 500
+    assert problem_response(ValueError("secret"), "/door/g").status == 500

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api import spool as spooling
-from signalbook.api.answers import Answer
-from signalbook.api.spool import Abandoned, Spool
+from signalbook.api.kernel import streaming
+from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.storage.base import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
-LARGE = Answer(headers=(("X", "large"),))
+LARGE = Response(headers=(("X", "large"),))
 Messages = list[dict[str, Any]]
 
 
 @pytest.fixture
 def filled(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A registry that is large: an answer begins at 5,000 bytes."""
-    monkeypatch.setattr(spooling, "_LARGE", 5000)
+    monkeypatch.setattr(streaming, "_LARGE", 5000)
     files = {f"f{n}": {"file": {"n": n}, "description": "x" * 200} for n in range(30)}
     assert client.send("POST", "/dirs/d1", json={"files": files}).status_code == 200
     return client
@@ -37,7 +37,7 @@ def test_large_and_small_are_the_same(filled: Client, path: str, monkeypatch: py
     """R22, R274: but for the length, which is not known yet."""
     large = filled.get(path)
     assert "Content-Length" not in large.headers
-    monkeypatch.setattr(spooling, "_LARGE", 1 << 30)
+    monkeypatch.setattr(streaming, "_LARGE", 1 << 30)
     small = filled.get(path)
     assert small.headers["Content-Length"] == str(len(large.content))
     assert (large.status_code, large.content) == (small.status_code, small.content)
@@ -58,7 +58,7 @@ def test_a_large_answer_that_is_there_already(filled: Client) -> None:
 
 def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """R312: each of them fills a file."""
-    monkeypatch.setattr(spooling, "_LARGE", 100)
+    monkeypatch.setattr(streaming, "_LARGE", 100)
     client = serve(store, threads=1)
     assert [answer.status_code for answer in client.together(("GET", "/export", None))] == [200]
     statuses = [answer.status_code for answer in client.together(*[("GET", "/export", None)] * 8)]
@@ -71,19 +71,19 @@ def test_what_is_wrong_is_told_before(filled: Client, path: str) -> None:
     assert filled.get(path).status_code in (400, 404)
 
 
-def run(use: Callable[[Spool, Messages], Awaitable[None]], *, timeout: float = 300.0) -> Messages:
+def run(use: Callable[[SpooledResponse, Messages], Awaitable[None]], *, timeout: float = 300.0) -> Messages:
     """What was sent of an answer whose body ``use`` makes."""
     sent: Messages = []
 
     async def main() -> None:
-        await use(Spool(timeout=timeout), sent)
+        await use(SpooledResponse(timeout=timeout), sent)
 
     asyncio.run(main())
     return sent
 
 
 async def deliver(
-    spool: Spool, sent: Messages, pieces: Iterator[bytes], *, method: str = "GET", gone: bool = False
+    spool: SpooledResponse, sent: Messages, pieces: Iterator[bytes], *, method: str = "GET", gone: bool = False
 ) -> Any:
     """Make and send at once; returns what making it came to."""
 
@@ -96,7 +96,7 @@ async def deliver(
         await asyncio.sleep(0)
         sent.append(message)
 
-    making = asyncio.get_running_loop().run_in_executor(None, spool.fill, Answer(), LARGE, pieces)
+    making = asyncio.get_running_loop().run_in_executor(None, spool.fill, Response(), LARGE, pieces)
     await asyncio.wait([making, spool.begun], return_when=asyncio.FIRST_COMPLETED)
     if spool.begun.done():
         await spool.send({"type": "http", "method": method}, receive, send)
@@ -111,14 +111,14 @@ def many(count: int, end: Exception | None = None) -> Iterator[bytes]:
 
 
 def test_a_small_body_stays_in_memory() -> None:
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert (await deliver(spool, sent, many(10))).body == b"".join(many(10))
 
     assert run(use) == []
 
 
 def test_a_large_body_arrives() -> None:
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert await deliver(spool, sent, many(300_000)) is LARGE
 
     sent = run(use)
@@ -130,14 +130,14 @@ def test_a_large_body_arrives() -> None:
 def test_a_failure_on_the_way_is_no_end() -> None:
     """The connection ends without the last part, so that nobody takes it for all."""
 
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, many(300_000, ZeroDivisionError())), ZeroDivisionError)
 
     assert run(use)[-1]["more_body"]
 
 
 def test_a_failure_before_is_only_that() -> None:
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, many(10, ZeroDivisionError())), ZeroDivisionError)
 
     assert run(use) == []
@@ -147,7 +147,7 @@ def test_a_failure_before_is_only_that() -> None:
 def test_nobody_wants_the_rest(method: str, gone: bool) -> None:
     """The thread stops soon after."""
 
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, many(1 << 60), method=method, gone=gone), Abandoned)
 
     assert len(run(use)) < 100
@@ -162,7 +162,7 @@ def test_a_client_that_does_not_read() -> None:
             time.sleep(0.01)  # as who makes it is seldom alone: what is sent first is sent in time
             yield b"x" * 10_000
 
-    async def use(spool: Spool, sent: Messages) -> None:
+    async def use(spool: SpooledResponse, sent: Messages) -> None:
         assert isinstance(await deliver(spool, sent, without_end()), Abandoned)
 
     assert run(use, timeout=2.0)[-1]["more_body"]

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.commits import Workers
 from signalbook.storage.base import StorageBusy
 
 PATIENCE = 300

@@ -12,7 +12,6 @@ import pytest
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker, Ports
 
-from signalbook.demo import java
 from signalbook.demo import kafka as cluster
 
 USER: Final = "alice"
@@ -117,7 +116,7 @@ def artemis(folder: Path, certificates: Certificates) -> Broker:
         (folder / "etc").mkdir(exist_ok=True)
         (folder / "etc" / "broker.xml").write_text(_broker_xml(folder, ports, certificates))
         login_module = f"-Djava.security.auth.login.config={folder / 'login'}"
-        return java.command(
+        return cluster.command(
             "artemis", login_module, "org.apache.activemq.artemis.core.server.embedded.Main", str(folder)
         )
 
@@ -134,7 +133,7 @@ def rest_catalog(folder: Path, certificates: Certificates) -> Broker:
             "REST_PORT": str(ports["plain"]),
         }
         variables = [f"CATALOG_{name}={value}" for name, value in settings.items()]
-        return ["env", *variables, *java.command("iceberg", "org.apache.iceberg.rest.RESTCatalogServer")]
+        return ["env", *variables, *cluster.command("iceberg", "org.apache.iceberg.rest.RESTCatalogServer")]
 
     return Broker("the Iceberg REST catalog", folder, configure, "Started Server@", ("plain",))
 

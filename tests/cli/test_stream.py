@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.cli import stream
+from signalbook.cli import pipeline
 from signalbook.cli.pipeline import run
-from signalbook.pipeline.journal import Batch, Journal
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.reports.report import Tally
 
 from .conftest import Cli
 
@@ -46,7 +46,9 @@ def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:
 
 def test_a_stream_has_the_options_of_a_batch() -> None:
     """But for the batch's own name."""
-    options = {name: set(signature(command).parameters) for name, command in (("run", run), ("stream", stream.stream))}
+    options = {
+        name: set(signature(command).parameters) for name, command in (("run", run), ("stream", pipeline.run_stream))
+    }
     assert options["run"] - options["stream"] == {"batch_id"}
 
 
@@ -64,7 +66,7 @@ def test_options_count_more_than_those_of_a_job_file(cli: Cli, command: str) -> 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_asks_the_stream_to_end(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with stream._stopped_by_signals() as stop:
+    with pipeline._stopped_by_signals() as stop:
         os.kill(os.getpid(), number)
         assert stop.wait(60)
         assert signal.getsignal(number) == before

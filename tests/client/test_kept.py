@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from signalbook.client import Client
-from signalbook.client.kept import Kept
+from signalbook.client.transport import Kept
 
 from .conftest import Script
 

@@ -10,9 +10,9 @@ import pytest
 
 from signalbook.conformance import Case, CaseError, Level, all_cases, parse_topic, topics
 from signalbook.conformance.cases import READS
-from signalbook.conformance.coverage import sections
+from signalbook.conformance.matching import names
 from signalbook.conformance.profile import borrowed_names, kit_model, kit_names, known_need, own_names
-from signalbook.conformance.variables import names
+from signalbook.conformance.reports import sections
 from signalbook.errors import CATALOGUE
 from signalbook.model import compile_model
 from signalbook.values import dump_json

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.conformance import Case, Level, Outcome, Result, all_cases, coverage, unexplained, unobserved
-from signalbook.conformance.coverage import sections
+from signalbook.conformance import (
+    Case,
+    Level,
+    Outcome,
+    Result,
+    all_cases,
+    requirement_coverage,
+    unexplained,
+    unobserved,
+)
+from signalbook.conformance.reports import sections
 
 TESTS = Path(__file__).parents[1]
 _NAMED = re.compile(r"\bR(\d{1,3})(?:\s*(?:-|\.\.)\s*R(\d{1,3}))?\b")
@@ -63,7 +72,7 @@ def test_what_no_client_sees_is_tested_within() -> None:
     ],
 )
 def test_outcome_of_a_requirement(outcomes: tuple[Outcome, ...], told: str) -> None:
-    rows = coverage(result(outcome, "R142") for outcome in outcomes)
+    rows = requirement_coverage(result(outcome, "R142") for outcome in outcomes)
     (found,) = [row for _, members in rows for row in members if row.requirement == "R142"]
     assert found.outcome == told
 

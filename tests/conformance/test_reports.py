@@ -18,10 +18,10 @@ from signalbook.conformance import (
     all_cases,
     as_json,
     as_junit,
-    coverage,
     insert,
     read_known,
-    scoreboard,
+    render_scoreboard,
+    requirement_coverage,
     topics,
 )
 from signalbook.conformance.matching import Mismatch
@@ -120,7 +120,7 @@ def test_scoreboard_takes_its_place() -> None:
 
 
 def test_scoreboard_names_every_gap() -> None:
-    told = scoreboard(summary(a_2="because"))
+    told = render_scoreboard(summary(a_2="because"))
     assert "- `a-2` (MUST): because" in told
     assert "- `b-1` (SHOULD): not explained" in told
     assert "- `a-3`: not offered" in told
@@ -133,7 +133,7 @@ def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for topic in topics():
         assert f"| {topic.title} | {len(topic.cases)} |" in page
-    empty = coverage(Result(case=case, outcome=Outcome.PASSED) for case in all_cases())
+    empty = requirement_coverage(Result(case=case, outcome=Outcome.PASSED) for case in all_cases())
     wanted = [(row.requirement, [r.case.id for r in row.results]) for _, rows in empty for row in rows]
     shown = re.findall(r"^\| ([RFGH]-?\d+) \| [\w ]+ \|(.*)\|$", page, re.MULTILINE)
     assert [(name, re.findall(r"`([^`]+)`", cases)) for name, cases in shown] == wanted

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from signalbook.demo.check import differences, misplaced
+from signalbook.demo.results import differences, misplaced
 from signalbook.demo.traffic import Ledger, Place
 from signalbook.pipeline import Report
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.reports.report import Tally
 
 PLACE = ("deliveries-0.jsonl", 120)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.demo import deliveries, github
-from signalbook.demo.faults import Fault
+from signalbook.demo import github
+from signalbook.demo.traffic import Fault
 
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema",
@@ -69,13 +69,13 @@ def test_a_message_per_event_and_action_with_a_cloudevents_variant(webhooks: git
 
 
 def test_payloads_that_miss_their_schema_are_known_beforehand(webhooks: github.Webhooks) -> None:
-    http, cloudevents = deliveries.sound_templates(webhooks)
+    http, cloudevents = github.sound_templates(webhooks)
     assert [template.reason for template in http] == ["", "", "schema_violation"]
     assert [template.reason for template in cloudevents] == ["", "", "schema_violation"]
 
 
 def test_every_kind_of_fault_is_seeded(webhooks: github.Webhooks) -> None:
-    http, cloudevents = deliveries.faulty_templates(webhooks)
+    http, cloudevents = github.faulty_templates(webhooks)
     assert {template.fault for template in http} == set(Fault) - {Fault.BAD_SOURCE}
     assert {template.fault for template in cloudevents} == set(Fault)
     wrong = next(t for t in http if t.fault is Fault.WRONG_TYPE)
@@ -83,5 +83,5 @@ def test_every_kind_of_fault_is_seeded(webhooks: github.Webhooks) -> None:
 
 
 def test_a_source_is_a_legal_uri(webhooks: github.Webhooks) -> None:
-    _, cloudevents = deliveries.sound_templates(webhooks)
+    _, cloudevents = github.sound_templates(webhooks)
     assert json.loads(cloudevents[0].line)["headers"]["ce-source"] == "https://github.com/me%5Bbot%5D"

@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.demo import java
-from signalbook.demo.java import NotInstalled
+from signalbook.demo import kafka
+from signalbook.demo.kafka import NotInstalled
 
 
 def test_jars_are_there_once_all_of_them_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "PLACE", tmp_path)
+    monkeypatch.setattr(kafka, "PLACE", tmp_path)
     folder = tmp_path / "kafka"
     folder.mkdir()
     with pytest.raises(
         NotInstalled, match=f"there is no kafka in {folder}: in a checkout, tools/setup demo .* fetches"
     ):
-        java.jars("kafka")
+        kafka.jars("kafka")
     (folder / "pom.xml").touch()
-    assert java.jars("kafka") == folder
+    assert kafka.jars("kafka") == folder
 
 
 def test_the_java_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
-    assert java.command("kafka", "kafka.Kafka")[0] == "/opt/java/bin/java"
+    assert kafka.command("kafka", "kafka.Kafka")[0] == "/opt/java/bin/java"
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(NotInstalled, match="apt-get install openjdk-17"):
-        java.command("kafka", "kafka.Kafka")
+        kafka.command("kafka", "kafka.Kafka")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.demo import java, kafka
+from signalbook.demo import kafka
 
 
 @pytest.fixture(autouse=True)
 def _jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kafka").mkdir()
     (tmp_path / "kafka" / "pom.xml").touch()
-    monkeypatch.setattr(java, "PLACE", tmp_path)
+    monkeypatch.setattr(kafka, "PLACE", tmp_path)
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
 
 

@@ -7,7 +7,7 @@ import json
 import jsonschema_rs
 
 from signalbook.demo import parcels
-from signalbook.demo.faults import REASONS, Fault
+from signalbook.demo.traffic import REASONS, Fault
 
 
 def test_every_message_of_the_catalogue_but_the_base_has_traffic() -> None:

@@ -106,7 +106,7 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_how_a_program_ends_by_itself_is_passed_on(tmp_path: Path) -> None:
-    """Its keeper waits for its own input still, and must end with it all the same, and quietly."""
+    """Its supervisor waits for its own input still, and must end with it all the same, and quietly."""
     log = tmp_path / "log"
     with log.open("wb") as out, keep([sys.executable, "-c", "exit(3)"], tmp_path, out, out) as kept:
         assert kept.wait(300) == 3
@@ -114,9 +114,9 @@ def test_how_a_program_ends_by_itself_is_passed_on(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_end_goes_with_all_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hasty = tmp_path / "keeper.py"
-    hasty.write_text(program._KEEPER.read_text().replace("_PATIENCE: Final = 120.0", "_PATIENCE: Final = 0.0"))
-    monkeypatch.setattr(program, "_KEEPER", hasty)
+    hasty = tmp_path / "supervise.py"
+    hasty.write_text(program._SUPERVISOR.read_text().replace("_PATIENCE: Final = 120.0", "_PATIENCE: Final = 0.0"))
+    monkeypatch.setattr(program, "_SUPERVISOR", hasty)
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as said, os.fdopen(writing, "wb") as out:
         kept = keep([sys.executable, "-c", STUBBORN], tmp_path, out, out)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from signalbook import demo
-from signalbook.demo import java, steps
+from signalbook.demo import kafka, steps
 
 
 def shown(folder: Path) -> str:
@@ -23,7 +23,7 @@ def shown(folder: Path) -> str:
 
 def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The carrier's own catalogue can carry the demonstration alone, without Kafka too."""
-    monkeypatch.setattr(java, "PLACE", tmp_path)
+    monkeypatch.setattr(kafka, "PLACE", tmp_path)
     text = shown(tmp_path / "demo")
     assert "each of these was sidelined for its reason, and nothing else" in text
     assert "example.parcels / example.parcels.delivered" in text
@@ -51,7 +51,7 @@ def test_what_to_install_is_said_whole(tmp_path: Path, monkeypatch: pytest.Monke
     """Square brackets are markup where it is printed."""
     (tmp_path / "kafka").mkdir()
     (tmp_path / "kafka" / "pom.xml").touch()
-    monkeypatch.setattr(java, "PLACE", tmp_path)
+    monkeypatch.setattr(kafka, "PLACE", tmp_path)
     monkeypatch.setitem(sys.modules, "kafka", None)
     screen = io.StringIO()
     console = Console(file=screen, width=100, soft_wrap=True)

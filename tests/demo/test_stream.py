@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.demo.check import DemoFailed
-from signalbook.demo.stream import Stream, job, streaming
+from signalbook.demo.live import RunningStream, job, streaming
+from signalbook.demo.results import DemoFailed
 from signalbook.pipeline import job_options
 
 
@@ -27,7 +27,7 @@ def test_reports_are_told_once_and_whole(tmp_path: Path) -> None:
     reports = tmp_path / "stream.jsonl"
     reports.write_text('{"read":1}\n{"re')
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        stream = Stream(tmp_path, process)
+        stream = RunningStream(tmp_path, process)
         assert list(stream.news()) == [{"read": 1}]
         assert list(stream.news()) == []
         reports.write_text('{"read":1}\n{"read":2}\n')

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from signalbook.demo.faults import Fault
-from signalbook.demo.traffic import TOKEN, Template, delivery_id, write
+from signalbook.demo.traffic import TOKEN, Fault, Template, delivery_id, write
 
 SOUND = [Template(line=b'{"id":"' + TOKEN + b'"}', definition="/a"), Template(line=b"{}", definition="/b", reason="r")]
 FAULTY = [

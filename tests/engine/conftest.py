@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from signalbook.engine.changes import Change, Result
-from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.changes import Change
+from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method, WriteResult
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -31,37 +31,39 @@ class Registry:
     engine: Engine
     store: Store
 
-    def do(self, command: Command | ConfigCommand) -> Result:
+    def do(self, command: Command | ConfigCommand) -> WriteResult:
         """One command in a session of its own."""
         with self.engine.writing() as session:
             return session.execute(command)
 
-    def send(self, method: str, path: str, body: JSON = None, **flags: JSON) -> Result:
+    def send(self, method: str, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
         """One command by method and path."""
         return self.do(Command(method=Method(method), target=Xid.parse(path), body=body, flags=Flags(**flags)))
 
-    def put(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+    def put(self, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
         """PUT of a metadata body."""
         return self.send("PUT", path, body, **flags)
 
-    def patch(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+    def patch(self, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
         """PATCH of a metadata body."""
         return self.send("PATCH", path, body, **flags)
 
-    def post(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+    def post(self, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
         """POST of a metadata body."""
         return self.send("POST", path, body, **flags)
 
-    def delete(self, path: str, body: JSON = None, **flags: JSON) -> Result:
+    def delete(self, path: str, body: JSON = None, **flags: JSON) -> WriteResult:
         """DELETE."""
         return self.send("DELETE", path, body, **flags)
 
-    def put_document(self, path: str, content: bytes, contenttype: str | None = None, **attributes: JSON) -> Result:
+    def put_document(
+        self, path: str, content: bytes, contenttype: str | None = None, **attributes: JSON
+    ) -> WriteResult:
         """PUT in document form."""
         document = DocumentBody(content=content, contenttype=contenttype, attributes=attributes)
         return self.do(Command(method=Method.PUT, target=Xid.parse(path), document=document))
 
-    def configure(self, name: str, body: JSON, method: str = "PUT") -> Result:
+    def configure(self, name: str, body: JSON, method: str = "PUT") -> WriteResult:
         """A write of ``capabilities`` or ``modelsource``."""
         return self.do(ConfigCommand(name=name, method=Method(method), body=body))
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 from tests.engine.conftest import model_of
 
-from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Store

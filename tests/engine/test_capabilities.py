@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine import capabilities
+from signalbook.engine.config import capabilities
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.engine.changes import Action, Change, Entity, coalesce
+from signalbook.engine.write.changes import Action, Change, Entity, coalesce
 
 
 def change(xid: str, action: str, *changed: str) -> Change:

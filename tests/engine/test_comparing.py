@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.engine.comparing import Operand, Operator, as_instant, holds, sort_key
+from signalbook.engine.read.filters import Operand, Operator, as_instant, holds, sort_key
 
 NOON = datetime(2030, 12, 19, 12, tzinfo=UTC)
 LESS, EQUAL, AT_LEAST = Operator.LESS, Operator.EQUAL, Operator.AT_LEAST

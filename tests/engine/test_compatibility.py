@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.engine.conftest import Registry, model_of
 
-from signalbook.engine import compatibility, vicinity
-from signalbook.engine.drafts import ResourceDraft, VersionDraft
 from signalbook.engine.engine import Engine
+from signalbook.engine.write import load, validation
+from signalbook.engine.write.validation import pending
+from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Row, Store
@@ -38,14 +39,14 @@ LONG = {**PLAIN, "fields": [{"name": "a", "type": "long"}]}
 """Reads what PLAIN wrote; PLAIN does not read what it wrote."""
 
 
-def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> ResourceDraft:
+def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> ResourceCopy:
     """Versions with their ancestors; those in ``stored`` were found compatible before, ``!`` with another document."""
     stamp = now()
     xid = Xid.parse(F1)
     versions = {}
     for name, ancestor in links.items():
         attributes: JSONObject = {"format": AVRO}
-        version = VersionDraft(
+        version = VersionCopy(
             xid=xid / "versions" / name, createdat=stamp, modifiedat=stamp, ancestorid=ancestor, attributes=attributes
         )
         if name in stored.replace("!", "").split():
@@ -56,11 +57,11 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
     before = Row(
         key=1, parent=0, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"compatibility": rule}
     )
-    return ResourceDraft(xid=xid, createdat=stamp, modifiedat=stamp, before=before, versions=versions)
+    return ResourceCopy(xid=xid, createdat=stamp, modifiedat=stamp, before=before, versions=versions)
 
 
-def pairs(draft: ResourceDraft, rule: str, *, assumed: bool = False) -> dict[str, str]:
-    found = compatibility.pending(draft, rule, assumed=assumed)
+def pairs(draft: ResourceCopy, rule: str, *, assumed: bool = False) -> dict[str, str]:
+    found = pending(draft, rule, assumed=assumed)
     return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in found}
 
 
@@ -248,8 +249,8 @@ def test_versions_of_different_formats(registry: Registry) -> None:
 
 def test_too_many_comparisons(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that asks for more than a server should do gets no answer, and no wrong one."""
-    monkeypatch.setattr(compatibility, "MAX_PAIRS", 3)
-    monkeypatch.setattr(compatibility, "_known", {})
+    monkeypatch.setattr(validation, "MAX_PAIRS", 3)
+    monkeypatch.setattr(validation, "_known", {})
     schemas = [record({"name": f"many{i}", "type": "int", "default": 0}) for i in range(4)]
     versions(registry, *schemas, rule="full_transitive")
     assert outcomes(registry) == [True, True, True, False]
@@ -361,7 +362,7 @@ def test_some_versions_say_the_same_as_all(make: Make, monkeypatch: pytest.Monke
     aspects: JSONObject = {"validateformat": True, "validatecompatibility": True, "versionmode": mode}
     told: list[list[JSON]] = []
     for few in (0, 10**9):
-        monkeypatch.setattr(vicinity, "FEW", few)
+        monkeypatch.setattr(load, "FEW", few)
         registry, dice = make(**aspects), random.Random(seed)
         versions(registry, PLAIN, OPTIONAL, rule="backward")
         answers: list[JSON] = [random_write(registry, dice) for _ in range(60)]

@@ -6,7 +6,7 @@ import pytest
 from tests.engine.conftest import Registry
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Store

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.commands import Command, DocumentBody, Method
+from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
 from signalbook.xid import Xid

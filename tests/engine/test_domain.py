@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.engine.conftest import Registry
 
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Store
 from signalbook.values import Finding, JSONObject, parse_json

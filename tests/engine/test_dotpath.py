@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.engine.dotpath import MAX_STEPS, Steps, Wild, find, read, write
+from signalbook.engine.read.paths import MAX_STEPS, Steps, Wild, find_values, read_path, write_path
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ from signalbook.engine.dotpath import MAX_STEPS, Steps, Wild, find, read, write
 )
 def test_reading(text: str, steps: Steps, rest: str) -> None:
     """R189."""
-    assert read(text) == (steps, rest)
-    assert read(write(steps)) == (steps, "")
+    assert read_path(text) == (steps, rest)
+    assert read_path(write_path(steps)) == (steps, "")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_reading(text: str, steps: Steps, rest: str) -> None:
 def test_what_is_no_path(text: str) -> None:
     """R196."""
     with pytest.raises(ValueError, match="path"):
-        read(text)
+        read_path(text)
 
 
 VALUE: dict[str, Any] = {"a": {"x": 1, "y": None, "*": 2}, "l": [3, [4], {"b": 5}], "n": None}
@@ -69,7 +69,7 @@ VALUE: dict[str, Any] = {"a": {"x": 1, "y": None, "*": 2}, "l": [3, [4], {"b": 5
 )
 def test_finding(steps: Steps, found: list[Any]) -> None:
     """R183, R189: nulls are no values, indexes are not keys."""
-    assert list(find(VALUE, steps)) == found
+    assert list(find_values(VALUE, steps)) == found
 
 
 STEPS = st.one_of(
@@ -80,4 +80,4 @@ STEPS = st.one_of(
 @settings(deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=MAX_STEPS))
 def test_writing_reads_back(steps: list[Any]) -> None:
-    assert read(write(steps)) == (tuple(steps), "")
+    assert read_path(write_path(steps)) == (tuple(steps), "")

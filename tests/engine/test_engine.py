@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Reader, Store, Writer

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import MOST, Forgotten
+from signalbook.engine.engine import PRUNED_AT_ONCE, Engine, HistoryPruned
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
 
@@ -50,8 +49,8 @@ def test_what_is_waited_for_stays(engine: Engine, store: Store) -> None:
 
 
 def test_one_transaction_forgets_so_many(engine: Engine, store: Store) -> None:
-    told(store, MOST + 10)
-    assert engine.forget(before=START + timedelta(days=9), upto=LAST) == MOST
+    told(store, PRUNED_AT_ONCE + 10)
+    assert engine.forget(before=START + timedelta(days=9), upto=LAST) == PRUNED_AT_ONCE
     assert engine.forget(before=START + timedelta(days=9), upto=LAST) == 9
 
 
@@ -59,7 +58,7 @@ def test_who_is_too_late_is_told(engine: Engine, store: Store) -> None:
     positions = told(store, 4)
     engine.forget(before=START + timedelta(days=9), upto=positions[1])
     for after in (0, positions[0]):
-        with pytest.raises(Forgotten, match="read the registry as it is now") as caught:
+        with pytest.raises(HistoryPruned, match="read the registry as it is now") as caught:
             engine.outbox(after, 10)
         assert caught.value.position == positions[1]
 
@@ -78,5 +77,5 @@ def test_another_process_goes_on(engine: Engine, store: Store) -> None:
     positions = told(store, 6)
     assert engine.forget(before=START + timedelta(days=9), upto=positions[3]) == 4
     assert other.forget(before=START + timedelta(days=9), upto=positions[1]) == 0
-    with pytest.raises(Forgotten):
+    with pytest.raises(HistoryPruned):
         other.outbox(positions[1], 10)

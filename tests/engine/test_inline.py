@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.engine.inline import ALL, EXPORT, NOTHING, Inline, parse
+from signalbook.engine.read.inlining import ALL, EXPORT, NOTHING, Inline, parse_inline
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Xid
@@ -22,7 +22,7 @@ MODEL = compile_model(
 
 
 def parsed(target: str, *values: str) -> Inline:
-    return parse(values, Xid.parse(target), MODEL, subject=target)
+    return parse_inline(values, Xid.parse(target), MODEL, subject=target)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine import lineage
-from signalbook.engine.drafts import VersionDraft
+from signalbook.engine.write import lineage
+from signalbook.engine.write.workingcopies import VersionCopy
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -151,9 +151,9 @@ def test_single_root(make: Make) -> None:
     assert (error.code, error.arguments) == ("multiple_roots", {"plural": "files"})
 
 
-def draft(versionid: str, day: int, ancestorid: str | None) -> VersionDraft:
+def draft(versionid: str, day: int, ancestorid: str | None) -> VersionCopy:
     when = START + timedelta(days=day)
-    return VersionDraft(xid=Xid(("v", versionid)), createdat=when, modifiedat=when, ancestorid=ancestorid)
+    return VersionCopy(xid=Xid(("v", versionid)), createdat=when, modifiedat=when, ancestorid=ancestorid)
 
 
 IDS = st.sampled_from(["a", "B", "c", "D", "e", "1", "2.0"])

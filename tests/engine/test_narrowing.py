@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Registry
 from tests.engine.filter_reference import TYPES, filtered
 
-from signalbook.engine import filters, sorting
 from signalbook.engine.engine import Engine
-from signalbook.engine.inline import ALL, NOTHING
-from signalbook.engine.listing import Page
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import ALL, NOTHING
+from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
@@ -85,7 +85,7 @@ def left(registry: Registry, path: str, *values: str, **options: Any) -> JSONObj
     """What is shown of ``path`` with a filter, None if it is not found."""
     xid = Xid.parse(path)
     with registry.engine.reading() as view:
-        chosen = filters.parse(values, xid, view.model, subject=path)
+        chosen = parse_filter(values, xid, view.model, subject=path)
         wanted = ViewOptions(**{"base_url": BASE, "inline": ALL, "filter": chosen, **options})
         try:
             return view.collection(xid, wanted) if xid.is_collection else view.entity(xid, wanted)
@@ -181,21 +181,21 @@ def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> No
     def check(values: list[str], attribute: str, descending: bool, limit: int) -> None:
         with registry.engine.reading() as view:
             try:
-                sort = sorting.parse(f"{attribute}{'=desc' * descending}", xid, view.model, subject="/")
-                chosen = filters.parse(
+                sort = parse_sort(f"{attribute}{'=desc' * descending}", xid, view.model, subject="/")
+                chosen = parse_filter(
                     [each.replace("dirs.files.", "") for each in values], xid, view.model, subject="/"
                 )
             except RegistryError:
                 return
             options = ViewOptions(base_url=BASE, filter=chosen, sort=sort, doc=doc)
             found: JSONObject = {}
-            whole, page = view.collection(xid, options), Page(limit=limit)
+            whole, page = view.collection(xid, options), PageRequest(limit=limit)
             while page.limit:
                 listed = view.listed(xid, options, page)
                 found |= view.members(xid, listed, options)
                 following = listed.following
                 assert listed.total == len(whole) or not (following or page.after)
-                page = Page(limit=limit if following else None, after=following, total=listed.total)
+                page = PageRequest(limit=limit if following else None, after=following, total=listed.total)
         assert list(found.items()) == list(whole.items())
 
     check()

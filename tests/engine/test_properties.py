@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.engine import Engine
-from signalbook.engine.inline import EXPORT
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read.inlining import EXPORT
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.context import Documents
-from signalbook.engine.references import named, resolver
-from signalbook.engine.tree import load_entities
+from signalbook.engine.write.load import load_entities
+from signalbook.engine.write.references import Documents, named, resolver
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:

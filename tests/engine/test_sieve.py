@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import model_of
 
-from signalbook.engine import dotpath, filters, sieve
-from signalbook.engine.comparing import as_instant
-from signalbook.engine.filters import Expression
+from signalbook.engine.read.filters import FilterExpression, as_instant, parse_filter
+from signalbook.engine.read.paths import find_values
+from signalbook.engine.read.prefilter import store_conditions
 from signalbook.model import compile_model
 from signalbook.storage.dialect import FOLDING
 from signalbook.values import dump_json
@@ -39,24 +39,24 @@ NAMES = st.sampled_from(["a", "b", "when"])
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))
 
 
-def expression(text: str) -> Expression:
-    parsed = filters.parse([text], VERSIONS, MODEL, subject="/")
+def expression(text: str) -> FilterExpression:
+    parsed = parse_filter([text], VERSIONS, MODEL, subject="/")
     assert parsed is not None
     return parsed.alternatives[0][0]
 
 
-def let_through(tested: Expression, attributes: dict[str, Any]) -> bool:
+def let_through(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
     """What the store makes of the conditions, at best."""
     text = dump_json(attributes).decode()
-    conditions = sieve.tests(tested, MODEL, ("dirs", "files", "versions"))
+    conditions = store_conditions(tested, MODEL, ("dirs", "files", "versions"))
     assert all(each.column == "attributes" for each in conditions)
     return all(
         any(str(value).lower() in text.lower() for value in each.values) or FOLDED.search(text) for each in conditions
     )
 
 
-def passes(tested: Expression, attributes: dict[str, Any]) -> bool:
-    found = dotpath.find(attributes, tested.steps)
+def passes(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
+    found = find_values(attributes, tested.steps)
     return tested.accepts(map(as_instant, found) if tested.timestamp else found)
 
 
@@ -106,5 +106,5 @@ def test_nothing_that_passes_is_dropped(
     ],
 )  # fmt: skip
 def test_what_the_store_is_asked(text: str, expected: list[tuple[Any, ...]]) -> None:
-    found = sieve.tests(expression(text), MODEL, ("dirs", "files", "versions"))
+    found = store_conditions(expression(text), MODEL, ("dirs", "files", "versions"))
     assert [(each.column, each.relation, *each.values) for each in found] == expected

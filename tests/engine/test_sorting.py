@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.conftest import model_of
 
-from signalbook.engine.sorting import Sort, parse
+from signalbook.engine.read.paging import Sort, parse_sort
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Xid
@@ -30,7 +30,7 @@ MODEL = compile_model(
 )
 def test_what_is_an_order(path: str, value: str | None, expected: Sort | None) -> None:
     """R212, R213."""
-    assert parse(value, Xid.parse(path), MODEL, subject=path) == expected
+    assert parse_sort(value, Xid.parse(path), MODEL, subject=path) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_what_is_an_order(path: str, value: str | None, expected: Sort | None) -
 def test_what_is_none(path: str, value: str, code: str) -> None:
     """R212 to R214."""
     with pytest.raises(RegistryError) as caught:
-        parse(value, Xid.parse(path), MODEL, subject=path)
+        parse_sort(value, Xid.parse(path), MODEL, subject=path)
     assert caught.value.code == code

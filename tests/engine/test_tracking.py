@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.changes import Action, Change, Result
+from signalbook.engine.write.changes import Action, Change
+from signalbook.engine.write.commands import WriteResult
 from signalbook.values import JSON, JSONObject
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ F1 = f"{D1}/files/f1"
 V1, V2 = f"{F1}/versions/v1", f"{F1}/versions/v2"
 
 
-def told(result: Result) -> dict[str, set[str]]:
+def told(result: WriteResult) -> dict[str, set[str]]:
     """Type and subject of each change with its names, the stamps every update brings left out."""
     stamps = {"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"}
     return {f"{c.entity}.{c.action} {c.xid}": set(c.changed) - stamps for c in result.changes}

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import Make, model_of
 
-from signalbook.engine import resources, vicinity
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.drafts import ResourceDraft, Stored
 from signalbook.engine.engine import Engine
-from signalbook.engine.lineage import semver_key
+from signalbook.engine.write import load, resources
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.write.lineage import semver_key
+from signalbook.engine.write.workingcopies import ResourceCopy, StoredVersions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -101,11 +101,11 @@ def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
 
 @contextmanager
 def few(number: int) -> Iterator[None]:
-    usual, vicinity.FEW = vicinity.FEW, number  # type: ignore[misc]
+    usual, load.FEW = load.FEW, number  # type: ignore[misc]
     try:
         yield
     finally:
-        vicinity.FEW = usual  # type: ignore[misc]
+        load.FEW = usual  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module", params=["manual", "createdat", "modifiedat", "semver"])
@@ -139,15 +139,15 @@ def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: 
 def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many Versions there are."""
     loaded: list[int] = []
-    settle = resources._settle
+    settle = resources._settle_resource
 
-    def watched(resource: ResourceDraft, *rest: Any) -> None:
+    def watched(resource: ResourceCopy, *rest: Any) -> None:
         loaded.append(len(resource.versions))
         settle(resource, *rest)
 
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
-    monkeypatch.setattr(resources, "_settle", watched)
+    monkeypatch.setattr(resources, "_settle_resource", watched)
     for method, path, body in [
         ("POST", F1, {}),
         ("PUT", f"{F1}/versions/v050", {"name": "x"}),
@@ -165,8 +165,8 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
     with registry.store.read() as reader:
-        draft = ResourceDraft.of(registry.row(F1))
-        draft.stored = Stored(reader, registry.row(F1), 100)
+        draft = ResourceCopy.of(registry.row(F1))
+        draft.stored = StoredVersions(reader, registry.row(F1), 100)
         draft.find("v001", "v002", "none")
         for version in draft.versions.values():
             draft.find(f"{version.id[:3]}9")

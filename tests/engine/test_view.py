@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine.inline import parse
-from signalbook.engine.view import View, ViewOptions
-from signalbook.engine.view_render import inlined
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.rendering import inlined
+from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.storage.base import Reader
@@ -30,7 +30,7 @@ def show(registry: Registry, path: str, *inline: str, **flags: Any) -> JSONObjec
     """An entity or collection as clients see it."""
     xid = Xid.parse(path)
     with registry.engine.reading() as view:
-        wanted = parse(inline, xid, view.model, subject=path)
+        wanted = parse_inline(inline, xid, view.model, subject=path)
         options = ViewOptions(base_url=BASE, inline=wanted, **flags)
         return view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
 
@@ -368,7 +368,7 @@ class TestFetching:
         with registry.store.read() as reader, registry.engine.reading() as view:
             counting = Counting(reader)
             model = view.model
-            options = ViewOptions(inline=parse(["*"], Xid(), model, subject="/"))
+            options = ViewOptions(inline=parse_inline(["*"], Xid(), model, subject="/"))
             View(counting, model, view.capabilities).entity(Xid(), options)
         assert len([call for call in counting.calls if call != "documents"]) == 6
         assert counting.calls.count("documents") <= 2 * (1 + resources * 2 // 64)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.engine import view_pieces
-from signalbook.engine.inline import parse
-from signalbook.engine.view import ViewOptions
+from signalbook.engine.read import rendering
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import dump_json
 from signalbook.xid import ROOT, Xid
@@ -62,11 +62,11 @@ def test_the_same_bytes(
     filled: Registry, path: str, wanted: list[str], doc: bool, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R22, R272: inlining nothing, everything, and the configuration too."""
-    monkeypatch.setattr(view_pieces, "_PIECE", size)
-    monkeypatch.setattr(view_pieces, "_TOGETHER", 5)
+    monkeypatch.setattr(rendering, "_PIECE", size)
+    monkeypatch.setattr(rendering, "_TOGETHER", 5)
     xid = Xid.parse(path)
     with filled.engine.reading() as view:
-        inline = parse(wanted, xid, view.model, subject=path)
+        inline = parse_inline(wanted, xid, view.model, subject=path)
         options = ViewOptions(base_url="http://r.example", inline=inline, doc=doc)
         show = view.collection if xid.is_collection else view.entity
         at_once = outcome(lambda: dump_json(show(xid, options)))
@@ -90,7 +90,7 @@ def test_what_is_not_there_is_told_at_once(filled: Registry, path: str) -> None:
 
 def test_an_export_is_never_held_as_a_whole(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """No piece is larger than what is fetched at once."""
-    monkeypatch.setattr(view_pieces, "_PIECE", 3000)
+    monkeypatch.setattr(rendering, "_PIECE", 3000)
     with filled.engine.reading() as view:
         options = view.export_options(ViewOptions())
         pieces = list(view.pieces(ROOT, options))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
+from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.values import JSON
 from signalbook.xid import Xid

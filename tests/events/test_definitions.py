@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.events.definitions import GROUP, change_event_definitions
 from signalbook.events.dialects import ACTIONS, DOORS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source
 from signalbook.messages import Accepted, Contract, Message, Policy, SchemaDocument

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.events.delivery.store import State, name
 from signalbook.events.feed import WAITING_FACTOR, Retention
 from signalbook.settings import Settings
@@ -30,7 +29,7 @@ def days(engine: Engine) -> list[int]:
     """Those whose changes are still there."""
     try:
         records = engine.outbox(0, 100)
-    except Forgotten as gone:
+    except HistoryPruned as gone:
         records = engine.outbox(gone.position, 100)
     return [record.change["day"] for record in records]
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument
-from signalbook.messages.compilation import Book
-from signalbook.messages.outline import outline
+from signalbook.messages.matching.contract import Book, outline
 from signalbook.values import JSONObject, dump_json
 
 GROUP = "/messagegroups/g/messages"

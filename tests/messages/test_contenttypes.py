@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 
-from signalbook.messages.contenttypes import implied_content_type, is_implied, same_content_type
+from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 
 
 @pytest.mark.parametrize(

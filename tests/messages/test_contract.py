@@ -157,7 +157,7 @@ def test_what_is_no_batch(contract_of: ContractOf, content_type: str, body: byte
 
 def test_a_batch_is_bounded(contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """K-47: of a message of two bytes for each "event" memory would hold hundreds for each."""
-    monkeypatch.setattr("signalbook.messages.contract.MAX_BATCH", 3)
+    monkeypatch.setattr("signalbook.messages.matching.contract.MAX_BATCH", 3)
     contract = contract_of({"m": typed("t")})
     for count, expected in ((3, ["invalid_cloudevent"] * 3), (4, ["decode_error"])):
         message = Message(content_type="application/cloudevents-batch+json", body=dump_json([0] * count))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.declared import declared_attributes, declared_options
-from signalbook.messages.properties import PropertyError
+from signalbook.messages.definitions.definition import declared_attributes, declared_options
+from signalbook.messages.definitions.properties import PropertyError
 
 
 @pytest.mark.parametrize(

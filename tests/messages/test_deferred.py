@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.messages.deferred import Deferred
+from signalbook.messages.matching.contract import Deferred
 
 
 def test_values_are_made_when_asked_for_and_once() -> None:

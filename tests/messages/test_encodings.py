@@ -6,9 +6,9 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from signalbook.messages import encodings
-from signalbook.messages.encodings import Unreadable, unpacked
 from signalbook.messages.message import Message
+from signalbook.messages.payloads import content
+from signalbook.messages.payloads.content import Unreadable, unpacked
 
 GZIP = gzip.compress(b"text", mtime=0)
 
@@ -68,14 +68,14 @@ def test_bodies_that_cannot_be_unpacked(encoding: str, body: bytes, reason: str)
     ],
 )
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes) -> None:
-    monkeypatch.setattr(encodings, "MAX_DECOMPRESSED", 1000)
+    monkeypatch.setattr(content, "MAX_DECOMPRESSED", 1000)
     with pytest.raises(Unreadable, match="more than 1000 bytes"):
         unpacked(Message(body=body, content_encoding=encoding))
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
 def test_members_end_anywhere_in_what_zlib_is_given(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(encodings, "_PIECE", size)
+    monkeypatch.setattr(content, "_PIECE", size)
     members = [bytes([number]) * number for number in range(200)]
     body = b"".join(gzip.compress(member, mtime=0) for member in members)
     assert unpacked(Message(body=body, content_encoding="gzip")).body == b"".join(members)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.endpointoptions import OPTIONS, option_findings
+from signalbook.messages.definitions.endpoints import OPTIONS, option_findings
 from signalbook.model import builtin, compile_model
 
 GOOD: dict[str, dict[str, Any]] = {

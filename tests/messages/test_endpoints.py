@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.endpoints import lint_endpoint, lint_messageids
+from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 
 PRODUCER: dict[str, Any] = {"usage": ["producer"]}
 BOTH = ["subscriber", "consumer"]

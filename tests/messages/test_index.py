@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from signalbook.messages import CompiledDefinition, Contract
-from signalbook.messages.index import MAX_TRIED, Bucket, Index
+from signalbook.messages.matching.index import MAX_TRIED, Bucket, Index
 
 ContractOf = Callable[..., Contract]
 

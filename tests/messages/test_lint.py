@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.lint import lint, lint_member, lint_together
+from signalbook.messages.definitions.lint import lint, lint_member, lint_together
 
 EVENT = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}}
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from signalbook.messages import Accepted, Contract, Message, Rejected
 from signalbook.messages.bindings.http import BINDING, request
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.eventformats import JSON
-from signalbook.messages.matching import Subject, attributed, violations
+from signalbook.messages.eventformats import JSON_EVENTS
+from signalbook.messages.matching.matching import Subject, attributed, violations
 from signalbook.values import Finding
 
 VALUES = st.sampled_from(["a", "b", "a/b", "{x}", "{x}/b", "a/{y}", "a{x}", "{x}/{x}"])
@@ -49,7 +49,7 @@ def test_events(definitions: list[dict[str, Any]], type: str, subject: str | Non
     """K-14, K-26, F-29"""
     optional = {name: value for name, value in (("subject", subject), ("ext", ext)) if value is not None}
     event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": type, **optional})
-    message = Message(content_type="application/cloudevents+json", body=JSON.encode(event))
+    message = Message(content_type="application/cloudevents+json", body=JSON_EVENTS.encode(event))
     agree(contract_of(definitions), message, Subject(message=message, mode=Mode.STRUCTURED, event=event, values={}))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.normalise import normalise
+from signalbook.messages.definitions.normalise import normalise
 
 TYPE = {"type": {"value": "t"}}
 

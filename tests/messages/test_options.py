@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.lint import lint
+from signalbook.messages.definitions.lint import lint
 
 GOOD: dict[str, dict[str, Any]] = {
     "AMQP/1.0": {

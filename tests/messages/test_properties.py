@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from signalbook.messages.properties import (
+from signalbook.messages.definitions.properties import (
     CONFLICT,
     Property,
     PropertyError,

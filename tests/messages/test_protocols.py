@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.messages.protocols import canonical_envelope, canonical_protocol, is_known_protocol
+from signalbook.messages.definitions.normalise import canonical_envelope, canonical_protocol, is_known_protocol
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.messages.references import readings, resource_of, version_named
+from signalbook.messages.definitions.schemas import readings, resource_of, version_named
 
 S = "/schemagroups/g/schemas/s"
 

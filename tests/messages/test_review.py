@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.review import review, review_borrowed
+from signalbook.messages.definitions.lint import review, review_borrowed
 from signalbook.values import Finding, JSONObject
 
 NAMES = (

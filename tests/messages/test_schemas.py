@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.reasons import Reason
-from signalbook.messages.schemas import SchemaDocument, SchemaShelf
+from signalbook.messages.definitions.schemas import SchemaDocument, SchemaShelf
+from signalbook.messages.message import Reason
 from signalbook.values import JSONObject, dump_json
 
 S = "/schemagroups/g/schemas/s"

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.structure import malformed, normal_property
+from signalbook.messages.definitions.lint import malformed
+from signalbook.messages.definitions.properties import normal_property
 
 
 @pytest.mark.parametrize(

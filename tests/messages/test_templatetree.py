@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.templatetree import TemplateTree
-from signalbook.messages.uritemplates import parse_template
+from signalbook.messages.uritemplates import TemplateTree, parse_template
 
 TEMPLATES = st.lists(st.sampled_from(["a", "b", "{x}", "a{x}", "{x}b", "a{x}b"]), min_size=1, max_size=4).map("/".join)
 TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "aab", "c"]), min_size=1, max_size=4).map("/".join)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.timestamps import is_timestamp
+from signalbook.messages.cloudevents import is_timestamp
 from signalbook.values import format_timestamp, parse_timestamp
 
 

@@ -28,11 +28,11 @@ from tests.pipeline.kafkarows import (
 
 from signalbook.messages import Contract, Message, parse_flags
 from signalbook.pipeline.fastpath.payloads import ValueReader
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.report import Tally
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES

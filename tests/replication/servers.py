@@ -22,14 +22,11 @@ from tests.serving import answers, kept_port
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
-from signalbook.replication import origin
 from signalbook.replication.copying import Copy
-from signalbook.replication.link import Link
+from signalbook.replication.link import LABEL, Link, Scope
 from signalbook.replication.remote import RemoteRegistry
-from signalbook.replication.replicating import Replication, keep_up
+from signalbook.replication.replicating import Keeping, Replication, keep_up
 from signalbook.replication.report import Report
-from signalbook.replication.scope import Scope
-from signalbook.replication.state import Keeping
 
 PATIENCE: Final = 300.0
 FORMAT: Final = "JsonSchema/draft-07"
@@ -121,7 +118,7 @@ def plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     left = {name: plain(item) for name, item in value.items() if name not in _STAMPS | _URIS}
-    labels = {name: text for name, text in left.pop("labels", {}).items() if name != origin.LABEL}
+    labels = {name: text for name, text in left.pop("labels", {}).items() if name != LABEL}
     return {**left, "labels": labels} if labels else left
 
 

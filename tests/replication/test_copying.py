@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from signalbook.replication.link import Scope
 from signalbook.replication.report import Outcome
-from signalbook.replication.scope import Scope
 from signalbook.xid import Kind
 
 from .servers import FORMAT, Server, copy, version

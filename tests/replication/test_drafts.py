@@ -11,11 +11,10 @@ import httpx
 import pytest
 
 from signalbook.client import ClientError
+from signalbook.replication.link import Scope
 from signalbook.replication.opening import Dialect, LinkError, copying, link, open_source, open_target
-from signalbook.replication.replicating import Replication
+from signalbook.replication.replicating import Memory, Replication
 from signalbook.replication.report import Report
-from signalbook.replication.scope import Scope
-from signalbook.replication.state import Memory
 
 from .servers import HTTP, PATIENCE, Server, copy, version, wait_until
 

@@ -12,9 +12,8 @@ import pytest
 from tests.serving import kept_port
 
 from signalbook.engine.engine import Engine
-from signalbook.replication.following import Following
+from signalbook.replication.following import FollowedSource, Following
 from signalbook.replication.replicating import Replication
-from signalbook.replication.sources import FollowedSource
 from signalbook.server import run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store

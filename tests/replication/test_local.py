@@ -10,19 +10,16 @@ from typing import Any
 
 import pytest
 
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import forget
-from signalbook.replication import local, walking
-from signalbook.replication.copying import Copy
-from signalbook.replication.entities import Types
-from signalbook.replication.hints import of_events
+from signalbook.engine.engine import Engine, prune
+from signalbook.replication import comparing, local
+from signalbook.replication.comparing import Types
+from signalbook.replication.copying import Copy, of_events
 from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.models import extended
+from signalbook.replication.opening import extended
 from signalbook.replication.registry import Refusal
-from signalbook.replication.replicating import Replication
+from signalbook.replication.replicating import Memory, Replication
 from signalbook.replication.report import Report
-from signalbook.replication.state import Memory
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -90,7 +87,7 @@ def test_resources_too_large_to_be_held(
     chain = {str(n): version(ancestorid=str(n - 1), createdat=f"2026-01-01T00:00:{n % 60:02}Z") for n in range(2, 130)}
     source.patch(schema, {"versions": chain})
     types = Types(source.model())
-    found = dict(walking.resources(source, schema.parent, types))
+    found = dict(comparing.read_resources(source, schema.parent, types))
     assert found["t"].versions is None
     assert copied(source, target).refused == []
     begin = source.position()
@@ -138,7 +135,7 @@ def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
         one.patch(GROUPS / "g" / "schemas", {"c": {"versions": {"1": version()}}})
         one.delete(GROUPS / "g" / "schemas", ["a"])
         one.patch(GROUPS, {"g": {"name": "last"}})
-        forget(store, before=now() + timedelta(days=1), upto=one.position())
+        prune(store, before=now() + timedelta(days=1), upto=one.position())
         while work.advance():
             pass
         assert content(target) == content(one)

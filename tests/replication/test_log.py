@@ -11,8 +11,7 @@ import pytest
 
 from signalbook.engine.engine import Engine
 from signalbook.replication import report
-from signalbook.replication.following import Following
-from signalbook.replication.sources import FollowedSource
+from signalbook.replication.following import FollowedSource, Following
 from signalbook.server import begin_log
 from signalbook.settings import Settings
 from signalbook.storage import open_store

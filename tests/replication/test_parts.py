@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.client import BadAnswer
-from signalbook.replication import origin
-from signalbook.replication.entities import difference, same, says
-from signalbook.replication.link import within
+from signalbook.replication import link
+from signalbook.replication.comparing import difference, joined, same, says
+from signalbook.replication.link import Scope, within
+from signalbook.replication.replicating import File, StateError
 from signalbook.replication.report import Outcome, Report
-from signalbook.replication.scope import Scope
-from signalbook.replication.state import File, StateError
-from signalbook.replication.walking import joined
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
@@ -54,11 +52,13 @@ def test_a_scope_with_other_names() -> None:
 
 def test_the_way_a_copy_came() -> None:
     """D-8, D-11: the nearest first; other labels stay, and a stranger's nonsense is none."""
-    hub = origin.stamped(origin.stamped({"labels": {"a": "b"}}, "http://one"), "http://hub")
+    hub = link.with_origin(link.with_origin({"labels": {"a": "b"}}, "http://one"), "http://hub")
     assert hub == {"labels": {"a": "b", "replicatedfrom": "http://hub http://one"}}
-    assert origin.unstamped(hub) == {"labels": {"a": "b"}}
-    assert [origin.owned(hub, url) for url in ("http://one", "http://hub", "http://two")] == [True, True, False]
-    assert [origin.path(nonsense) for nonsense in ({}, {"labels": None}, {"labels": {"replicatedfrom": 5}})] == [()] * 3
+    assert link.without_origin(hub) == {"labels": {"a": "b"}}
+    assert [link.owned_by(hub, url) for url in ("http://one", "http://hub", "http://two")] == [True, True, False]
+    assert [link.origins(nonsense) for nonsense in ({}, {"labels": None}, {"labels": {"replicatedfrom": 5}})] == [
+        ()
+    ] * 3
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.replication.hints import of_events
-from signalbook.replication.state import File, Memory
+from signalbook.replication.copying import of_events
+from signalbook.replication.replicating import File, Memory
 
 from .servers import Cable, Following, Server, version, wait_until
 

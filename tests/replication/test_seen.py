@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from signalbook.replication.seen import Seen
+from signalbook.replication.notices import Seen
 
 
 def test_only_so_many_are_remembered() -> None:

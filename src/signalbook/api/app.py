@@ -1,4 +1,4 @@
-"""The web application: every door in its place, and what all answers have in common."""
+"""The web application: every API at its path, and what all responses have in common."""
 
 from __future__ import annotations
 
@@ -12,29 +12,45 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import (
-    consent,
-    feed,
-    health,
-    messagecatalog,
-    notifications,
-    pipelines,
-    schemaregistry,
-    subscriptions,
-)
-from signalbook.api.commits import Commits
-from signalbook.api.inbound import Inbound
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
-from signalbook.api.xregistry import checks, discovery
-from signalbook.api.xregistry.door import Door
+from signalbook.api import feed, health, messagecatalog, notifications, pipelines, schemaregistry, subscriptions
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import Denied, problem_response
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import send_response
+from signalbook.api.xregistry.routes import XRegistryAPI, check_routes, discovery_routes
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Subscriptions
 from signalbook.replication.following import Following
+from signalbook.replication.opening import HEADER
 from signalbook.settings import Settings
 from signalbook.values import JSONObject
+
+_NAMES: Final = frozenset({HEADER.lower().encode("ascii"), b"schema-authority"})
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Inbound:
+    """Refuses writes that say that their content comes from another registry, or is under another's authority."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] == "http" and scope["method"] not in _SAFE and _copies(scope):
+            refused = Denied("this registry takes no copies from others (setting copies)")
+            await send_response(problem_response(refused, scope["path"]), scope, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _copies(scope: Scope) -> bool:
+    """By a header, or in the drafts' APIs by an authority in the query (A-47)."""
+    named = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
+    return named or any(name in _NAMES for name, _ in scope["headers"])
+
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
 _CORS: Final = [
@@ -79,26 +95,26 @@ def create_app(
 
     extensions = [
         *health.routes(engine, workers, source, deliveries.status, copied),
-        *discovery.routes(settings),
+        *discovery_routes(settings),
         *feed.routes(engine, settings, workers, head),
-        *checks.routes(settings, commits),
+        *check_routes(settings, commits),
         *notifications.routes(following, settings, workers),
         *schemaregistry.routes(engine, settings, workers, commits, direct=direct),
         *subscriptions.routes(
             subscriptions.Doorway(book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits)
         ),
         *pipelines.routes(pipelines.Doorway(engine=engine, settings=settings, workers=workers, commits=commits)),
-        *consent.routes(book, deliveries, workers, commits),
+        *subscriptions.consent_routes(book, deliveries, workers, commits),
         *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
     ]
-    return Application(extensions, Door(engine, settings, workers, commits, direct=direct), settings, lifespan)
+    return Application(extensions, XRegistryAPI(engine, settings, workers, commits, direct=direct), settings, lifespan)
 
 
 class Application(Starlette):
     """The extensions' routes, and the registry for whatever is none of theirs.
 
     What does not even begin like one of them goes to the registry at once: routing and Starlette's own layers would
-    cost more than a hot read (docs/decisions/042-server.md).
+    cost more than a hot read (docs/decisions/042-server-and-caching.md).
     """
 
     def __init__(

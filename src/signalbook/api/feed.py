@@ -12,13 +12,12 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api import reads
-from signalbook.api.answers import Answer, Header
-from signalbook.api.live import events, wanted
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import Forgotten
+from signalbook.api.kernel import routing
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import Header, Response
+from signalbook.api.kernel.streaming import events, wants_events
+from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.events import filters
 from signalbook.events.dialects import DOORS, Dialect, of_source
@@ -37,7 +36,7 @@ _LOOKED_AT: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class FeedQuery:
     """What a reader asks for: events behind the position ``after`` that pass ``filter``, in a ``dialect``.
 
     Without ``after`` it is all that is kept. ``query`` is how the reader said what it does not want to miss.
@@ -51,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class FeedPage:
     """Events of one page, the position it reaches to, and whether there is more behind it."""
 
     events: tuple[JSONObject, ...]
@@ -69,32 +68,32 @@ def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> 
     the door whose events are wanted. Who accepts ``text/event-stream`` gets the stream.
     """
 
-    async def batch(request: Request) -> Answer:
+    async def batch(request: Request) -> Response:
         question = _question(request, settings)
         last = await workers.read(engine.position)
-        page = await workers.read(partial(look, engine, question))
+        page = await workers.read(partial(find_events, engine, question))
         root = base_url(request.scope, settings)
         headers = [("Content-Type", BATCH_TYPE), _link(root, question, "last", after=last)]
         if page.more:
             headers.append(_link(root, question, "next", after=page.after, limit=question.limit))
-        return Answer(headers=tuple(headers), body=dump_json(page.events))
+        return Response(headers=tuple(headers), body=dump_json(page.events))
 
     async def live(scope: Scope, receive: Receive, send: Send) -> None:
         question = _question(Request(scope), settings)
 
-        async def after(position: int) -> Page:
-            return await workers.read(partial(look, engine, question, position))
+        async def after(position: int) -> FeedPage:
+            return await workers.read(partial(find_events, engine, question, position))
 
         await events(after, question.after or 0, head, receive, send)
 
-    return reads.routes(PATH, batch, live=reads.Live(wanted=wanted, run=live))
+    return routing.routes(PATH, batch, live=routing.Live(wanted=wants_events, run=live))
 
 
-def _link(root: str, question: Question, relation: str, **where: int) -> Header:
+def _link(root: str, question: FeedQuery, relation: str, **where: int) -> Header:
     return "Link", f"<{root}{PATH}?{urlencode([*question.query, *where.items()])}>;rel={relation}"
 
 
-def look(engine: Engine, question: Question, after: int | None = None) -> Page:
+def find_events(engine: Engine, question: FeedQuery, after: int | None = None) -> FeedPage:
     """One page of what was committed, from the position ``after`` if the question's own is behind already.
 
     Raises ``Forgotten`` if the reader would miss something that it has not seen.
@@ -104,7 +103,7 @@ def look(engine: Engine, question: Question, after: int | None = None) -> Page:
     for _ in range(_LOOKED_AT // _DEFAULT):
         try:
             records = engine.outbox(at, _DEFAULT)
-        except Forgotten as gone:
+        except HistoryPruned as gone:
             if at or question.after is not None:
                 raise
             records = engine.outbox(gone.position, _DEFAULT)
@@ -112,21 +111,21 @@ def look(engine: Engine, question: Question, after: int | None = None) -> Page:
             for event in question.dialect.events(record):
                 if question.filter(event):
                     if len(found) == question.limit:
-                        return Page(events=tuple(found), after=at, more=True)
+                        return FeedPage(events=tuple(found), after=at, more=True)
                     found.append(event)
             at = record.position
         if len(records) < _DEFAULT:
-            return Page(events=tuple(found), after=at, more=False)
-    return Page(events=tuple(found), after=at, more=True)
+            return FeedPage(events=tuple(found), after=at, more=False)
+    return FeedPage(events=tuple(found), after=at, more=True)
 
 
-def _question(request: Request, settings: Settings) -> Question:
+def _question(request: Request, settings: Settings) -> FeedQuery:
     given = request.query_params
     texts, source = given.getlist("filter"), given.get("source", "")
     resumed = {"Last-Event-ID": request.headers.get("last-event-id", "")}
     positions = (_number(given, "after", _LAST), _number(resumed, "Last-Event-ID", _LAST))
     limit = _number(given, "limit", _MOST)
-    return Question(
+    return FeedQuery(
         after=max((position for position in positions if position is not None), default=None),
         limit=_DEFAULT if limit is None else max(1, limit),
         dialect=_dialect(source, base_url(request.scope, settings)),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.routing import Route
 
-from signalbook.api import reads
-from signalbook.api.answers import Answer, json_answer
-from signalbook.api.errors import NOT_KEPT
-from signalbook.api.workers import Workers
+from signalbook.api.kernel import routing
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.responses import Response, json_response
 from signalbook.engine.engine import Engine
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject
@@ -33,16 +33,16 @@ def routes(
         with engine.reading():
             pass
 
-    async def live(_: Request) -> Answer:
-        return json_answer({"status": "ok"}, headers=(NOT_KEPT,))
+    async def live(_: Request) -> Response:
+        return json_response({"status": "ok"}, headers=(NO_STORE,))
 
-    async def ready(_: Request) -> Answer:
+    async def ready(_: Request) -> Response:
         try:
             await workers.read(read)
         except StorageError as error:
-            return json_answer({"status": "unavailable", "reason": str(error)}, status=503, headers=(NOT_KEPT,))
+            return json_response({"status": "unavailable", "reason": str(error)}, status=503, headers=(NO_STORE,))
         told = {} if source is None else {"source": source()}
         told |= {} if following is None else {"replication": following()}
-        return json_answer({"status": "ok", **told, "deliveries": deliveries()}, headers=(NOT_KEPT,))
+        return json_response({"status": "ok", **told, "deliveries": deliveries()}, headers=(NO_STORE,))
 
-    return [*reads.routes("/health/live", live), *reads.routes("/health/ready", ready)]
+    return [*routing.routes("/health/live", live), *routing.routes("/health/ready", ready)]

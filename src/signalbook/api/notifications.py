@@ -12,15 +12,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.answers import Answer, Header, send_answer
-from signalbook.api.bodies import Disconnected, read_body
-from signalbook.api.errors import NOT_KEPT
-from signalbook.api.problems import Denied, Unsupported, problem
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_response
+from signalbook.api.kernel.requests import Disconnected, read_body
+from signalbook.api.kernel.responses import Header, Response, send_response
 from signalbook.errors import RegistryError
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, parse
-from signalbook.replication.seen import Seen
+from signalbook.replication.notices import Notice, Seen, parse
 from signalbook.settings import Settings
 
 PATH: Final = "/notifications"
@@ -53,10 +51,10 @@ class Notifications:
         except Disconnected:
             return
         except Exception as error:
-            answer = problem(error, scope["path"], allow=_METHODS)
-        await send_answer(answer, scope, send)
+            answer = problem_response(error, scope["path"], allow=_METHODS)
+        await send_response(answer, scope, send)
 
-    async def _answer(self, request: Request, receive: Receive) -> Answer:
+    async def _answer(self, request: Request, receive: Receive) -> Response:
         if request.method == "OPTIONS":
             return self._handshake(request)
         if request.method != "POST":
@@ -67,16 +65,16 @@ class Notifications:
         if notices is None:
             raise Unsupported("CloudEvents come as application/cloudevents+json, as a batch, or with ce- headers")
         await self._workers.read(partial(self._take, notices))
-        return Answer(status=204, headers=(NOT_KEPT,))
+        return Response(status=204, headers=(NO_STORE,))
 
-    def _handshake(self, request: Request) -> Answer:
+    def _handshake(self, request: Request) -> Response:
         """Whoever asks may send: what is sent from elsewhere than a followed source is refused, and does nothing."""
         allow = ", ".join(_METHODS)
         headers: list[Header] = [("Allow", allow), ("Access-Control-Allow-Methods", allow)]
         origin = request.headers.get("webhook-request-origin", "").strip()
         if origin and origin.isascii() and self._following.sources:  # names of hosts are
             headers += [("WebHook-Allowed-Origin", origin), ("WebHook-Allowed-Rate", "*")]
-        return Answer(headers=tuple(headers))
+        return Response(headers=tuple(headers))
 
     def _take(self, notices: list[Notice]) -> None:
         """Knock for each source once. Raises ``Denied`` if one of them is not followed."""

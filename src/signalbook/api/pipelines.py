@@ -16,12 +16,11 @@ import msgspec
 from starlette.routing import Route
 from starlette.types import Receive, Scope
 
-from signalbook.api.answers import JSON_TYPE, Answer, Header, json_answer
-from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT
-from signalbook.api.places import Call, Handler, Place
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
+from signalbook.api.kernel.routing import Handler, HTTPRequest, Place
 from signalbook.engine import reports
 from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.reports import Filed, InvalidReport, TooMany
@@ -64,7 +63,7 @@ def routes(doorway: Doorway) -> list[Route]:
     return [Route(f"{path}{slash}", Place(handlers, call, _told)) for path, handlers in places for slash in ("", "/")]
 
 
-class _Call(Call):
+class _Call(HTTPRequest):
     """One request, and what handlers ask of it."""
 
     def __init__(self, doorway: Doorway, scope: Scope, receive: Receive) -> None:
@@ -112,19 +111,19 @@ class _Call(Call):
         return await self.doorway.workers.read(lambda: reports.read(self.json(body, MAX_DEPTH)))
 
 
-async def _list(call: _Call) -> Answer:
+async def _list(call: _Call) -> Response:
     """Pipelines by name, each with the gist of its newest report."""
     limit, after = call.limit, call.request.query_params.get("cursor", "")
     if after:
         call.checked(after)
     found = await call.doorway.workers.read(partial(call.doorway.engine.pipelines, after, limit + 1))
-    headers = [NOT_KEPT]
+    headers = [NO_STORE]
     if len(found) > limit:
         headers.append(call.next_page(limit, found[limit - 1].name))
-    return json_answer([_shown(pipeline) for pipeline in found[:limit]], headers=tuple(headers))
+    return json_response([_shown(pipeline) for pipeline in found[:limit]], headers=tuple(headers))
 
 
-async def _show(call: _Call) -> Answer:
+async def _show(call: _Call) -> Response:
     """One pipeline, with its newest report as it was sent."""
     pipeline = await _pipeline(call)
     last = next(iter(await _reports(call, _LAST, 1)), None)
@@ -132,7 +131,7 @@ async def _show(call: _Call) -> Answer:
     return _texts(b"%s", [msgspec.json.encode(shown)])
 
 
-async def _history(call: _Call) -> Answer:
+async def _history(call: _Call) -> Response:
     """Reports, the newest first."""
     await _pipeline(call)
     limit = call.limit
@@ -142,7 +141,7 @@ async def _history(call: _Call) -> Answer:
     return _texts(b"[%s]", [_text(report) for report in found], *headers)
 
 
-async def _one(call: _Call) -> Answer:
+async def _one(call: _Call) -> Response:
     text = call.request.path_params["number"]
     found = await _reports(call, int(text) + 1, 1) if _NUMBER.fullmatch(text) else []
     if not found or found[0].number != int(text):
@@ -150,13 +149,13 @@ async def _one(call: _Call) -> Answer:
     return _texts(b"%s", [_text(found[0])])
 
 
-async def _take(call: _Call) -> Answer:
+async def _take(call: _Call) -> Response:
     """Keep a report; the same one again changes nothing, other words of the same batch replace those."""
     name = call.checked(call.request.path_params["name"])
     number, new = await call.doorway.commits.write(partial(_file, call, name, await call.report()))
     where = f"{base_url(call.scope, call.doorway.settings)}{PATH}/{name}/reports/{number}"
     told = {"pipeline": name, "number": number}
-    return json_answer(told, status=201 if new else 200, headers=(NOT_KEPT, ("Location", where)))
+    return json_response(told, status=201 if new else 200, headers=(NO_STORE, ("Location", where)))
 
 
 def _file(call: _Call, name: str, report: Filed, batch: Batch) -> tuple[int, bool]:
@@ -165,11 +164,11 @@ def _file(call: _Call, name: str, report: Filed, batch: Batch) -> tuple[int, boo
         return session.file(name, report, keep=settings.max_reports, most=settings.max_pipelines)
 
 
-async def _delete(call: _Call) -> Answer:
+async def _delete(call: _Call) -> Response:
     """Forget a pipeline and all its reports."""
     if not await call.doorway.commits.write(partial(_drop, call.name)):
         raise RegistryError("not_found", subject=call.path)
-    return Answer(status=204, headers=(NOT_KEPT,))
+    return Response(status=204, headers=(NO_STORE,))
 
 
 def _drop(name: str, batch: Batch) -> bool:
@@ -200,9 +199,9 @@ def _text(report: Report) -> bytes:
     return msgspec.json.encode(head)
 
 
-def _texts(form: bytes, texts: Sequence[bytes], *headers: Header) -> Answer:
+def _texts(form: bytes, texts: Sequence[bytes], *headers: Header) -> Response:
     body = form % b",".join(texts)
-    return Answer(headers=(("Content-Type", JSON_TYPE), NOT_KEPT, *headers), body=body)
+    return Response(headers=(("Content-Type", JSON_TYPE), NO_STORE, *headers), body=body)
 
 
 def _told(error: Exception, path: str) -> RegistryError | None:

@@ -1,6 +1,6 @@
-"""The CloudEvents Subscriptions API: who wants to be told of changes, and how that goes (D-25 to D-32).
+"""The CloudEvents Subscriptions API: who wants to be notified of changes, and how that goes (D-25 to D-34).
 
-There are two forms (``events.subscriptions.documents``); the media type of the older one asks for it.
+There are two forms of a subscription (``events.subscriptions.documents``); the media type of the older one asks for it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
+from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope
+from starlette.types import Receive, Scope, Send
 
-from signalbook.api import caching
-from signalbook.api.answers import Answer, Header, json_answer
-from signalbook.api.commits import Commits
-from signalbook.api.errors import NOT_KEPT
-from signalbook.api.places import Call, Place
-from signalbook.api.urls import base_url
-from signalbook.api.workers import Workers
+from signalbook.api.kernel.caching import check_conditions, entity_tag
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import NO_STORE, error_response, failure_response
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import Header, Response, json_response, send_response
+from signalbook.api.kernel.routing import HTTPRequest, Place
 from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
-from signalbook.events.delivery.deliveries import Deliveries
+from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
+from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
 from signalbook.events.subscriptions.store import Entry, Full, Subscriptions, is_id
@@ -62,7 +63,7 @@ def routes(doorway: Doorway) -> list[Route]:
     return [Route(f"{path}{slash}", place) for path, place in places for slash in ("", "/")]
 
 
-class _Call(Call):
+class _Call(HTTPRequest):
     """One request, and what handlers ask of it."""
 
     def __init__(self, doorway: Doorway, looking: asyncio.Semaphore, scope: Scope, receive: Receive) -> None:
@@ -95,19 +96,19 @@ class _Call(Call):
 
     def require(self, entry: Entry) -> None:
         """The conditions of the request hold. Raises ``PreconditionFailed``."""
-        caching.require(self.scope["headers"], _tag(entry), self.path)
+        check_conditions(self.scope["headers"], _tag(entry), self.path)
 
-    def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Answer:
+    def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Response:
         """A subscription as it is shown to whoever asks like this."""
         where: tuple[Header, ...] = ()
         if location:
             where = (("Location", f"{self.root}{PATH}/{entry.subscription.id}"),)
         kind = (("Content-Type", OLD_TYPE),) if self.old else ()
-        answer = json_answer(documents.show(entry, old=self.old), status=status)
-        return replace(answer, headers=(*(kind or answer.headers), NOT_KEPT, ("ETag", _tag(entry)), *where))
+        answer = json_response(documents.show(entry, old=self.old), status=status)
+        return replace(answer, headers=(*(kind or answer.headers), NO_STORE, ("ETag", _tag(entry)), *where))
 
 
-async def _list(call: _Call) -> Answer:
+async def _list(call: _Call) -> Response:
     """All that there are, or a page of them with a link to the next one."""
     limit = _limit(call)
     after = call.request.query_params.get("cursor", "")
@@ -115,14 +116,14 @@ async def _list(call: _Call) -> Answer:
         raise RegistryError("bad_request", subject=call.path, error_detail="the cursor is not from a link of this list")
     found = await call.doorway.workers.read(partial(call.doorway.book.page, after, limit + 1))
     entries = found[:limit]
-    headers = [NOT_KEPT]
+    headers = [NO_STORE]
     if len(found) > limit:
         query = urlencode({"limit": limit, "cursor": entries[-1].subscription.id})
         headers.append(("Link", f"<{call.root}{PATH}?{query}>;rel=next"))
-    return json_answer([documents.show(entry, old=call.old) for entry in entries], headers=tuple(headers))
+    return json_response([documents.show(entry, old=call.old) for entry in entries], headers=tuple(headers))
 
 
-async def _create(call: _Call) -> Answer:
+async def _create(call: _Call) -> Response:
     draft = await call.subscription(await call.document())
     entry = await call.doorway.commits.write(partial(_insert, call, draft))
     call.doorway.deliveries.changed(entry.subscription.id)
@@ -135,11 +136,11 @@ def _insert(call: _Call, draft: Subscription, batch: Batch) -> Entry:
         return call.doorway.book.create(session, whole)
 
 
-async def _show(call: _Call) -> Answer:
+async def _show(call: _Call) -> Response:
     return call.answer(_found(await call.doorway.workers.read(partial(call.doorway.book.get, call.id)), call))
 
 
-async def _replace(call: _Call) -> Answer:
+async def _replace(call: _Call) -> Response:
     document = await call.document()
     if isinstance(document, dict) and document.get("id", call.id) != call.id:
         fault = Finding(path="/id", rule="value", message="it is not that of the path, and ids do not change")
@@ -156,7 +157,7 @@ def _update(call: _Call, draft: Subscription, batch: Batch) -> Entry | None:
         return call.doorway.book.update(session, call.id, complete, call.require)
 
 
-async def _delete(call: _Call) -> Answer:
+async def _delete(call: _Call) -> Response:
     entry = _found(await call.doorway.commits.write(partial(_remove, call)), call)
     call.doorway.deliveries.changed(entry.subscription.id)
     return call.answer(entry)
@@ -186,7 +187,7 @@ def _limit(call: _Call) -> int:
 def _tag(entry: Entry) -> str:
     """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
     subscription = entry.subscription
-    return caching.entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
+    return entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
 
 
 def _told(error: Exception, path: str) -> RegistryError | None:
@@ -203,3 +204,62 @@ def _told(error: Exception, path: str) -> RegistryError | None:
             return None
     detail = f"the subscription cannot be taken: {faults[0].path or '/'}: {faults[0].message}"
     return RegistryError("bad_request", subject=path, error_detail=detail, faults=faults)
+
+
+_METHODS: Final = ("GET", "POST", "OPTIONS")
+_AGREED: Final = b"Thank you. Events will be delivered from now on.\n"
+
+
+def consent_routes(
+    subscriptions: Subscriptions, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
+) -> list[Route]:
+    """``/subscriptions/{id}/consent``: GET, which a person may do in a browser, and POST both agree."""
+    return [Route(CALLBACK, Consents(subscriptions, deliveries, workers, commits))]
+
+
+class Consents:
+    """An ASGI application, and no function, so that every method comes here."""
+
+    def __init__(
+        self, subscriptions: Subscriptions, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._deliveries = deliveries
+        self._workers = workers
+        self._commits = commits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            answer = await self._answer(Request(scope, receive))
+        except RegistryError as error:
+            answer = error_response(error, allow=_METHODS)
+        except Exception as error:
+            answer = failure_response(error, scope["path"])
+        await send_response(answer, scope, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.url.path
+        if request.method == "OPTIONS":
+            allow = ", ".join(_METHODS)
+            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+        if request.method not in _METHODS:
+            raise RegistryError("action_not_supported", subject=path, action=request.method)
+        entry = await self._workers.read(partial(self._subscriptions.get, request.path_params["id"]))
+        if entry is None:
+            raise RegistryError("not_found", subject=path)
+        work = partial(self._agree, entry.subscription, request)
+        # Whoever does not have the key learns nothing, not even whether there is such a subscription.
+        if not await self._commits.write(work):
+            raise RegistryError("not_found", subject=path)
+        self._deliveries.hurry(entry.subscription.id)
+        return Response(headers=(("Content-Type", "text/plain; charset=utf-8"), NO_STORE), body=_AGREED)
+
+    def _agree(self, subscription: Subscription, request: Request, batch: Batch) -> bool:
+        rate = request.headers.get("webhook-allowed-rate", "").strip()
+        key = request.query_params.get("key", "")
+        try:
+            with batch.writing() as session:
+                return self._deliveries.agree(session, subscription, key, rate)
+        except DeliveryError as error:
+            raise RegistryError("bad_request", subject=request.url.path, error_detail=str(error)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,16 +13,15 @@ from signalbook import __version__
 from signalbook.cli import (
     check,
     conform,
-    demo,
     export,
     get,
+    importing,
     message,
     misuse,
     pipeline,
     replicate,
     serve,
     subscriptions,
-    upload,
 )
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
@@ -29,6 +29,13 @@ from signalbook.errors import SignalbookError
 _INTERRUPTED: Final = 130
 _MISUSED: Final = 2
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
+
+_DEMO: Final = (
+    "Show the main job on real input.\n\n"
+    "Starts a registry, loads catalogues of real and made-up messages, replays deliveries with a known number of "
+    "seeded faults, runs the pipeline, and checks that those faults and only those were sidelined. Then starts a "
+    "Kafka and a stream from it, changes a definition meanwhile, and runs dead letters again."
+)
 
 app: Final = typer.Typer(
     name="signalbook",
@@ -63,7 +70,7 @@ def _common(
 
 
 app.command("serve", help=serve.HELP)(serve.serve)
-app.command("import", help=upload.HELP)(upload.run)
+app.command("import", help=importing.HELP)(importing.run)
 app.command("export", help=export.HELP)(export.run)
 app.command("get", help=get.HELP)(get.run)
 app.command("replicate", help=replicate.HELP)(replicate.run)
@@ -73,7 +80,26 @@ app.command("check", help=check.HELP)(check.run)
 app.add_typer(message.app, name="message")
 app.command("conform", help=conform.HELP)(conform.run)
 app.add_typer(pipeline.app, name="pipeline")
-app.command("demo", help=demo.HELP)(demo.run)
+
+
+@app.command("demo", help=_DEMO)
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")] = Path(
+        "signalbook-demo"
+    ),
+    count: Annotated[int, typer.Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
+    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    github: Annotated[
+        bool, typer.Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")
+    ] = True,
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
+    ] = True,
+) -> None:
+    """Run it all; raises what goes wrong on the way."""
+    from signalbook.demo import run
+
+    run(folder, count=count, master=master, with_github=github, with_live=live)
 
 
 def main() -> None:

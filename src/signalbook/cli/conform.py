@@ -190,10 +190,10 @@ def _failure(screen: Console, row: Result, known: str | None) -> None:
 def _sections(screen: Console, summary: Summary) -> None:
     from rich.table import Table
 
-    from signalbook.conformance import coverage
+    from signalbook.conformance import requirement_coverage
 
     table = Table("section", "requirements", "with a case here", "passed", "failed", "skipped", box=None)
-    for section, rows in coverage(summary.results):
+    for section, rows in requirement_coverage(summary.results):
         outcomes = [row.outcome for row in rows if row.results]
         if outcomes:
             counts = (len(rows), len(outcomes), *map(outcomes.count, _OUTCOMES))

@@ -12,11 +12,11 @@ import typer
 
 from signalbook.cli.console import say, working
 from signalbook.cli.files import write_folder, write_pieces
-from signalbook.cli.opening import DbOption, ServerOption, open_registry
-from signalbook.cli.registry import Registry
+from signalbook.cli.registry import DbOption, ServerOption, open_registry
 from signalbook.xid import ROOT, Xid, XidError
 
 if TYPE_CHECKING:
+    from signalbook.client.registry import Registry
     from signalbook.documents import File
 
 HELP: Final = (

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from signalbook.cli.console import plain
-from signalbook.cli.opening import DbOption, ServerOption, open_registry
-from signalbook.cli.registry import Reading
+from signalbook.cli.registry import DbOption, ServerOption, open_registry
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import Xid, XidError
 
@@ -47,6 +46,8 @@ def run(
         target = Xid.parse(xid)
     except XidError as error:
         raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    from signalbook.client.registry import Reading
+
     reading = Reading(filter=tuple(filter or ()), sort=sort, inline=(inline,) if inline else (), limit=limit)
     with open_registry(server, db, create=False) as registry:
         if not target.is_collection:

@@ -1,18 +1,199 @@
-"""One document into a registry: only what is new of it is sent, and what came of it is told."""
+"""``signalbook import``: documents into a registry, of which only what is new is sent."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
-from signalbook.cli.registry import Registry
-from signalbook.documents import Source, Upload, Work, aim, attributes, compare, extend_model
-from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Kind, Xid
+import typer
 
+from signalbook.cli.console import console, say
+from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.errors import SignalbookError
+from signalbook.values import JSONObject, dump_json
+from signalbook.xid import ROOT, Kind, Xid, XidError
+
+if TYPE_CHECKING:
+    from signalbook.client.registry import Registry
+    from signalbook.documents import Repair, Source, Upload, Work
+HELP: Final = (
+    "Bring registry documents into a registry.\n\n"
+    "PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the "
+    "registry's own change events. Of a folder the files named *.xreg.json, "
+    "*.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so. "
+    "What a document names is created or changed; what it does not name stays as it is. A document is imported whole "
+    "or not at all, and so is a folder; several one after the other, models first."
+)
+_LENIENT: Final = (
+    "Repair damaged JSON, and names and values of older drafts, and tell each repair: what, where and why."
+)
+_SHOWN: Final = 20
+"""Up to so many documents have a line each."""
+STANDARD_INPUT: Final = "-"
+EVENTS: Final = "builtin:events"
+"""The definitions of the registry's own change events, which come with the program."""
+_TIMEOUT: Final = 30.0
 _WORDS = (Kind.REGISTRY, Kind.GROUP, Kind.RESOURCE, Kind.VERSION)
+
+
+class ImportFailed(SignalbookError):
+    """A registry did not take a document."""
+
+
+def run(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, URLs, or -.")],
+    server: ServerOption = None,
+    db: DbOption = None,
+    lenient: Annotated[bool, typer.Option("--lenient", help=_LENIENT)] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be created and updated, and change nothing.")
+    ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="XID", help="Import as this entity or collection, whatever its own name."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="NAME",
+            help="Leave out a part of the documents: capabilities, modelsource, ... (the API's flag ignore).",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as one JSON object.")] = False,
+) -> None:
+    """Read everything first, so that a broken file stops the import before it begins."""
+
+    target = _target(to)
+    sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
+    if not as_json:
+        for source in sources:
+            for part in source.parts or (source,):
+                _tell_repairs(part.name, part.repairs)
+    with open_registry(server, db, create=not dry_run) as registry:
+        if dry_run:
+            with registry.trying() as trial:
+                done = _import_all(trial, sources, ignore or (), target, verb="" if as_json else "would import")
+        else:
+            done = _import_all(registry, sources, ignore or (), target, verb="" if as_json else "imported")
+    if as_json:
+        typer.echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
+
+
+def _target(to: str | None) -> Xid | None:
+    try:
+        return None if to is None else Xid.parse(to)
+    except XidError as error:
+        raise typer.BadParameter(f"{to!r} is no xid: {error}", param_hint="--to") from None
+
+
+def _owners_first(source: Source) -> tuple[bool, int]:
+    """Models first, since other documents may need them; then the Registry, Groups, Resources."""
+    from signalbook.documents import target_of
+
+    document = source.document
+    if not isinstance(document, dict):
+        return True, 0
+    return not document.keys() & {"modelsource", "groups"}, len(target_of(document).parts)
+
+
+def _tell_repairs(name: str, repairs: Sequence[Repair]) -> None:
+    if repairs:
+        say("\n".join(f"repaired {name}, {repair}" for repair in repairs), style="yellow")
+
+
+def _import_all(
+    registry: Registry, sources: list[Source], ignore: Sequence[str], to: Xid | None, *, verb: str
+) -> list[Imported]:
+    """``verb`` begins the line about each document; without one there is none."""
+    from rich.progress import track
+
+    screen = console()
+    done: list[Imported] = []
+    shown: Iterable[Source] = track(
+        sources, description="importing", console=screen, transient=True, disable=not verb or not screen.is_terminal
+    )
+    for source in shown:
+        try:
+            row = import_source(registry, source, ignore=ignore, to=to)
+        except SignalbookError as error:
+            raise ImportFailed(_failure(source, error, len(done), len(sources))) from None
+        done.append(row)
+        if verb and len(sources) <= _SHOWN:
+            say(f"{verb} {row}")
+    if verb and len(sources) > _SHOWN:
+        say(f"{verb} {len(sources)} documents: {summary(done)}")
+    return done
+
+
+def _failure(source: Source, error: SignalbookError, done: int, total: int) -> str:
+    lines = [f"{source.name}: {error}"]
+    places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
+    lines += [f"  in {name}" for name in source.naming(places)[:_SHOWN]]
+    if total > 1:
+        lines.append(f"{done} of {total} documents were imported before it, nothing of this one")
+    advice = source.advice()
+    return "\n".join([*lines, advice] if advice else lines)
+
+
+def load(source: str, *, lenient: bool) -> Iterator[Source]:
+    """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
+    from signalbook.cncf.messagecatalog.sources import adopt
+    from signalbook.documents import merge, parse_source, read_folder, read_limited, read_source
+
+    if source == STANDARD_INPUT:
+        data = read_limited(sys.stdin.buffer, name="standard input")
+        yield _adopted(parse_source(data, name="standard input", lenient=lenient))
+    elif source.startswith("builtin:"):
+        yield _builtin(source)
+    elif source.lower().startswith(("http://", "https://")):
+        yield _adopted(_fetch(source, lenient))
+    elif Path(source).is_dir():
+        yield merge(adopt(read_folder(Path(source), lenient=lenient)), name=source)
+    else:
+        yield _adopted(read_source(Path(source), lenient=lenient))
+
+
+def _adopted(source: Source) -> Source:
+    """A document of a message catalog as one of a registry; any other as it is."""
+    from signalbook.cncf.messagecatalog.sources import adopt
+    from signalbook.documents import merge
+
+    found = adopt([source])
+    return found[0] if len(found) == 1 else merge(found, name=source.name)
+
+
+def _builtin(name: str) -> Source:
+    from signalbook.documents import DocumentError, Source
+    from signalbook.events.definitions import change_event_definitions
+
+    if name != EVENTS:
+        raise DocumentError(f"{name}: no such catalogue comes with the program; there is {EVENTS}")
+    return Source(name=name, document=change_event_definitions())
+
+
+def _fetch(url: str, lenient: bool) -> Source:
+    """One GET within limits of time and size; only http and https are followed."""
+    import httpx
+
+    from signalbook.documents import MAX_BYTES, DocumentError, check_size, parse_source
+
+    try:
+        with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as answer:
+            if not answer.is_success:
+                raise DocumentError(f"{url}: the server answers {answer.status_code} {answer.reason_phrase}")
+            data = bytearray()
+            for chunk in answer.iter_bytes():
+                data += chunk
+                check_size(len(data), name=url, max_bytes=MAX_BYTES)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise DocumentError(f"{url}: cannot be read: {error or type(error).__name__}") from None
+    return parse_source(bytes(data), name=url, media_type=answer.headers.get("content-type", ""), lenient=lenient)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +236,8 @@ def summary(rows: Iterable[Imported]) -> str:
 
 def import_source(registry: Registry, source: Source, *, ignore: Sequence[str], to: Xid | None) -> Imported:
     """Bring ``source`` into ``registry``, in one request that has only what is new. Raises ``SignalbookError``."""
+    from signalbook.documents import aim, compare, extend_model
+
     upload = aim(source.document, to=to)
     if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
         upload = extend_model(upload, registry.modelsource())
@@ -83,6 +266,8 @@ def _settle(
     work: Work, registry: Registry, seen: dict[Xid, JSONObject], collections: Callable[[Xid], Iterable[str]]
 ) -> None:
     """What was sent and changed nothing, a default written out for instance, counts as unchanged."""
+    from signalbook.documents import attributes
+
     if not work.changed:
         return
     touched = [xid for xid in seen if any(_is_at(changed, xid) for changed in work.changed)]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from signalbook.cli.registry import Reading, Registry
+from signalbook.client.registry import Reading, Registry
 from signalbook.documents import Upload
-from signalbook.engine import filters, inline, sorting
-from signalbook.engine.capabilities import resolve_ignore
-from signalbook.engine.commands import Command, Flags, Method
+from signalbook.engine.config.capabilities import resolve_ignore
 from signalbook.engine.engine import Engine, Session
-from signalbook.engine.listing import Page
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import ALL, parse_inline
+from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
@@ -42,7 +43,7 @@ class LocalRegistry:
                 return {**view.entity(ROOT, ViewOptions(doc=True)), "capabilities": view.capabilities}
             if not view.exists(xid):
                 return None
-            return view.entity(xid, ViewOptions(doc=True, inline=inline.ALL))
+            return view.entity(xid, ViewOptions(doc=True, inline=ALL))
 
     def patch(self, upload: Upload, ignore: Sequence[str]) -> bool:
         """As the protocol says: in one transaction; who may open the database may do all an admin may."""
@@ -61,13 +62,13 @@ class LocalRegistry:
         """As the protocol says."""
         with self._reading() as view:
             options = _options(view, xid, reading)
-            listed = view.listed(xid, options, Page(limit=reading.limit))
+            listed = view.listed(xid, options, PageRequest(limit=reading.limit))
             yield from view.members(xid, listed, options).items()
 
     def export(self, target: Xid) -> Iterator[bytes]:
         """As the protocol says."""
         with self._reading() as view:
-            options = ViewOptions(doc=True, inline=inline.ALL)
+            options = ViewOptions(doc=True, inline=ALL)
             if target == ROOT:
                 options = view.export_options(ViewOptions())
             _require_types(view, target)
@@ -128,13 +129,13 @@ def _options(view: View, xid: Xid, reading: Reading) -> ViewOptions:
     _require_types(view, xid)
     subject = str(xid)
     return ViewOptions(
-        inline=inline.parse(reading.inline, xid, view.model, subject=subject),
-        filter=filters.parse(reading.filter, xid, view.model, subject=subject),
-        sort=sorting.parse(reading.sort, xid, view.model, subject=subject),
+        inline=parse_inline(reading.inline, xid, view.model, subject=subject),
+        filter=parse_filter(reading.filter, xid, view.model, subject=subject),
+        sort=parse_sort(reading.sort, xid, view.model, subject=subject),
     )
 
 
 def _resources(view: View, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
-    deep = ViewOptions(doc=True, binary=True, inline=inline.ALL)
+    deep = ViewOptions(doc=True, binary=True, inline=ALL)
     for name in list(view.collection(collection, ViewOptions(doc=True))):
         yield collection / name, view.entity(collection / name, deep)

@@ -52,7 +52,7 @@ def inputs(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read, and print to standard output."""
-    from signalbook.cli.outgoing import Book, table
+    from signalbook.cli.producing import Book, table
     from signalbook.messages import required_inputs
 
     definition = Book.read(registry).definition(message)
@@ -102,10 +102,10 @@ def build(
     ] = None,
 ) -> None:
     """Make, bind, print."""
-    from signalbook.cli.outgoing import Book, Settings, as_event, as_record, as_request, data_in, read
+    from signalbook.cli.producing import Book, Settings, as_event, as_record, as_request, data_in, read
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
-    from signalbook.messages.producing.payloads import UNSET
+    from signalbook.messages.payloads.payload import UNSET
 
     if data and payload:
         raise typer.BadParameter("give one of --data and --payload")
@@ -140,7 +140,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Hold every message to the definitions, tell what is refused."""
-    from signalbook.cli.outgoing import Book, messages_in, read
+    from signalbook.cli.producing import Book, messages_in, read
     from signalbook.messages import validate_outbound
 
     book = Book.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])

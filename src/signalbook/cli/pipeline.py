@@ -1,45 +1,269 @@
-"""``signalbook pipeline run``: messages against their definitions, into tables."""
+"""``signalbook pipeline``: ``run`` and ``stream``, which land messages as tables; the other commands are beside it."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signalbook.cli import infer, jobs, lake, letters, reports, stream, tables
+from signalbook.cli import infer, replay, reports, tables
 from signalbook.cli.console import console
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Progress, Report
-
-HELP: Final = (
+RUN: Final = (
     "Hold messages to their definitions and land them as tables.\n\n"
     "Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A "
     "second run of the same input with the same batch id changes nothing."
 )
+STREAM: Final = (
+    "Land messages as they come, batch after batch.\n\n"
+    "Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where "
+    "it ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work."
+)
 _SHOWN: Final = 40
 
+
+class TableFormat(StrEnum):
+    """How tables are kept."""
+
+    ICEBERG = "iceberg"
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
+class Partition(StrEnum):
+    """How new tables are divided."""
+
+    DAY = "day"
+    NONE = "none"
+
+
+JobOption = Annotated[
+    Path | None,
+    typer.Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.", show_default=False),
+]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False),
+]
+GroupOption = replay.GroupOption
+InputFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--input-format",
+        metavar="FORMAT",
+        help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
+        show_default="cloudevents-jsonl, or what the URL says",
+    ),
+]
+OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.", show_default=False)]
+TableFormatOption = Annotated[
+    TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
+]
+CatalogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME|URL",
+        help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
+        show_default="one in the output folder",
+    ),
+]
+PartitionOption = Annotated[
+    Partition | None, typer.Option("--partition", help="How new tables are divided.", show_default="day")
+]
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="What the source is told; ${NAME} in a value is an environment variable; may be given again.",
+        show_default=False,
+    ),
+]
+PolicyOption = replay.PolicyOption
+JarsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--jars",
+        metavar="PATH",
+        envvar="SIGNALBOOK_JARS",
+        help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
+        show_default=False,
+    ),
+]
+MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
 app: Final = typer.Typer(help="Hold streams of messages to their definitions, on Spark.", no_args_is_help=True)
 
 
+def job_settings(
+    job: Path | None, *, options: list[str] | None, policy: list[str] | None, **given: Any
+) -> dict[str, Any]:
+    """What options say of a job, by the names of job files. Raises for what neither they nor a file may say."""
+    from signalbook.messages import flag_settings
+
+    for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):
+        if job is None and not given[name]:
+            raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
+    plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in given.items()}
+    return {
+        **plain,
+        "options": None if options is None else dict(map(_option, options)),
+        "policy": None if policy is None else flag_settings(policy),
+    }
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"an option is NAME=VALUE, not {name!r}", param_hint="--option")
+    return name, value
+
+
+def run_stream(
+    job: JobOption = None,
+    registry: RegistryOption = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="URL",
+            help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    output: OutputOption = None,
+    group: GroupOption = None,
+    input_format: InputFormatOption = None,
+    table_format: TableFormatOption = None,
+    catalog: CatalogOption = None,
+    partition: PartitionOption = None,
+    option: OptionOption = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
+    ] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is landed.")] = False,
+    policy: PolicyOption = None,
+    jars: JarsOption = None,
+    master: MasterOption = None,
+    report_to: reports.ReportToOption = None,
+    pipeline_name: reports.PipelineOption = None,
+    metrics_file: reports.MetricsFileOption = None,
+    metrics_port: reports.MetricsPortOption = None,
+    metrics_host: reports.MetricsHostOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result of each batch as one JSON object.")] = False,
+) -> None:
+    """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
+    from signalbook import pipeline
+
+    given = job_settings(
+        job,
+        registry=registry,
+        groups=group,
+        inputs=input,
+        input_format=input_format,
+        output=output,
+        table_format=table_format,
+        catalog=catalog,
+        partition=partition,
+        options=option,
+        policy=policy,
+        jars=jars,
+        master=master,
+    )
+    timing = {"name": name, "interval": interval, "max_messages": max_messages}
+    options = pipeline.job_options(job, given, **timing)
+    audience = reports.audience(
+        options.report,
+        to=report_to,
+        name=pipeline_name,
+        metrics_file=metrics_file,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+    )
+    wanted = options.streaming(once=once)
+    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, audience, reports.say) as told:
+
+        def done(report: Report) -> None:
+            typer.echo(_line(report, as_json))
+            told()
+
+        pipeline.stream(wanted, stop=stop, tell=reports.say, done=done)
+
+
+def _line(report: Report, as_json: bool) -> str | bytes:
+    if as_json:
+        return dump_json(report.to_json())
+    tally = report.tally
+    counts = f"{tally.read:,} read = {report.landed:,} landed + {tally.dead_lettered:,} dead letters"
+    return f"{report.batch}: {counts} + {tally.dropped:,} dropped, in {report.seconds:,.1f} s"
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; a second one means it, as ever."""
+    stop = threading.Event()
+    before: dict[signal.Signals, Any] = {}
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        before[each] = signal.signal(each, end)
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 app.command("infer", help=infer.HELP)(infer.run)
-app.command("stream", help=stream.HELP)(stream.stream)
-app.command("replay", help=letters.REPLAY)(letters.replay)
-app.command("backtest", help=letters.BACKTEST)(letters.backtest)
-app.command("status", help=lake.STATUS)(lake.status)
-app.command("profile", help=lake.PROFILE)(lake.profile)
+
+
+app.command("stream", help=STREAM)(run_stream)
+
+
+app.command("replay", help=replay.REPLAY)(replay.replay)
+
+
+app.command("backtest", help=replay.BACKTEST)(replay.backtest)
+
+
+app.command("status", help=tables.STATUS)(tables.status)
+
+
+app.command("profile", help=tables.PROFILE)(tables.profile)
+
+
 app.command("metrics", help=reports.METRICS)(reports.metrics)
+
+
 app.command("compact", help=tables.COMPACT)(tables.compact)
+
+
 app.command("views", help=tables.VIEWS)(tables.views)
 
 
-@app.command("run", help=HELP)
+@app.command("run", help=RUN)
 def run(
-    job: jobs.JobOption = None,
-    registry: jobs.RegistryOption = None,
+    job: JobOption = None,
+    registry: RegistryOption = None,
     input: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,20 +273,20 @@ def run(
             show_default=False,
         ),
     ] = None,
-    output: jobs.OutputOption = None,
-    group: jobs.GroupOption = None,
-    input_format: jobs.InputFormatOption = None,
-    table_format: jobs.TableFormatOption = None,
-    catalog: jobs.CatalogOption = None,
-    partition: jobs.PartitionOption = None,
-    option: jobs.OptionOption = None,
+    output: OutputOption = None,
+    group: GroupOption = None,
+    input_format: InputFormatOption = None,
+    table_format: TableFormatOption = None,
+    catalog: CatalogOption = None,
+    partition: PartitionOption = None,
+    option: OptionOption = None,
     batch_id: Annotated[
         str | None,
         typer.Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time"),
     ] = None,
-    policy: jobs.PolicyOption = None,
-    jars: jobs.JarsOption = None,
-    master: jobs.MasterOption = None,
+    policy: PolicyOption = None,
+    jars: JarsOption = None,
+    master: MasterOption = None,
     report_to: reports.ReportToOption = None,
     name: reports.PipelineOption = None,
     metrics_file: reports.MetricsFileOption = None,
@@ -71,7 +295,7 @@ def run(
     """Run one batch; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
 
-    given = jobs.settings(
+    given = job_settings(
         job,
         registry=registry,
         groups=group,

@@ -1,55 +1,81 @@
-"""What commands ask of a registry, wherever it is."""
+"""The registry a command works on: a server (``--server``), or a database that this process opens (``--db``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
-from signalbook.values import JSONObject
-from signalbook.xid import Xid
+import typer
+
+from signalbook import settings
+from signalbook.errors import SignalbookError
 
 if TYPE_CHECKING:
-    from signalbook.documents import Upload
+    from signalbook.client import Client
+    from signalbook.client.registry import Registry
+    from signalbook.engine.engine import Engine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What to show: request flags as they go into a URL, and how many members of a collection."""
+ServerOption = Annotated[
+    str | None, typer.Option("--server", metavar="URL", help="The registry at this URL.", show_default=False)
+]
+DbOption = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="URL",
+        help=f"The registry in this database (default {settings.Settings.db}).",
+        show_default=False,
+    ),
+]
+_SQLITE_FILE: Final = "sqlite:///"
 
-    filter: tuple[str, ...] = ()
-    sort: str | None = None
-    inline: tuple[str, ...] = ()
-    limit: int | None = None
+
+@contextmanager
+def open_registry(server: str | None, db: str | None, *, create: bool) -> Iterator[Registry]:
+    """The registry that the options name, by default that of the setting ``db``.
+
+    ``create`` allows to make a new one where there is none. Raises ``SignalbookError``, and ``typer.BadParameter`` if
+    both options are given.
+    """
+    if server is not None and db is not None:
+        raise typer.BadParameter("give one of --server and --db, not both")
+    if server is not None:
+        from signalbook.cli.remote import RemoteRegistry
+
+        with open_client(server) as client:
+            yield RemoteRegistry(client)
+        return
+    from signalbook.cli.local import LocalRegistry
+
+    with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
+        yield LocalRegistry(engine)
 
 
-class Registry(Protocol):
-    """What commands ask of a registry."""
+@contextmanager
+def open_client(server: str) -> Iterator[Client]:
+    """A client of the registry at this URL. Raises ``ClientError``."""
+    from signalbook.client import Client
 
-    def model(self) -> JSONObject:
-        """The full model."""
+    # Twice as long as a server waits for its database: its word on that is better than ours.
+    with Client(server, timeout=2 * settings.Settings.request_timeout) as client:
+        yield client
 
-    def modelsource(self) -> JSONObject:
-        """The model as it was supplied."""
 
-    def find(self, xid: Xid) -> JSONObject | None:
-        """An entity in document view with all beneath it; the Registry with its capabilities alone."""
+@contextmanager
+def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
+    """The registry in the database ``given.db``, run by this process. Raises ``SignalbookError``."""
+    from signalbook.engine.engine import Engine
+    from signalbook.storage import open_store
 
-    def patch(self, upload: Upload, ignore: Sequence[str]) -> bool:
-        """Send ``upload``, leaving out what ``ignore`` names too; whether it is to be seen now."""
-
-    def get(self, xid: Xid, reading: Reading) -> JSONObject:
-        """An entity. Raises ``SignalbookError``."""
-
-    def items(self, xid: Xid, reading: Reading) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection, no more than ``limit``. Raises ``SignalbookError``."""
-
-    def export(self, target: Xid) -> Iterator[bytes]:
-        """The text of the document that ``target`` with all beneath it makes."""
-
-    def entities(self) -> Iterator[tuple[Xid, JSONObject]]:
-        """The Registry, its Groups alone and their Resources with Versions, in document view with ``binary``."""
-
-    def trying(self) -> AbstractContextManager[Registry]:
-        """A registry that looks like this one and forgets at the end what it was sent."""
+    name = given.db.removeprefix(_SQLITE_FILE).partition("?")[0]
+    if not create and given.db.startswith(_SQLITE_FILE) and not Path(name).exists():
+        raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
+    store = open_store(given.db, timeout=given.request_timeout)
+    try:
+        yield Engine(store, settings=given)
+    finally:
+        store.close()

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
-from signalbook.cli.registry import Reading, Registry
 from signalbook.client import Client, NotFound, ReadFlags, Refused
+from signalbook.client.registry import Reading, Registry
 from signalbook.documents import Upload
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid

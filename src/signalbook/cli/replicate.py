@@ -16,7 +16,7 @@ import typer
 
 from signalbook import settings
 from signalbook.cli.console import console, say
-from signalbook.cli.opening import open_engine
+from signalbook.cli.registry import open_engine
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 
@@ -85,11 +85,10 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
     """Open both, link them, copy."""
+    from signalbook.replication.link import Scope
     from signalbook.replication.opening import copying, link
-    from signalbook.replication.replicating import Replication
+    from signalbook.replication.replicating import File, Memory, Replication
     from signalbook.replication.report import Report
-    from signalbook.replication.scope import Scope
-    from signalbook.replication.state import File, Memory
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
@@ -170,8 +169,7 @@ def _is_remote(where: str) -> bool:
 
 def _extend_model(source: Source, target: Target) -> None:
     from signalbook.replication.local import LocalRegistry
-    from signalbook.replication.models import extended
-    from signalbook.replication.opening import LinkError
+    from signalbook.replication.opening import LinkError, extended
     from signalbook.replication.remote import RemoteRegistry
 
     if not isinstance(target, RemoteRegistry | LocalRegistry):

@@ -17,7 +17,7 @@ from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 
 if TYPE_CHECKING:
-    from signalbook.client.subscriptions import Subscriptions
+    from signalbook.client.client import Subscriptions
 
 SUBSCRIBE: Final = (
     "Have a server tell SINK of changes as they are committed, and print the subscription's id.\n\n"
@@ -171,7 +171,7 @@ def delete(id: IdArgument, server: ServerOption = None) -> None:
 @contextmanager
 def _open(server: str | None) -> Iterator[Subscriptions]:
     """Those of a running server: who has only the database delivers nothing."""
-    from signalbook.cli.opening import open_client
+    from signalbook.cli.registry import open_client
 
     with open_client(server or _here()) as client:
         yield client.subscriptions

@@ -1,19 +1,29 @@
-"""``signalbook pipeline compact`` and ``views``: the tables of an output folder, kept in order and seen as one."""
+"""``signalbook pipeline status``, ``profile``, ``compact`` and ``views``: what an output folder holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from signalbook.cli import reports
 from signalbook.cli.console import working
-from signalbook.cli.lake import JsonOption, OutputOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
-    from signalbook.pipeline import Compaction, Progress
+    from rich.table import Table
 
+    from signalbook.pipeline import Compaction, Profile, Progress, StreamState
+STATUS: Final = (
+    "List the streams and the batches that were committed to an output folder: what was read, landed and sidelined, "
+    "and why."
+)
+PROFILE: Final = (
+    "Tell what is in the landed tables: how often each column is empty, its least and its greatest value, how many "
+    "different ones there are, and what its definition declares and no message ever had."
+)
 COMPACT: Final = (
     "Make few large files of the many small ones that batches leave, table by table. A batch that is "
     "landed in the same output is waited for, a minute at most; killed, it is completed or forgotten by whatever works "
@@ -24,13 +34,133 @@ VIEWS: Final = (
     "columns changed in a way that no table can follow."
 )
 _MIB: Final = 1024 * 1024
-
+OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 DefinitionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
     ),
 ]
+
+
+def status(
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="URL", help="What this registry was told instead.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the batches."""
+    if registry is not None and output is None:
+        reports.history(registry, name, as_json=as_json)
+    elif output is not None and registry is None and name is None:
+        _batches(output, as_json)
+    else:
+        raise typer.BadParameter("give either --output, or --registry with or without --pipeline")
+
+
+def _batches(output: Path, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from signalbook import pipeline
+
+    found = pipeline.status(output)
+    if as_json:
+        for line in [*(each.to_json() for each in found.streams), *(each.to_json() for each in found.reports)]:
+            typer.echo(dump_json(line))
+        return
+    if found.streams:
+        Console(highlight=False).print(_streams(found.streams))
+    table = Table("batch")
+    for name in ("read", "landed", "dead letters", "dropped"):
+        table.add_column(name, justify="right")
+    table.add_column("reasons")
+    for report in found.reports:
+        tally = report.tally
+        counts = (tally.read, report.landed, tally.dead_lettered, tally.dropped)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.reasons.most_common())
+        table.add_row(report.batch, *(f"{count:,}" for count in counts), reasons)
+    Console(highlight=False).print(table)
+
+
+def _streams(streams: Sequence[StreamState]) -> Table:
+    from rich.table import Table
+
+    table = Table("stream")
+    for name in ("batches", "read", "landed", "dead letters", "dropped"):
+        table.add_column(name, justify="right")
+    table.add_column("last batch")
+    for each in streams:
+        tally = each.tally
+        counts = (each.batches, tally.read, tally.landed.total(), tally.dead_lettered, tally.dropped)
+        finished = f"{each.finished:%Y-%m-%d %H:%M:%S} UTC" if each.finished else ""
+        table.add_row(each.name, *(f"{count:,}" for count in counts), finished)
+    return table
+
+
+def profile(
+    output: OutputOption,
+    definition: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL|FILE|DIR",
+            help="Tell what these definitions declare otherwise than the tables have it.",
+            show_default=False,
+        ),
+    ] = None,
+    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    as_json: JsonOption = False,
+) -> None:
+    """Profile the tables."""
+    from signalbook import pipeline
+
+    with working("reading") as tell:
+        profiles = pipeline.profile(output, tuple(definition or ()), master, tell, registry)
+    for each in profiles:
+        if as_json:
+            typer.echo(dump_json(each.to_json()))
+        else:
+            _show_profile(each)
+
+
+def _show_profile(found: Profile) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    screen = Console(highlight=False)
+    table = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
+    table.add_column("column", overflow="fold")
+    table.add_column("type", max_width=12, no_wrap=True)
+    for name in ("empty", "distinct"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=8)
+    for name in ("least", "greatest"):
+        table.add_column(name, max_width=16, no_wrap=True)
+    for column in found.columns:
+        if column.payload:
+            empty = f"{column.nulls / found.rows:.1%}" if found.rows else ""
+            distinct = "" if column.distinct is None else f"{column.distinct:,}"
+            table.add_row(column.name, column.type, empty, distinct, column.least, column.most)
+    screen.print(table)
+    if found.unseen:
+        screen.print(f"declared, and never seen: {', '.join(found.unseen)}", soft_wrap=True)
+    if found.undeclared:
+        screen.print(f"seen, and not declared: {', '.join(found.undeclared)}", soft_wrap=True)
 
 
 def compact(
@@ -55,10 +185,10 @@ def compact(
         for each in done:
             typer.echo(dump_json(each.to_json()))
     else:
-        _show(done)
+        _show_compaction(done)
 
 
-def _show(done: Sequence[Compaction]) -> None:
+def _show_compaction(done: Sequence[Compaction]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -3,10 +3,9 @@
 It speaks to any xRegistry 1.0-rc4 server.
 """
 
-from signalbook.client.answers import BadAnswer, ClientError, Document, NotFound, Refused, Unreachable
-from signalbook.client.client import Client
-from signalbook.client.feed import Events
-from signalbook.client.requests import ReadFlags
+from signalbook.client.client import Client, Events
+from signalbook.client.responses import BadAnswer, ClientError, Document, NotFound, Refused, Unreachable
+from signalbook.client.transport import ReadFlags
 
 __all__ = [
     "BadAnswer",

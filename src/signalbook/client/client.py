@@ -1,21 +1,191 @@
-"""The client itself."""
+"""The client: entities and documents, the change feed, subscriptions, pipeline reports (core/http.md)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Final, Self, TypedDict, Unpack
+from urllib.parse import parse_qs, quote, urlsplit
 
-from signalbook.client import feed, requests
-from signalbook.client.answers import Document, NotFound, document, json_object
-from signalbook.client.feed import Events
-from signalbook.client.pipelines import Pipelines
-from signalbook.client.requests import Query, ReadFlags, Target
-from signalbook.client.subscriptions import Subscriptions
-from signalbook.client.transport import Transport
+import httpx
+
+from signalbook.client import transport
+from signalbook.client.responses import BadAnswer, Document, NotFound, document, json_object, json_objects
+from signalbook.client.transport import Query, ReadFlags, Target, Transport
 from signalbook.documents import Upload, aim, extend_model
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
+
+_EVENTS: Final = "/events"
+_STREAM: Final = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """CloudEvents in the order of their commits, the ``position`` they reach to, and whether there are ``more`` now."""
+
+    events: tuple[JSONObject, ...]
+    position: int
+    more: bool
+
+
+def _read_feed(transport: Transport, after: int, limit: int | None) -> Events:
+    """As ``Client.events``."""
+    query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
+    answer = transport.send("GET", _EVENTS, query=query)
+    try:
+        events = parse_json(answer.content)
+    except JSONError as error:
+        raise BadAnswer(f"{answer.url}: this is no change feed ({error})") from None
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        raise BadAnswer(f"{answer.url}: this is no change feed: it answers without a batch of events")
+    following = answer.links.get("next", {}).get("url")
+    _last_event = after if not events else _number(str(events[-1].get("id", "")), answer)
+    position = _last_event if following is None else _after(following, answer)
+    return Events(events=tuple(events), position=max(after, position), more=following is not None)
+
+
+def _last_event(transport: Transport) -> int:
+    """As ``Client.last_event``."""
+    answer = transport.send("GET", _EVENTS, query={"limit": "1"})
+    link = answer.links.get("last", {}).get("url")
+    if link is None:
+        raise BadAnswer(f"{answer.url}: the change feed does not tell where it ends")
+    return _after(link, answer)
+
+
+def _wait_for_event(transport: Transport, after: int, seconds: float) -> bool:
+    """As ``Client.wait_for_event``."""
+    deadline = time.monotonic() + seconds
+    headers = {"Accept": _STREAM}
+    lines = transport.lines(_EVENTS, query={"after": str(after)}, headers=headers, timeout=seconds)
+    try:
+        with closing(lines):
+            return any(line.startswith("data:") for line in _until(deadline, lines))
+    except httpx.ReadTimeout:
+        return False
+
+
+def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if time.monotonic() > deadline:
+            return
+
+
+def _after(url: str, answer: httpx.Response) -> int:
+    return _number("".join(parse_qs(urlsplit(url).query).get("after", ())), answer)
+
+
+def _number(text: str, answer: httpx.Response) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise BadAnswer(f"{answer.url}: {text[:40]!r} is no position of a change feed")
+    return int(text)
+
+
+_PIPELINES: Final = "/pipelines"
+
+
+class Pipelines:
+    """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
+
+    Reports are JSON objects, as ``signalbook pipeline run --json`` prints them. Every method raises as those of
+    ``Client``.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def __iter__(self) -> Iterator[JSONObject]:
+        """All of them, page after page."""
+        return self._pages(_PIPELINES)
+
+    def get(self, name: str) -> JSONObject:
+        """One of them, with its newest report."""
+        return json_object(self._transport.send("GET", _pipeline_path(name)))
+
+    def reports(self, name: str) -> Iterator[JSONObject]:
+        """The reports that are kept of one, the newest first, page after page as they are asked for."""
+        return self._pages(f"{_pipeline_path(name)}/reports")
+
+    def add(self, name: str, report: JSONObject) -> JSONObject:
+        """Tell of a batch; the same again changes nothing, other words of it replace those. Returns its ``number``."""
+        headers = {"Content-Type": "application/json"}
+        path = f"{_pipeline_path(name)}/reports"
+        return json_object(self._transport.send("POST", path, content=dump_json(report), headers=headers))
+
+    def delete(self, name: str) -> None:
+        """Forget one and its reports."""
+        self._transport.send("DELETE", _pipeline_path(name))
+
+    def _pages(self, url: str) -> Iterator[JSONObject]:
+        for answer in self._transport.pages(url):
+            yield from json_objects(answer, "pipelines or reports")
+
+
+def _pipeline_path(name: str) -> str:
+    return f"{_PIPELINES}/{quote(name, safe='')}"
+
+
+_SUBSCRIPTIONS: Final = "/subscriptions"
+_HEADERS: Final = {"Content-Type": "application/json"}
+
+
+class Wanted(TypedDict, total=False):
+    """What a subscription says beside its sink: all of it may be left out."""
+
+    source: str
+    types: list[str]
+    filters: list[JSON]
+    config: JSONObject
+    protocolsettings: JSONObject
+    sinkcredential: JSONObject
+
+
+class Subscriptions:
+    """``Client.subscriptions``: iterate over it for all there are, in the order they were created in.
+
+    A subscription is a JSON object as the server shows it: with its ``id`` and the ``status`` of its deliveries, and
+    without secrets. Every method raises as those of ``Client``.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def __iter__(self) -> Iterator[JSONObject]:
+        """All of them, page after page."""
+        for answer in self._transport.pages(_SUBSCRIPTIONS):
+            yield from json_objects(answer, "subscriptions")
+
+    def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[Wanted]) -> JSONObject:
+        """Have changes told to ``sink``. Returns the subscription."""
+        return self.add({"sink": sink, "protocol": protocol, **wanted})
+
+    def add(self, document: JSONObject) -> JSONObject:
+        """Create the subscription that a document says. Returns it as it is now."""
+        return json_object(self._transport.send("POST", _SUBSCRIPTIONS, content=dump_json(document), headers=_HEADERS))
+
+    def get(self, id: str) -> JSONObject:
+        """One of them."""
+        return json_object(self._transport.send("GET", _subscription_path(id)))
+
+    def replace(self, id: str, document: JSONObject) -> JSONObject:
+        """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
+        return json_object(
+            self._transport.send("PUT", _subscription_path(id), content=dump_json(document), headers=_HEADERS)
+        )
+
+    def delete(self, id: str) -> None:
+        """Have it told nothing more."""
+        self._transport.send("DELETE", _subscription_path(id))
+
+
+def _subscription_path(id: str) -> str:
+    return f"{_SUBSCRIPTIONS}/{quote(id, safe='')}"
+
 
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 ATTEMPTS: Final = 4
@@ -69,44 +239,44 @@ class Client:
 
     def get(self, target: Target = ROOT, **flags: Unpack[ReadFlags]) -> JSONObject:
         """An entity's metadata, or one page of a collection."""
-        return self._object("GET", requests.path(target), query=requests.reading(**flags))
+        return self._object("GET", transport.path_of(target), query=transport.read_query(**flags))
 
     def items(
         self, target: Target, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
         """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
-        query = requests.reading(**flags) | ({} if limit is None else {"limit": str(limit)})
-        for answer in self._transport.pages(requests.path(target), query=query):
+        query = transport.read_query(**flags) | ({} if limit is None else {"limit": str(limit)})
+        for answer in self._transport.pages(transport.path_of(target), query=query):
             yield from json_object(answer).items()
 
     def put(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create or replace an entity."""
-        return self._object("PUT", requests.path(target), query=requests.writing(**flags), body=body)
+        return self._object("PUT", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def patch(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create an entity, or change the attributes in ``body``, null removing one."""
-        return self._object("PATCH", requests.path(target), query=requests.writing(**flags), body=body)
+        return self._object("PATCH", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def post(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Add to a collection, or a Version to a Resource."""
-        return self._object("POST", requests.path(target), query=requests.writing(**flags), body=body)
+        return self._object("POST", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def delete(self, target: Target, *, epoch: int | None = None) -> None:
         """Delete an entity, or every member of a collection; an entity only if it has this ``epoch``, if given."""
         query = {} if epoch is None else {"epoch": str(epoch)}
-        self._transport.send("DELETE", requests.path(target), query=query)
+        self._transport.send("DELETE", transport.path_of(target), query=query)
 
     def delete_members(self, collection: Target, ids: Iterable[str]) -> None:
         """Delete these members of a collection, as far as they are there; no others."""
         body = dump_json({name: {} for name in ids})
         headers = {"Content-Type": "application/json"}
-        self._transport.send("DELETE", requests.path(collection), content=body, headers=headers)
+        self._transport.send("DELETE", transport.path_of(collection), content=body, headers=headers)
 
     # Documents, as bytes
 
     def document(self, target: Target) -> Document:
         """The document of a Resource or Version."""
-        return document(self._transport.send("GET", requests.path(target, details=False)))
+        return document(self._transport.send("GET", transport.path_of(target, details=False)))
 
     def put_document(
         self,
@@ -161,7 +331,7 @@ class Client:
 
         The whole registry comes with its capabilities and model.
         """
-        xid = requests.xid(target)
+        xid = transport.to_xid(target)
         if xid == ROOT:
             return self._object("GET", "/export")
         if xid.is_collection:
@@ -170,10 +340,10 @@ class Client:
 
     def export_stream(self, target: Target = ROOT) -> Iterator[bytes]:
         """The JSON text of ``export``, piece by piece as the server sends it, whatever its size."""
-        xid = requests.xid(target)
+        xid = transport.to_xid(target)
         if xid == ROOT:
             return self._transport.stream("/export")
-        return self._transport.stream(requests.path(xid), query=requests.reading(inline=["*"], doc=True))
+        return self._transport.stream(transport.path_of(xid), query=transport.read_query(inline=["*"], doc=True))
 
     def import_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Upload:
         """Create or change what ``document`` names, in one request; what it does not name stays as it is.
@@ -194,15 +364,15 @@ class Client:
 
         Not every server has a change feed: then ``NotFound``.
         """
-        return feed.read(self._transport, after, limit)
+        return _read_feed(self._transport, after, limit)
 
     def last_event(self) -> int:
         """The position behind all changes there are: where to follow from for who has read the registry itself."""
-        return feed.last(self._transport)
+        return _last_event(self._transport)
 
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
-        return feed.wait(self._transport, after, seconds)
+        return _wait_for_event(self._transport, after, seconds)
 
     @property
     def pipelines(self) -> Pipelines:
@@ -233,15 +403,15 @@ class Client:
         The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``. With
         ``compatibility`` it is judged as if that were the rule of the Resource.
         """
-        query = requests.writing(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
-        headers = {f"xRegistry-{name}": requests.encode(value) for name, value in (attributes or {}).items()}
+        query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
+        headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in (attributes or {}).items()}
         if content is None and body is not None:
             content_type: str | None = "application/json"
             sent: bytes | None = dump_json(body)
         else:
             content_type, sent = contenttype, content
         headers |= {} if content_type is None else {"Content-Type": content_type}
-        url = "/check" + requests.path(target, details=content is None)
+        url = "/check" + transport.path_of(target, details=content is None)
         return Verdict.from_json(
             json_object(self._transport.send(method, url, query=query, content=sent, headers=headers))
         )
@@ -263,8 +433,8 @@ class Client:
     def _write_document(
         self, method: str, target: Target, content: bytes, contenttype: str | None, attributes: Mapping[str, str | None]
     ) -> Document:
-        headers = {f"xRegistry-{name}": requests.encode(value) for name, value in attributes.items()}
+        headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
         if contenttype is not None:
             headers["Content-Type"] = contenttype
-        url = requests.path(target, details=False)
+        url = transport.path_of(target, details=False)
         return document(self._transport.send(method, url, content=content, headers=headers))

@@ -1,21 +1,129 @@
-"""Requests out, answers in: sizes bounded, safe requests tried again, next pages found."""
+"""HTTP: paths, flags and headers of requests; sizes bounded, safe requests tried again, pages followed, a cache."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import urljoin, urlsplit
+from typing import Final, TypedDict, Unpack
+from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
 from signalbook import __version__
-from signalbook.client.answers import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
-from signalbook.client.kept import Kept
-from signalbook.client.requests import Query, query_string
+from signalbook.client.responses import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
 from signalbook.uris import is_address, user_of, without_user
+from signalbook.xid import Kind, Xid, XidError
+
+_SHOWN: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
+
+
+class Kept:
+    """Answers to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
+
+    def __init__(self, *, limit: int = 16 << 20) -> None:
+        self._limit = limit
+        self._size = 0
+        self._answers: dict[str, httpx.Response] = {}
+
+    def ask(self, request: httpx.Request) -> None:
+        """Let ``request`` tell what is here."""
+        kept = self._answers.get(str(request.url))
+        if request.method == "GET" and kept is not None:
+            request.headers["If-None-Match"] = kept.headers["ETag"]
+
+    def settle(self, request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        """The answer to use: what was kept if it still holds, else ``answer``, kept for the next time."""
+        url = str(request.url)
+        if answer.status_code == httpx.codes.NOT_MODIFIED and url in self._answers:
+            answer = self._take(url)
+        elif request.method != "GET" or answer.status_code not in _SHOWN or not _tag(answer):
+            return answer
+        elif url in self._answers:
+            self._take(url)
+        self._keep(url, answer)
+        return answer
+
+    def _take(self, url: str) -> httpx.Response:
+        answer = self._answers.pop(url)
+        self._size -= len(answer.content)
+        return answer
+
+    def _keep(self, url: str, answer: httpx.Response) -> None:
+        self._answers[url] = answer
+        self._size += len(answer.content)
+        while self._size > self._limit:
+            self._take(next(iter(self._answers)))
+
+
+def _tag(answer: httpx.Response) -> str:
+    """The entity tag, if it is one that can be sent back."""
+    tag: str = answer.headers.get("ETag", "")
+    return tag if tag.isascii() and tag.isprintable() else ""
+
+
+Target = Xid | str
+Query = Mapping[str, str | Sequence[str]]
+
+
+class ReadFlags(TypedDict, total=False):
+    """Request flags of a read.
+
+    ``inline`` names what to inline, ``["*"]`` all. A ``filter`` is expressions that have to hold together, with commas
+    between them; one of several is enough. ``sort`` is for collections: an attribute, with ``=desc`` behind it or not.
+    """
+
+    inline: Sequence[str]
+    filter: str | Sequence[str]
+    sort: str
+    doc: bool
+    binary: bool
+
+
+def to_xid(target: Target) -> Xid:
+    """``target`` as an xid. Raises ``ClientError``."""
+    try:
+        return target if isinstance(target, Xid) else Xid.parse(target)
+    except XidError as error:
+        raise ClientError(f"{target!r} is no xid: {error}") from None
+
+
+def path_of(target: Target, *, details: bool = True) -> str:
+    """The path of ``target``, with ``$details`` where that asks for metadata instead of a document (R153)."""
+    named = to_xid(target)
+    suffix = "$details" if details and named.kind in (Kind.RESOURCE, Kind.VERSION) else ""
+    return quote(str(named), safe="/:@~") + suffix
+
+
+def read_query(**flags: Unpack[ReadFlags]) -> dict[str, str | Sequence[str]]:
+    """The flags of a read."""
+    query: dict[str, str | Sequence[str]] = {"inline": ",".join(flags["inline"])} if flags.get("inline") else {}
+    filters = flags.get("filter", ())
+    query |= {"filter": [filters] if isinstance(filters, str) else filters} if filters else {}
+    query |= {"sort": flags["sort"]} if "sort" in flags else {}
+    return query | ({"doc": ""} if flags.get("doc") else {}) | ({"binary": ""} if flags.get("binary") else {})
+
+
+def write_query(*, ignore: Sequence[str] = (), setdefaultversionid: str | None = None) -> dict[str, str]:
+    """The flags of a write."""
+    query = {"ignore": ",".join(dict.fromkeys(ignore))} if ignore else {}
+    return query if setdefaultversionid is None else query | {"setdefaultversionid": setdefaultversionid}
+
+
+def query_string(query: Query) -> str:
+    """``query`` percent-encoded; a flag without a value stays bare, one with several is repeated."""
+    return "&".join(
+        f"{name}={quote(value, safe='*,./')}" if value else name
+        for name, values in query.items()
+        for value in ([values] if isinstance(values, str) else values)
+    )
+
+
+def header_value(value: str | None) -> str:
+    """A value for an ``xRegistry-`` header (core/http.md "HTTP Header Values", R166)."""
+    return "null" if value is None else quote(value, safe="!#$&'()*+,/:;<=>?@[\\]^`{|}~-._")
+
 
 _IDEMPOTENT: Final = frozenset({"GET", "PUT", "DELETE"})
 _FIRST_PAUSE: Final = 0.2

@@ -4,11 +4,19 @@ It knows a server by its URL alone.
 """
 
 from signalbook.conformance.cases import Case, CaseError, Level, Step, Topic, all_cases, parse_topic, topics
-from signalbook.conformance.coverage import coverage, unexplained, unobserved, unreached
-from signalbook.conformance.machine import as_json, as_junit
+from signalbook.conformance.reports import (
+    Summary,
+    as_json,
+    as_junit,
+    insert,
+    read_known,
+    render_scoreboard,
+    requirement_coverage,
+    unexplained,
+    unobserved,
+    unreached,
+)
 from signalbook.conformance.running import Options, Outcome, Result, Session
-from signalbook.conformance.scoreboard import insert, scoreboard
-from signalbook.conformance.summary import Summary, read_known
 from signalbook.conformance.wire import Wire, WireError
 
 __all__ = [
@@ -27,11 +35,11 @@ __all__ = [
     "all_cases",
     "as_json",
     "as_junit",
-    "coverage",
     "insert",
     "parse_topic",
     "read_known",
-    "scoreboard",
+    "render_scoreboard",
+    "requirement_coverage",
     "topics",
     "unexplained",
     "unobserved",

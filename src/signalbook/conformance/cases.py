@@ -11,8 +11,7 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from signalbook.conformance.matching import ABSENT
-from signalbook.conformance.variables import names
+from signalbook.conformance.matching import ABSENT, names
 from signalbook.documents import DocumentError, parse_document
 from signalbook.errors import CATALOGUE
 from signalbook.values import JSON, JSONObject

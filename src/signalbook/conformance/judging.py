@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from signalbook.conformance.cases import ANY_ERROR, ExpectedError, Step
-from signalbook.conformance.matching import ABSENT, Mismatch, compare, show
-from signalbook.conformance.variables import Variables, fill
+from signalbook.conformance.matching import ABSENT, Mismatch, Variables, compare, fill, show
 from signalbook.conformance.wire import Answer
 from signalbook.errors import CATALOGUE, ErrorDefinition
 from signalbook.values import JSON

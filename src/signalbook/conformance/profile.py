@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from signalbook.conformance.cases import Case
-from signalbook.conformance.variables import Variables
+from signalbook.conformance.matching import Variables
 from signalbook.values import JSONObject, parse_json
 
 _SERVERS_OWN: Final = frozenset(

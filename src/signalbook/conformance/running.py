@@ -14,9 +14,8 @@ from typing import Final, Self
 
 from signalbook.conformance.cases import Case, Step
 from signalbook.conformance.judging import judge
-from signalbook.conformance.matching import ABSENT, Mismatch
+from signalbook.conformance.matching import ABSENT, Mismatch, Variables, fill
 from signalbook.conformance.profile import Profile, borrowed_names, kit_model, own_names
-from signalbook.conformance.variables import Variables, fill
 from signalbook.conformance.wire import Answer, Request, Wire, WireError
 from signalbook.values import JSON, JSONObject, dump_json
 

@@ -1,6 +1,6 @@
 """The main job on real input, for anyone to run: catalogues, traffic with seeded faults, and the check."""
 
-from signalbook.demo.check import DemoFailed
+from signalbook.demo.results import DemoFailed
 from signalbook.demo.steps import run
 
 __all__ = ["DemoFailed", "run"]

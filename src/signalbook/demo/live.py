@@ -2,29 +2,138 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Final
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.markup import escape
 
 from signalbook.client import Client, Refused
-from signalbook.demo import java, kafka, parcels, show
-from signalbook.demo.check import DemoFailed, misplaced
-from signalbook.demo.java import NotInstalled
-from signalbook.demo.lake import Lake
-from signalbook.demo.show import Shown
-from signalbook.demo.stream import COMMAND, Stream, job, streaming
-from signalbook.demo.topic import Topic, topic
-from signalbook.demo.traffic import Place, Template
+from signalbook.demo import kafka, parcels, results
+from signalbook.demo.kafka import NotInstalled
+from signalbook.demo.program import end, keep
+from signalbook.demo.results import DemoFailed, Lake, Shown, misplaced
+from signalbook.demo.traffic import TOKEN, Place, Template, delivery_id
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.values import JSONObject
+
+COMMAND: Final = "signalbook pipeline stream --job job.toml"
+_TAIL: Final = 2000
+
+
+class RunningStream:
+    """A stream under way, by what it writes into the files ``stream.jsonl`` and ``stream.log`` of a folder."""
+
+    def __init__(self, folder: Path, process: Popen[bytes]) -> None:
+        self._process = process
+        self._reports = (folder / "stream.jsonl").open("rb")
+        self._log = folder / "stream.log"
+
+    def news(self) -> Iterator[JSONObject]:
+        """The reports of batches that were committed since this was asked last. Raises ``DemoFailed``."""
+        ended = self._process.poll() is not None
+        while True:
+            place = self._reports.tell()
+            line = self._reports.readline()
+            if not line.endswith(b"\n"):
+                self._reports.seek(place)
+                break
+            yield json.loads(line)
+        if ended:
+            said = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            raise DemoFailed(f"the stream ended by itself; it said:\n{said}")
+
+    def close(self) -> None:
+        """End it, after the batch at work."""
+        end(self._process)
+        self._reports.close()
+
+
+@contextmanager
+def streaming(job: Path) -> Iterator[RunningStream]:
+    """The stream of a job file, until the end of the block."""
+    folder = job.parent
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", job.name, "--json"]
+    with (folder / "stream.jsonl").open("wb") as out, (folder / "stream.log").open("wb") as log:
+        stream = RunningStream(folder, keep(command, folder, out, log))
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Path, master: str) -> str:
+    """A job file for a topic: ten lines."""
+    told: dict[str, object] = {
+        "registry": url,
+        "groups": list(groups),
+        "inputs": [address],
+        "output": str(output.absolute()),
+        "jars": [str(jars)],
+        "master": master,
+    }
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in told.items()]
+    return "\n".join([*lines, "", "[stream]", 'name = "live"', "interval = 1", ""])
+
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+
+_STRUCTURED: Final = [("content-type", b"application/cloudevents+json")]
+_PATIENCE_MS: Final = 300_000
+_KAFKA_TIMEOUTS: Final = dict.fromkeys(("bootstrap_timeout_ms", "max_block_ms", "delivery_timeout_ms"), _PATIENCE_MS)
+
+
+class Topic:
+    """A topic that only this sends to.
+
+    ``due`` has for each record, by partition and offset, the xid of the message whose table it must land in, or the
+    reason that it must be sidelined for.
+    """
+
+    def __init__(self, producer: KafkaProducer, name: str) -> None:
+        self.name = name
+        self.due: dict[Place, str] = {}
+        self._producer = producer
+        self._partitions = len(producer.partitions_for(name))  # asked for, it is made
+        self._numbers = count()
+
+    def send(self, templates: Sequence[Template]) -> list[Place]:
+        """Send an event of each template, structured CloudEvents, and wait until Kafka has them; their places."""
+        waiting = [(template, self._send(template)) for template in templates]
+        self._producer.flush()
+        return [self._enter(template, future.get()) for template, future in waiting]
+
+    def _send(self, template: Template) -> Any:
+        number = next(self._numbers)
+        value = template.line.replace(TOKEN, delivery_id(number))
+        return self._producer.send(self.name, value, headers=_STRUCTURED, partition=number % self._partitions)
+
+    def _enter(self, template: Template, record: Any) -> Place:
+        place = (f"kafka:{self.name}/{record.partition}", int(record.offset))
+        self.due[place] = template.reason or template.definition
+        return place
+
+
+@contextmanager
+def topic(servers: str, name: str) -> Iterator[Topic]:
+    """A new topic of the cluster at ``servers``; each record is in it once."""
+    from kafka import KafkaProducer
+
+    with KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **_KAFKA_TIMEOUTS) as producer:
+        yield Topic(producer, name)
+
 
 _TOPIC: Final = "parcels"
 _GROUPS: Final = (parcels.PARCELS, parcels.FLEET)
@@ -45,7 +154,7 @@ class Stage:
     url: str
     lake: Lake
     topic: Topic
-    stream: Stream
+    stream: RunningStream
     master: str
     read: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -77,10 +186,10 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
 
 def _needed() -> Path:
     """The folder with Spark's connector, where all else is there too."""
-    java.jars("kafka")
+    kafka.jars("kafka")
     if find_spec("kafka") is None:
         raise NotInstalled("there is no client of Kafka: pip install 'signalbook[kafka]'")
-    return java.jars("spark")
+    return kafka.jars("spark")
 
 
 def _play(on: Stage, count: int, seed: int) -> None:
@@ -106,7 +215,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     newer, unknown = ((later[name] * count)[:count] for name in ("parcels-co2", "parcels-returned"))
     early = _send(on, _early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
     early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that nobody knows")
-    show.reasons(on.console, on.reasons)
+    results.reasons(on.console, on.reasons)
     before = on.lake.columns(*_CHANGED)
     _ask_too_much(on)
     judged = on.fingerprint
@@ -118,7 +227,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     on.console.print("[green]✓[/] the stream was never stopped, and its table has a new column")
     group, message = _CHANGED
     columns = ("ce_source", "parcel", "to", "co2")
-    show.rows(on.console, on.lake, Shown(group=group, message=message, columns=columns, having="co2"))
+    results.rows(on.console, on.lake, Shown(group=group, message=message, columns=columns, having="co2"))
     return early
 
 

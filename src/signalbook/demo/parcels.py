@@ -16,8 +16,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessages
 
-from signalbook.demo.faults import REASONS, Fault, broken, missing_fields, wrong_types
-from signalbook.demo.traffic import TOKEN, Template
+from signalbook.demo.traffic import REASONS, TOKEN, Fault, Template, broken, missing_fields, wrong_types
 from signalbook.formats.protobuf.compiler import compile_set, gather
 from signalbook.values import JSONObject, dump_json
 

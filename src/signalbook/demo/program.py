@@ -16,7 +16,7 @@ from signalbook.errors import SignalbookError
 
 # Below what systems give to outgoing connections.
 _PORTS: Final = range(15_000, 20_000)
-_KEEPER: Final = Path(__file__).with_name("keeper.py")
+_SUPERVISOR: Final = Path(__file__).with_name("supervise.py")
 _PATIENCE: Final = 300.0
 _TRIES: Final = 5
 _TAIL: Final = 4000
@@ -35,9 +35,9 @@ def keep(command: Sequence[str], folder: Path, out: IO[bytes], errors: IO[bytes]
 
     It is of a group of its own: an interrupt at the terminal is for this process to pass on.
     """
-    keeper = [sys.executable, "-I", str(_KEEPER), *command]
+    supervised = [sys.executable, "-I", str(_SUPERVISOR), *command]
     return subprocess.Popen(  # noqa: S603
-        keeper, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=errors, start_new_session=True
+        supervised, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=errors, start_new_session=True
     )
 
 

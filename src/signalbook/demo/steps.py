@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -13,17 +16,53 @@ from rich.console import Console
 from rich.markup import escape
 
 from signalbook.client import Client
-from signalbook.demo import check, deliveries, github, live, parcels, show, traffic
-from signalbook.demo.check import DemoFailed
-from signalbook.demo.java import NotInstalled
-from signalbook.demo.lake import Lake
-from signalbook.demo.registry import serving
-from signalbook.demo.show import Shown
+from signalbook.demo import github, live, parcels, results, traffic
+from signalbook.demo.kafka import NotInstalled
+from signalbook.demo.program import NotStarted, Ports, Program
+from signalbook.demo.results import DemoFailed, Lake, Shown
 from signalbook.demo.traffic import Template
 from signalbook.events import definitions as events
 from signalbook.pipeline import Job, Progress, Report
 from signalbook.pipeline import run as run_pipeline
 from signalbook.values import dump_json
+
+_PATIENCE: Final = 300.0
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Run ``signalbook serve`` on a free port with its database in ``folder``; yields its URL, stops it at the end.
+
+    Raises ``NotStarted``.
+    """
+    home = folder / "registry"
+    home.mkdir(exist_ok=True)
+    server = Program("the registry server", home, _configure, "Signalbook serves the registry", ("http",))
+    server.open()
+    try:
+        url = f"http://127.0.0.1:{server.ports['http']}"
+        _await(server, url)
+        yield url
+    finally:
+        server.stop()
+
+
+def _configure(folder: Path, ports: Ports) -> list[str]:
+    command = [sys.executable, "-m", "signalbook", "serve", "--port", str(ports["http"]), "--registry-id", "demo"]
+    return [*command, "--db", f"sqlite:///{folder.absolute().parent / 'registry.db'}"]
+
+
+def _await(server: Program, url: str) -> None:
+    """Until it answers, which is a moment after it said that it serves."""
+    deadline = time.monotonic() + _PATIENCE
+    while server.runs and time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/health/ready", timeout=10).is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise NotStarted(f"the registry server does not answer; the end of {server.log}:\n{server.said}")
+
 
 DELIVERIES: Final = 200_000
 _SEED: Final = 1805
@@ -124,8 +163,8 @@ def _streams(webhooks: github.Webhooks | None) -> list[Stream]:
     if webhooks is None:
         return [carrier]
     (http, cloudevents), (bad_http, bad_cloudevents) = (
-        deliveries.sound_templates(webhooks),
-        deliveries.faulty_templates(webhooks),
+        github.sound_templates(webhooks),
+        github.faulty_templates(webhooks),
     )
     columns = ("issue.number", "issue.title", "repository.full_name", "sender.login")
     plain = Stream(
@@ -166,13 +205,13 @@ def _replay(console: Console, folder: Path, url: str, stream: Stream, count: int
     console.print(f"{ledger.written:,} deliveries, {ledger.bytes / 1e6:,.0f} MB")
     lake = Lake(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
     report = _process(console, _job(url, stream.name, files, lake, stream.groups, stream.input_format, master))
-    found = check.differences(ledger, report, check.dead_letters(lake, report.batch))
+    found = results.differences(ledger, report, results.dead_letter_reasons(lake, report.batch))
     if found:
         raise DemoFailed("the result is not what was seeded:\n  " + "\n  ".join(found))
-    show.messages(console, report)
-    show.reasons(console, report.tally.reasons)
-    show.faults(console, ledger.seeded, ledger.nonconforming)
-    show.rows(console, lake, stream.shown)
+    results.messages(console, report)
+    results.reasons(console, report.tally.reasons)
+    results.faults(console, ledger.seeded, ledger.nonconforming)
+    results.rows(console, lake, stream.shown)
     rate = ledger.bytes / 1e6 / report.seconds
     console.print(f"{report.events_per_second:,.0f} messages, {rate:,.1f} MB a second")
 
@@ -210,9 +249,9 @@ def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
     report = _process(console, _job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
     if report.landed != count:
         raise DemoFailed(f"{count} change events were told, but {report.landed} landed: {dict(report.tally.reasons)}")
-    show.messages(console, report)
+    results.messages(console, report)
     columns = ("ce_time", "ce_subject", "changed")
-    show.rows(console, lake, Shown(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns))
+    results.rows(console, lake, Shown(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns))
 
 
 def _save_feed(url: str, path: Path) -> int:

@@ -7,37 +7,87 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
 from signalbook import values
-from signalbook.engine import (
-    adoption,
-    capabilities,
-    compliance,
-    domain,
-    history,
-    intents,
-    tracking,
-    updates,
-    validation,
+from signalbook.engine.config import capabilities
+from signalbook.engine.config.configuration import (
+    CAPABILITIES,
+    INCLUDED,
+    MODELSOURCE,
+    Configuration,
+    ConfigurationCache,
 )
-from signalbook.engine.changes import Action, Change, Entity, Result, coalesce
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.configuration import CAPABILITIES, INCLUDED, MODELSOURCE, Configuration, ConfigurationCache
-from signalbook.engine.context import Context, Documents
-from signalbook.engine.references import resolver
+from signalbook.engine.config.migration import check_compliance, fill_defaults, migrate
+from signalbook.engine.read.view import View
 from signalbook.engine.reports import Filed, TooMany
-from signalbook.engine.tree import Clash, Tree, load_entities
-from signalbook.engine.view import View
-from signalbook.engine.writing import Writing, check_command
-from signalbook.errors import RegistryError
+from signalbook.engine.write.apply import apply_tree
+from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce
+from signalbook.engine.write.commands import (
+    Command,
+    ConfigCommand,
+    Flags,
+    Method,
+    WriteResult,
+    check_command,
+    read_intent,
+)
+from signalbook.engine.write.context import Context
+from signalbook.engine.write.decide import CommandDecision
+from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
+from signalbook.engine.write.load import load_entities
+from signalbook.engine.write.references import Documents, resolver
+from signalbook.engine.write.validation import doubts
+from signalbook.engine.write.workingcopies import IdClash, WorkingTree
+from signalbook.errors import RegistryError, SignalbookError
 from signalbook.model import BUILTIN, Included, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DuplicateId, Pipeline, Record, Report, Row, Store, Writer
+from signalbook.storage.base import DuplicateId, Pipeline, Reader, Record, Report, Row, Store, Writer
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
+
+PRUNED_AT_ONCE: Final = 1000
+"""Changes forgotten in one transaction: writers wait for its end."""
+
+
+class HistoryPruned(SignalbookError):
+    """Changes behind a position were asked for, and some of them are kept no longer.
+
+    ``position`` is that of the last one forgotten: all behind it are there.
+    """
+
+    def __init__(self, position: int) -> None:
+        super().__init__(
+            f"changes up to position {position} are kept no longer: read the registry as it is now, then its changes "
+            "from there on"
+        )
+        self.position = position
+
+
+def read_changes(reader: Reader, after: int, limit: int) -> list[Record]:
+    """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
+    records = reader.outbox(after, limit)
+    # Positions may have gaps of other kinds; without one nothing is missing, and the last change is always there.
+    if records and records[0].position > after + 1 and after < (gone := reader.forgotten()):
+        raise HistoryPruned(gone)
+    return records
+
+
+def prune(store: Store, *, before: datetime, upto: int) -> int:
+    """Forget changes up to position ``upto``, made ``before`` then: the oldest, never the last one.
+
+    Returns how many, at most ``PRUNED_AT_ONCE``; 0 once there are no more. Several processes may do it at once.
+    """
+    with store.read() as reader:
+        records = reader.outbox(reader.forgotten(), PRUNED_AT_ONCE + 1)
+    gone = list(takewhile(lambda record: record.position <= upto and record.time < before, records[:-1]))
+    if gone:
+        with store.write() as writer:
+            writer.forget(gone[-1].position)
+    return len(gone)
+
 
 _METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
 
@@ -52,8 +102,8 @@ class Engine:
     """
 
     def __init__(self, store: Store, *, settings: Settings) -> None:
-        if settings.domain_rules not in domain.MODES:
-            wanted = ", ".join(domain.MODES)
+        if settings.domain_rules not in DOMAIN_RULES:
+            wanted = ", ".join(DOMAIN_RULES)
             raise SettingError(f"domain_rules is one of {wanted}, not {settings.domain_rules!r}")
         self._store = store
         self._rules = settings.domain_rules
@@ -155,11 +205,11 @@ class Engine:
     def outbox(self, after: int, limit: int) -> list[Record]:
         """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
         with self._store.read() as reader:
-            return history.changes(reader, after, limit)
+            return read_changes(reader, after, limit)
 
     def forget(self, *, before: datetime, upto: int) -> int:
         """Forget some of the oldest changes: see ``history.forget``."""
-        return history.forget(self._store, before=before, upto=upto)
+        return prune(self._store, before=before, upto=upto)
 
     def _committed(self) -> None:
         for tell in self._listeners:
@@ -251,7 +301,7 @@ class Session:
         """The registry with this session's own writes."""
         return View(self._writer, self._configuration.model, self._configuration.capabilities)
 
-    def execute(self, command: Command | ConfigCommand) -> Result:
+    def execute(self, command: Command | ConfigCommand) -> WriteResult:
         """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
         result = self._configure(command) if isinstance(command, ConfigCommand) else self._write(command)
         self._changes += result.changes
@@ -304,7 +354,7 @@ class Session:
         """Versions written so far that could not be validated, or compared with others, with the reasons."""
         written = [c.xid for c in self.changes if c.entity is Entity.VERSION and c.action is not Action.DELETED]
         rows = self._writer.get_many([Xid.parse(xid) for xid in written])
-        return tuple(islice((doubt for row in rows.values() for doubt in validation.doubts(row)), domain.MAX_FINDINGS))
+        return tuple(islice((doubt for row in rows.values() for doubt in doubts(row)), MAX_FINDINGS))
 
     def finish(self) -> None:
         """Put the changes into the outbox: last thing before the commit."""
@@ -312,27 +362,27 @@ class Session:
             changes = [change.to_json() for change in self.changes]
             self._writer.append(changes, time=self.now, correlationid=self.correlationid)
 
-    def _write(self, command: Command) -> Result:
+    def _write(self, command: Command) -> WriteResult:
         check_command(command, self._configuration.model)
         if not self._admin:
             capabilities.require_mutable(self._configuration.capabilities, "entities")
         told = self._embedded(command)
         context = self._context(command.flags, command.target)
-        writing = Writing(self._writer, command, context)
+        writing = CommandDecision(self._writer, command, context)
         if command.method is Method.DELETE:
             result = writing.delete()
         else:
-            result = writing.add(intents.read(command, self._configuration.model))
+            result = writing.add(read_intent(command, self._configuration.model))
             findings = self._judge(writing.tree, command)
             result = replace(result, findings=findings) if findings else result
         return self._store(result, writing.tree, context.documents, told)
 
-    def _judge(self, tree: Tree, command: Command) -> tuple[Finding, ...]:
+    def _judge(self, tree: WorkingTree, command: Command) -> tuple[Finding, ...]:
         """What is to be said about messages and endpoints. Raises ``invalid_attribute`` where that refuses them."""
         if self._rules == "off":
             return ()
-        findings = domain.judge(tree, self._writer, self._configuration.model, command.base_url)
-        error = domain.refusal(findings) if self._rules == "reject" else None
+        findings = check_domain_rules(tree, self._writer, self._configuration.model, command.base_url)
+        error = domain_refusal(findings) if self._rules == "reject" else None
         if error is not None:
             raise error
         return findings
@@ -351,13 +401,13 @@ class Session:
             compatibility=self._compatibility,
         )
 
-    def _store(self, result: Result, tree: Tree, documents: Documents, told: list[Change]) -> Result:
+    def _store(self, result: WriteResult, tree: WorkingTree, documents: Documents, told: list[Change]) -> WriteResult:
         try:
-            updates.store(tree, documents, self._writer)
+            apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
-            raise Clash(error.xid) from None
+            raise IdClash(error.xid) from None
         config = [change.xid.removeprefix("/") for change in told]
-        return replace(result, changes=(*told, *tracking.changes(tree, self._configuration.model, config)))
+        return replace(result, changes=(*told, *changes_of(tree, self._configuration.model, config)))
 
     def _embedded(self, command: Command) -> list[Change]:
         """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
@@ -372,19 +422,19 @@ class Session:
                 told += self._change(part, before)
         return told
 
-    def _configure(self, command: ConfigCommand) -> Result:
+    def _configure(self, command: ConfigCommand) -> WriteResult:
         if command.method not in _METHODS.get(command.name, ()):
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
         return self._configured(self._change(command, self._configuration.capabilities))
 
-    def _configured(self, told: list[Change]) -> Result:
+    def _configured(self, told: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
-        adoption.fill(tree.registry, self._configuration.model.attributes, self.now)
-        return self._store(Result(target=ROOT), tree, Documents(self._writer.documents), told)
+        fill_defaults(tree.registry, self._configuration.model.attributes, self.now)
+        return self._store(WriteResult(target=ROOT), tree, Documents(self._writer.documents), told)
 
     def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
         """Put one configuration document in force; ``before`` are the capabilities the request began with (R62)."""
@@ -418,8 +468,8 @@ class Session:
         told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []
         if new.fingerprint == old.fingerprint:
             return told
-        compliance.check(self._writer, new)
-        self._changes += adoption.adopt(self._writer, old, self._context(Flags()))
+        check_compliance(self._writer, new)
+        self._changes += migrate(self._writer, old, self._context(Flags()))
         return told + _told(Entity.MODEL, [])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from signalbook.cncf.paths import version_number
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Row
 from signalbook.values import digest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.cncf.uris import authority_of, compose, digests, path_in
-from signalbook.engine.view import View
+from signalbook.engine.read.view import View
 from signalbook.xid import Kind, Xid, XidError
 
 _SAME: Final = 100

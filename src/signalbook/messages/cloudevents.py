@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from signalbook.messages.timestamps import is_timestamp
+from signalbook.errors import SignalbookError
+from signalbook.formats.base import shorten
+from signalbook.messages.message import Reason
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, dump_json
+from signalbook.values import JSON, Finding, dump_json, parse_timestamp
+
+_TIMESTAMP: Final = re.compile(
+    r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)"
+    r"(?:\.\d{1,12})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+
+
+def is_timestamp(text: str) -> bool:
+    """Whether ``text`` is an RFC 3339 instant in the years 1 to 9999; unlike the registry's, it must have a zone."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return False
+    return (match[1] < "29" and "0002" < text[:4] < "9998") or _is_date(text)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        parse_timestamp(text)
+    except ValueError:
+        return False
+    return True
+
 
 # Canonical strings, or the native types that JSON and AMQP have.
 Attribute = str | int | bool
@@ -180,3 +206,34 @@ def attribute_text(value: Attribute) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+class EventError(SignalbookError):
+    """Bytes that hold no valid CloudEvent; ``reason`` and ``findings`` say why."""
+
+    def __init__(self, reason: Reason, findings: list[Finding]) -> None:
+        self.reason = reason
+        self.findings = tuple(findings)
+        super().__init__("; ".join(str(finding) for finding in self.findings))
+
+
+def undecodable_event(rule: str, message: str) -> EventError:
+    """Bytes that are not of the format at all."""
+    return EventError(Reason.DECODE_ERROR, [Finding(path="", rule=rule, message=shorten(message))])
+
+
+def invalid_event(path: str, rule: str, message: str) -> EventError:
+    """Bytes of the format that are no CloudEvent."""
+    return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule=rule, message=message)])
+
+
+def check_attributes(attributes: Mapping[str, Attribute]) -> None:
+    """Raise ``EventError`` for context attributes that are no event's (K-24)."""
+    findings = invalid_attributes(attributes)
+    if findings:
+        raise EventError(Reason.INVALID_CLOUDEVENT, findings)
+
+
+def binary_text(value: bytes) -> str:
+    """A binary attribute in its canonical form (CloudEvents "Type System")."""
+    return b64encode(value).decode("ascii")

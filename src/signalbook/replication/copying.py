@@ -1,20 +1,84 @@
-"""Copying: everything once, comparing both sides, or what is known to have changed (D-15)."""
+"""Copying: everything once, comparing both sides, or what change events hint at (D-15, D-19 to D-21)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.replication import origin, walking
-from signalbook.replication.entities import Resource, Types, difference, group, same, version
-from signalbook.replication.hints import Hints
-from signalbook.replication.link import Link
+from signalbook.replication.comparing import (
+    Resource,
+    Types,
+    difference,
+    group_attributes,
+    joined,
+    read_resource,
+    read_resources,
+    read_versions,
+    same,
+    version_attributes,
+)
+from signalbook.replication.link import Link, owned_by, with_origin
 from signalbook.replication.merging import Merge, Pair
 from signalbook.replication.registry import Registry, Source
 from signalbook.replication.report import Outcome, Report
 from signalbook.replication.writing import Part, Writer
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Kind, Xid
+from signalbook.xid import ROOT, Kind, Xid, XidError
+
+_WHOLE: Final = ("io.xregistry.resource.created", "io.xregistry.resource.deleted")
+
+
+@dataclass(slots=True)
+class Hints:
+    """What may be different: ``groups``, and ``resources`` by collection and id, each with the ids of its Versions.
+
+    None instead of those says that any may be.
+    """
+
+    groups: set[Xid] = field(default_factory=set)
+    resources: dict[Xid, dict[str, set[str] | None]] = field(default_factory=dict)
+
+    def add(self, xid: Xid, *, whole: bool = False) -> None:
+        """``xid`` changed; ``whole`` if all that is beneath it may have."""
+        if xid.kind is Kind.GROUP:
+            self.groups.add(xid)
+        elif len(xid.parts) >= len(("groups", "g", "resources", "r")):
+            resource = xid.resource
+            versions = self.resources.setdefault(resource.parent, {})
+            known = versions.setdefault(resource.id, set())
+            if whole or known is None:
+                versions[resource.id] = None
+            elif xid.version_id:
+                known.add(xid.version_id)
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.resources)
+
+
+def of_events(events: Iterable[JSONObject]) -> Hints:
+    """What events of the xRegistry dialect tell. What cannot be read as one tells nothing."""
+    hints = Hints()
+    for event in events:
+        subject = event.get("subject")
+        try:
+            xid = Xid.parse(subject) if isinstance(subject, str) else None
+        except XidError:
+            continue
+        if xid is not None and not _only_counts(event, xid):
+            hints.add(xid, whole=event.get("type") in _WHOLE)
+    return hints
+
+
+def _only_counts(event: JSONObject, xid: Xid) -> bool:
+    """Whether a Group is told to be different for nothing but its members, which have events of their own."""
+    data = event.get("data")
+    changed = data.get("changed") if isinstance(data, dict) else None
+    if xid.kind is not Kind.GROUP or not isinstance(changed, list) or not changed:
+        return False
+    names = {name for name in changed if isinstance(name, str)} - {"epoch", "modifiedat"}
+    return all(name.endswith("count") or f"{name}count" in names for name in names)
+
 
 _NO_TYPE: Final = "the target's model has no such type: --model extends it"
 _WALK: Final = 50
@@ -96,7 +160,7 @@ class Copy:
 
     def _owned_groups(self, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
         for name, shown in self._target.members(collection, deep=False):
-            if origin.owned(shown, self._link.source):
+            if owned_by(shown, self._link.source):
                 yield name, shown
 
     def _group(self, xid: Xid, shown: JSONObject) -> None:
@@ -117,19 +181,19 @@ class Copy:
 
     def _attributes(self, xid: Xid, there: Xid, shown: JSONObject, current: JSONObject | None) -> None:
         """Copy what a Group says of itself. Groups are shared: one that is there already keeps what it says."""
-        wanted = self._link.scope.translated(group(shown, xid, self._types))
+        wanted = self._link.scope.translated(group_attributes(shown, xid, self._types))
         assert isinstance(wanted, dict)
-        copied = origin.stamped(wanted, self._link.source)
+        copied = with_origin(wanted, self._link.source)
         if current is None and self._link.returns(shown):
             return  # it was deleted where it is from
         if current is None:
             body = {**copied, "createdat": shown.get("createdat")}
             self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((Outcome.CREATED, Kind.GROUP, 1),)))
             return
-        known = group(current, there, self._there)
+        known = group_attributes(current, there, self._there)
         if same(copied, known) or self._link.returns(shown):
             self._report.count(Outcome.UNCHANGED, Kind.GROUP)
-        elif origin.owned(current, self._link.source):
+        elif owned_by(current, self._link.source):
             body = difference(copied, known)
             self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((Outcome.UPDATED, Kind.GROUP, 1),)))
         else:
@@ -151,11 +215,11 @@ class Copy:
         assert there is not None
         for plural in self._there.resources(xid.group_type):
             if current.get(f"{plural}count", 1):
-                for name, known in walking.resources(self._target, there / plural, self._there):
+                for name, known in read_resources(self._target, there / plural, self._there):
                     self._forget(xid / plural / name, there / plural / name, known)
         self._writer.flush()
         left = self._target.find(there, deep=False)
-        if left is None or not origin.owned(left, self._link.source):
+        if left is None or not owned_by(left, self._link.source):
             return
         if any(left.get(f"{plural}count", 1) for plural in self._there.resources(xid.group_type)):
             self._report.skip(xid, "is gone, but the target has more in that group than came from there")
@@ -173,9 +237,9 @@ class Copy:
             self._side_by_side(collection, there, fresh=fresh)
 
     def _side_by_side(self, collection: Xid, there: Xid, *, fresh: bool, only: Collection[str] | None = None) -> None:
-        ours = walking.resources(self._source, collection, self._types)
-        theirs = () if fresh else walking.resources(self._target, there, self._there)
-        for name, one, other in walking.joined(ours, theirs):
+        ours = read_resources(self._source, collection, self._types)
+        theirs = () if fresh else read_resources(self._target, there, self._there)
+        for name, one, other in joined(ours, theirs):
             if only is None or name in only:
                 self._resource(collection / name, there / name, one, other)
 
@@ -199,8 +263,8 @@ class Copy:
         there = self._link.scope.there(xid)
         if there is None:
             return
-        ours = walking.found(self._source, xid, self._types)
-        theirs = walking.found(self._target, there, self._there)
+        ours = read_resource(self._source, xid, self._types)
+        theirs = read_resource(self._target, there, self._there)
         self._resource(xid, there, ours, theirs, versions)
 
     def _resource(
@@ -215,7 +279,7 @@ class Copy:
         if merge.again:
             # Every Version is there now, so that those left out can have their ancestors.
             self._writer.flush()
-            known = walking.found(self._target, there, self._there)
+            known = read_resource(self._target, there, self._there)
             self._take(self._merge(xid, there, ours, known, settled=True), only)
 
     def _take(self, merge: Merge, only: Set[str] | None) -> None:
@@ -249,8 +313,8 @@ class Copy:
     ) -> Iterator[Pair]:
         """The Versions of both sides; ``only`` those that changed where all of them are too many."""
         if ours.versions is not None or only is None:
-            mine = walking.versions(self._source, xid, ours, self._types)
-            return walking.joined(mine, walking.versions(self._target, there, theirs, self._there))
+            mine = read_versions(self._source, xid, ours, self._types)
+            return joined(mine, read_versions(self._target, there, theirs, self._there))
         return (
             (
                 name,
@@ -262,15 +326,15 @@ class Copy:
 
     def _version(self, registry: Source, xid: Xid) -> JSONObject | None:
         shown = registry.find(xid, deep=False)
-        return None if shown is None else version(shown, self._types.singular(xid.resource))
+        return None if shown is None else version_attributes(shown, self._types.singular(xid.resource))
 
     def _is_owned(self, there: Xid, known: Resource) -> bool:
         """Whether a Resource at the target is for the source to change. What has no Versions goes with its Group."""
         if known.versions is not None and not known.versions:
             found = self._target.find(Xid(there.parts[:2]), deep=False)
-            return found is not None and origin.owned(found, self._link.source)
-        versions = walking.versions(self._target, there, known, self._there)
-        return any(origin.owned(one, self._link.source) for _, one in versions)
+            return found is not None and owned_by(found, self._link.source)
+        versions = read_versions(self._target, there, known, self._there)
+        return any(owned_by(one, self._link.source) for _, one in versions)
 
     def _forget(self, xid: Xid, there: Xid, known: Resource) -> None:
         """Delete what came from the source, which has it no longer (D-9)."""
@@ -279,8 +343,8 @@ class Copy:
                 self._writer.delete([(there, xid)])
             return
         gone, kept = [], False
-        for name, body in walking.versions(self._target, there, known, self._there):
-            if origin.owned(body, self._link.source):
+        for name, body in read_versions(self._target, there, known, self._there):
+            if owned_by(body, self._link.source):
                 gone.append(name)
             else:
                 kept = True

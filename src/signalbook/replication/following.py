@@ -7,22 +7,61 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.store import SECONDS, Lease
+from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
+from signalbook.replication.notices import Seen
 from signalbook.replication.opening import copying, link, open_source
 from signalbook.replication.registry import NoHistory
-from signalbook.replication.replicating import Replication, keep_up, repeat
+from signalbook.replication.replicating import FOLDER, Note, Replication, keep_up, repeat
 from signalbook.replication.report import Passed, Report
-from signalbook.replication.seen import Seen
-from signalbook.replication.sources import FollowedSource
-from signalbook.replication.state import FOLDER, Note
-from signalbook.settings import Settings
+from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageError
-from signalbook.values import JSON, JSONObject, format_timestamp, now
+from signalbook.uris import is_address, without_user
+from signalbook.values import JSON, JSONObject, digest, format_timestamp, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedSource:
+    """A registry at ``url``, and what of it is copied."""
+
+    url: str
+    scope: Scope
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``URL``, ``URL#XID`` or, for a Group under another name, ``URL#XID=NAME``. Raises ``SettingError``."""
+        url, _, part = text.partition("#")
+        xid, _, name = part.partition("=")
+        if not is_address(url):
+            raise SettingError(f"follow: {text!r} does not begin with the URL of a registry")
+        try:
+            scope = Scope.parse(xid or "/", [f"{xid.strip('/')}={name}"] if name else ())
+        except ScopeError as error:
+            raise SettingError(f"follow: {text!r}: {error}") from None
+        return cls(url=url.rstrip("/"), scope=scope)
+
+    @property
+    def shown(self) -> str:
+        """It as the setting says it, but for a user and a password."""
+        renamed = "".join(f"={new}" for new in self.scope.renames.values())
+        part = f"#{self.scope.xid}{renamed}" if self.scope.xid.parts else ""
+        return f"{without_user(self.url)}{part}"
+
+    @property
+    def name(self) -> str:
+        """What tells it from others, for notes."""
+        return digest(self.shown.encode())[:16]
+
+    def speaks(self, source: str) -> bool:
+        """Whether an event with this ``source`` is from there: from its root, or from a door below it."""
+        return within(source, without_user(self.url))
+
 
 _LOG: Final = logging.getLogger("signalbook.replication")
 _LEASE: Final = f"{FOLDER}/lease"

@@ -1,17 +1,136 @@
-"""One way of copying, from a source to a target: what may go it, and what a copy says of itself."""
+"""A link from a source to a target: its scope, what may pass, and the origin that copies are labelled with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from signalbook.cncf.paths import message_path, schema_path
 from signalbook.cncf.uris import compose
-from signalbook.replication import origin
-from signalbook.replication.scope import Scope
-from signalbook.values import JSONObject
-from signalbook.xid import Xid
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
+
+LABEL: Final = "replicatedfrom"
+
+
+def origins(entity: JSONObject) -> tuple[str, ...]:
+    """URLs of the registries a Group or Version passed, the nearest first, its origin last; none for an original."""
+    labels = entity.get("labels")
+    text = labels.get(LABEL) if isinstance(labels, dict) else None
+    return tuple(text.split()) if isinstance(text, str) else ()
+
+
+def with_origin(entity: JSONObject, source: str) -> JSONObject:
+    """``entity`` as a copy that comes from the registry at ``source``."""
+    labels = {**(entity.get("labels") or {}), LABEL: " ".join((source, *origins(entity)))}
+    return {**entity, "labels": labels}
+
+
+def without_origin(entity: JSONObject) -> JSONObject:
+    """``entity`` without a word of where it came from."""
+    labels = {name: value for name, value in (entity.get("labels") or {}).items() if name != LABEL}
+    rest = {name: value for name, value in entity.items() if name != "labels"}
+    return {**rest, "labels": labels} if labels else rest
+
+
+def owned_by(entity: JSONObject, source: str) -> bool:
+    """Whether a copy at a target is for the registry at ``source`` to change: it came from there, or has its origin."""
+    passed = origins(entity)
+    return bool(passed) and source in (passed[0], passed[-1])
+
+
+_SCOPES = (Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCE)
+
+
+class ScopeError(SignalbookError):
+    """A scope or a name that cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The part of a source at ``xid`` and beneath; ``renames`` gives Groups other ids at the target (D-2)."""
+
+    xid: Xid = ROOT
+    renames: Mapping[Xid, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, xid: str = "/", renames: Iterable[str] = ()) -> Self:
+        """Read an xid, and names as in ``schemagroups/a=b``. Raises ``ScopeError``."""
+        try:
+            top = Xid.parse(xid)
+        except XidError as error:
+            raise ScopeError(f"{xid!r} is no xid: {error}") from None
+        if top.kind not in _SCOPES:
+            raise ScopeError(f"{xid} is no registry, collection of groups, group or resource")
+        named = dict(_rename(text) for text in renames)
+        if len(_places(named)) < len(named):
+            raise ScopeError("two groups cannot have the same name at the target")
+        return cls(xid=top, renames=named)
+
+    def holds(self, xid: Xid) -> bool:
+        """Whether the source's entity or collection ``xid`` is copied."""
+        return xid.parts[: len(self.xid.parts)] == self.xid.parts
+
+    def reaches(self, xid: Xid) -> bool:
+        """Whether it is copied, or something beneath it is."""
+        return self.holds(xid) or self.xid.parts[: len(xid.parts)] == xid.parts
+
+    def there(self, xid: Xid) -> Xid | None:
+        """Where the source's ``xid`` is at the target; None if a Group was renamed to its name."""
+        if len(xid.parts) < 2:
+            return xid
+        group = Xid(xid.parts[:2])
+        if group not in self.renames and group in _places(self.renames):
+            return None
+        return Xid((xid.group_type, self.renames.get(group, xid.group_id), *xid.parts[2:]))
+
+    def here(self, xid: Xid) -> Xid | None:
+        """What of the source is at the target's ``xid``; None if nothing can be."""
+        if len(xid.parts) < 2:
+            return xid
+        group = Xid(xid.parts[:2])
+        known = _places(self.renames).get(group)
+        if known is None and group in self.renames:
+            return None
+        return Xid((*(known or group).parts, *xid.parts[2:]))
+
+    def translated(self, value: JSON) -> JSON:
+        """``value`` with every xid of the source in it as at the target."""
+        if not self.renames:
+            return value
+        if isinstance(value, dict):
+            return {name: self.translated(member) for name, member in value.items()}
+        if isinstance(value, list):
+            return [self.translated(member) for member in value]
+        return self._xid(value) if isinstance(value, str) and value.startswith("/") else value
+
+    def _xid(self, text: str) -> str:
+        try:
+            xid = Xid.parse(text)
+        except XidError:
+            return text
+        return str(self.there(xid) or xid)
+
+
+def _rename(text: str) -> tuple[Xid, str]:
+    """Read ``schemagroups/a=b``."""
+    old, _, new = text.partition("=")
+    try:
+        group = Xid.parse("/" + old.strip("/"))
+        check_id(new)
+    except XidError as error:
+        raise ScopeError(f"{text!r} renames no group: {error}; write GROUPTYPE/OLD=NEW") from None
+    if group.kind is not Kind.GROUP:
+        raise ScopeError(f"{text!r} renames no group; write GROUPTYPE/OLD=NEW")
+    return group, new
+
+
+def _places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
+    """The renamed Groups by their xid at the target."""
+    return {Xid((group.group_type, new)): group for group, new in renames.items()}
+
 
 DOORS: Final = {"schemas": "/compat/schemaregistry/v0.2", "messages": "/compat/messagecatalog/v0.1"}
 """Where Signalbook has the APIs that URIs of Versions are made for, below its root, by type of Resource."""
@@ -39,7 +158,7 @@ class Link:
         """Why ``entity`` is not for this target: it comes from there, or has passed it (D-8); ``""`` if it is."""
         if not self.target:
             return ""
-        if self.target in origin.path(entity):
+        if self.target in origins(entity):
             return f"comes from {self.target}"
         authority = entity.get("authority")
         if isinstance(authority, str) and within(authority, self.target):
@@ -69,7 +188,7 @@ class Link:
             authority, base = str(version.get("authority") or ""), self.base(xid.resource_type)
             uri = compose(authority, str(version.get("globaluri") or path), base)
             copied = {**copied, "authority": authority or base, "globaluri": uri}
-        return origin.stamped(copied, self.source)
+        return with_origin(copied, self.source)
 
     def base(self, kind: str) -> str:
         """The URL of the API that URIs of the source's Versions of a type are made for."""

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from signalbook.engine import inline
-from signalbook.engine.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.configuration import MODELSOURCE
-from signalbook.engine.engine import Engine
-from signalbook.engine.history import Forgotten
-from signalbook.engine.listing import Page, Position
-from signalbook.engine.view import View, ViewOptions
+from signalbook.engine.config.configuration import MODELSOURCE
+from signalbook.engine.engine import Engine, HistoryPruned
+from signalbook.engine.read.inlining import ALL, NOTHING, Inline
+from signalbook.engine.read.paging import PageRequest, Position
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.events.dialects import cloudevent
 from signalbook.replication.link import DOORS
@@ -23,7 +22,7 @@ from signalbook.xid import Kind, Xid
 MAX_BYTES: Final = 128 * 1024 * 1024
 _EVENTS: Final = 10_000
 _LOOK_EVERY: Final = 0.1
-_META: Final = inline.Inline(names={"meta": inline.NOTHING})
+_META: Final = Inline(names={"meta": NOTHING})
 
 
 class LocalRegistry:
@@ -75,7 +74,7 @@ class LocalRegistry:
             with self._engine.reading() as view:
                 if not view.exists(collection):
                     return
-                shown, after = _page(view, collection, options, Page(limit=page, after=after))
+                shown, after = _page(view, collection, options, PageRequest(limit=page, after=after))
             yield from shown.items()
             if after is None:
                 return
@@ -97,7 +96,7 @@ class LocalRegistry:
         """As the protocol says."""
         try:
             records = self._engine.outbox(after, _EVENTS)
-        except Forgotten as gone:
+        except HistoryPruned as gone:
             raise Pruned(str(gone)) from None
         events = [cloudevent(record, source=f"{self._url}/") for record in records]
         position = records[-1].position if records else after
@@ -109,7 +108,7 @@ class LocalRegistry:
             return ""
         try:
             records = self._engine.outbox(position - 1, 1)
-        except Forgotten:
+        except HistoryPruned:
             return ""
         return mark_of([cloudevent(record, source=f"{self._url}/") for record in records], position)
 
@@ -130,11 +129,11 @@ class LocalRegistry:
 def _options(kind: Kind, *, deep: bool) -> ViewOptions:
     """A Version always comes with its document."""
     whole = deep or kind is Kind.VERSION
-    shown = inline.ALL if whole else _META if kind is Kind.RESOURCE else inline.NOTHING
+    shown = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
     return ViewOptions(doc=True, binary=True, inline=shown, max_bytes=MAX_BYTES)
 
 
-def _page(view: View, collection: Xid, options: ViewOptions, page: Page) -> tuple[JSONObject, Position | None]:
+def _page(view: View, collection: Xid, options: ViewOptions, page: PageRequest) -> tuple[JSONObject, Position | None]:
     try:
         listed = view.listed(collection, options, page)
         return view.members(collection, listed, options), listed.following

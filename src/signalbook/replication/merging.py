@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from signalbook.replication import origin
-from signalbook.replication.entities import Resource, difference, same, says
-from signalbook.replication.link import Link
+from signalbook.replication.comparing import Resource, difference, same, says
+from signalbook.replication.link import Link, origins, owned_by
 from signalbook.replication.report import Outcome, Report
 from signalbook.replication.writing import Part
 from signalbook.values import JSONObject
@@ -85,7 +84,7 @@ class Merge:
 
     def _left(self, name: str, theirs: JSONObject | None) -> None:
         """A Version that is at the target only."""
-        if theirs is not None and origin.owned(theirs, self.link.source):
+        if theirs is not None and owned_by(theirs, self.link.source):
             self.gone.append(name)
         else:
             self._whole = False
@@ -103,12 +102,12 @@ class Merge:
         copied = self.link.copy(ours, self.xid / "versions" / name, named=self.named)
         if theirs is None:
             return (None, None) if self._is_held() else (Outcome.CREATED, copied)
-        by_hand = not origin.path(theirs) and self._same(ours, theirs)
+        by_hand = not origins(theirs) and self._same(ours, theirs)
         if by_hand or (self._same(copied, theirs) and not self._takes_over(theirs)):
             self.report.count(Outcome.UNCHANGED, Kind.VERSION)
             return None, None
-        if not origin.owned(theirs, self.link.source):
-            self._refuse(of=origin.path(theirs))
+        if not owned_by(theirs, self.link.source):
+            self._refuse(of=origins(theirs))
             return None, None
         return Outcome.UPDATED, difference(copied, theirs, self.singular, partial=self.link.partial)
 
@@ -117,7 +116,7 @@ class Merge:
 
     def _takes_over(self, theirs: JSONObject) -> bool:
         """Whether a copy that came another way is now to come from where it began."""
-        passed = origin.path(theirs)
+        passed = origins(theirs)
         return len(passed) > 1 and passed[-1] == self.link.source
 
     def _rooted(self, name: str, body: JSONObject, last: str) -> JSONObject:

@@ -1,10 +1,11 @@
-"""CloudEvents that others send as notices: read in structured, binary and batch mode, and told apart (D-36)."""
+"""Change notices from other registries: CloudEvents in structured, binary and batch mode, each counted once (D-36)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import unquote
 
 from signalbook.errors import RegistryError
@@ -69,3 +70,25 @@ def _notice(event: JSON) -> Notice:
 
 def _bad(detail: str) -> RegistryError:
     return RegistryError("bad_request", subject="/notifications", error_detail=detail)
+
+
+_REMEMBERED: Final = 10_000
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Seen(Generic[T]):
+    """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
+
+    def __init__(self, *, limit: int = _REMEMBERED) -> None:
+        self._limit = limit
+        self._known: OrderedDict[T, None] = OrderedDict()
+
+    def __contains__(self, thing: T) -> bool:
+        return thing in self._known
+
+    def add(self, thing: T) -> None:
+        """Remember ``thing``; the oldest may be forgotten."""
+        self._known[thing] = None
+        while len(self._known) > self._limit:
+            self._known.popitem(last=False)

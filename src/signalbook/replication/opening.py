@@ -10,20 +10,18 @@ from typing import Final
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
+from signalbook.replication.cncf.messagecatalog import Catalog, FirstCatalog
+from signalbook.replication.cncf.registry import Draft, DraftSource, Push, Requests, offers
+from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
-from signalbook.replication.drafts.base import Draft, Requests, offers
-from signalbook.replication.drafts.messagecatalog import Catalog, FirstCatalog
-from signalbook.replication.drafts.pushing import Push
-from signalbook.replication.drafts.schemaregistry import SchemaRegistry
-from signalbook.replication.drafts.source import DraftSource
-from signalbook.replication.link import Link, within
+from signalbook.replication.link import Link, Scope, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.registry import Source
 from signalbook.replication.remote import MAX_BYTES, RemoteRegistry
 from signalbook.replication.replicating import Copying
 from signalbook.replication.report import Report
-from signalbook.replication.scope import Scope
 from signalbook.uris import without_user
+from signalbook.values import JSONObject
 
 HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
@@ -129,3 +127,15 @@ def _spoken(url: str, timeout: float) -> Dialect:
     raise LinkError(
         f"{without_user(url)} is no registry that is known here: it speaks neither xRegistry nor one of the drafts"
     )
+
+
+def extended(model: JSONObject, by: JSONObject) -> JSONObject | None:
+    """The model source ``model`` with the types of Groups and Resources of ``by`` that it lacks, None if none."""
+    ours: JSONObject = model.get("groups") or {}
+    theirs: JSONObject = by.get("groups") or {}
+    groups = {**theirs, **ours}
+    for plural in ours.keys() & theirs.keys():
+        missing = {**(theirs[plural].get("resources") or {}), **(ours[plural].get("resources") or {})}
+        if missing:
+            groups[plural] = {**ours[plural], "resources": missing}
+    return None if groups == ours else {**model, "groups": groups}

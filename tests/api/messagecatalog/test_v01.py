@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.engine import capabilities
+from signalbook.engine.config import capabilities
 from signalbook.storage.base import Store
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tests.api.conftest import MODEL
 from tests.api.xregistry.test_matrix import CELLS
 
 from signalbook.api.openapi.document import describe
-from signalbook.engine.capabilities import FLAGS
+from signalbook.engine.config.capabilities import FLAGS
 from signalbook.model import builtin, compile_model
 from signalbook.storage import open_store
 from signalbook.storage.base import Store

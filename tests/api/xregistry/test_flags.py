@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.xregistry.flags import NOTHING, Query, check_specversion, parse
-from signalbook.engine import capabilities
+from signalbook.api.xregistry.requests import NOTHING, QueryFlags, check_specversion, parse_flags
+from signalbook.engine.config import capabilities
 from signalbook.errors import RegistryError
 from signalbook.xid import Xid
 
 
 def code(query: bytes) -> str:
     with pytest.raises(RegistryError) as caught:
-        parse(query, subject="/x")
+        parse_flags(query, subject="/x")
     return caught.value.code
 
 
@@ -20,27 +20,27 @@ def code(query: bytes) -> str:
     ("query", "expected"),
     [
         (b"", NOTHING),
-        (b"doc", Query(doc=True)),
-        (b"doc=&binary=true&collections", Query(doc=True, binary=True, collections=True)),
+        (b"doc", QueryFlags(doc=True)),
+        (b"doc=&binary=true&collections", QueryFlags(doc=True, binary=True, collections=True)),
         (b"doc=false", NOTHING),
-        (b"inline", Query(inline=("",))),
-        (b"inline=a,b&inline=c", Query(inline=("a,b", "c"))),
-        (b"inline=a%2Cb%2E%2A", Query(inline=("a,b.*",))),
-        (b"epoch=3", Query(epoch=3)),
-        (b"ignore", Query(ignore=("",))),
-        (b"ignore=id,epoch&ignore=readonly", Query(ignore=("id", "epoch", "readonly"))),
-        (b"setdefaultversionid=", Query(setdefaultversionid="")),
-        (b"setdefaultversionid=null", Query(setdefaultversionid="null")),
-        (b"specversion=1.0-RC4", Query(specversion="1.0-RC4")),
-        (b"filter=a=1,b&filter=c", Query(filter=("a=1,b", "c"))),
-        (b"sort=name=desc&limit=5", Query(sort="name=desc", limit="5")),
-        (b"cursor=x", Query(cursor="x")),
+        (b"inline", QueryFlags(inline=("",))),
+        (b"inline=a,b&inline=c", QueryFlags(inline=("a,b", "c"))),
+        (b"inline=a%2Cb%2E%2A", QueryFlags(inline=("a,b.*",))),
+        (b"epoch=3", QueryFlags(epoch=3)),
+        (b"ignore", QueryFlags(ignore=("",))),
+        (b"ignore=id,epoch&ignore=readonly", QueryFlags(ignore=("id", "epoch", "readonly"))),
+        (b"setdefaultversionid=", QueryFlags(setdefaultversionid="")),
+        (b"setdefaultversionid=null", QueryFlags(setdefaultversionid="null")),
+        (b"specversion=1.0-RC4", QueryFlags(specversion="1.0-RC4")),
+        (b"filter=a=1,b&filter=c", QueryFlags(filter=("a=1,b", "c"))),
+        (b"sort=name=desc&limit=5", QueryFlags(sort="name=desc", limit="5")),
+        (b"cursor=x", QueryFlags(cursor="x")),
         (b"Doc&unknown=1&Limit=c", NOTHING),
     ],
 )
-def test_flags(query: bytes, expected: Query) -> None:
+def test_flags(query: bytes, expected: QueryFlags) -> None:
     """R136, R175: names are lower case, what is no flag is ignored."""
-    assert parse(query, subject="/x") == expected
+    assert parse_flags(query, subject="/x") == expected
 
 
 @pytest.mark.parametrize(
@@ -67,25 +67,25 @@ def test_flags_that_cannot_be_read(query: bytes, expected: str) -> None:
 def test_flags_switched_off_are_ignored() -> None:
     """R119."""
     some = {**capabilities.everything(), "flags": ["inline"]}
-    assert Query(doc=True, epoch=3, inline=("a",)).supported(some) == Query(inline=("a",))
-    assert Query(doc=True).supported(capabilities.everything()) == Query(doc=True)
+    assert QueryFlags(doc=True, epoch=3, inline=("a",)).supported(some) == QueryFlags(inline=("a",))
+    assert QueryFlags(doc=True).supported(capabilities.everything()) == QueryFlags(doc=True)
 
 
 def test_paging_is_a_capability_of_its_own() -> None:
     """R122, R285."""
-    paged = Query(limit="5", filter=("a",))
-    assert paged.supported({**capabilities.everything(), "flags": []}) == Query(limit="5")
-    assert paged.supported({**capabilities.everything(), "pagination": False}) == Query(filter=("a",))
+    paged = QueryFlags(limit="5", filter=("a",))
+    assert paged.supported({**capabilities.everything(), "flags": []}) == QueryFlags(limit="5")
+    assert paged.supported({**capabilities.everything(), "pagination": False}) == QueryFlags(filter=("a",))
 
 
 def test_ignore_means_all_unless_named() -> None:
     """R204."""
     everything = capabilities.everything()
     assert NOTHING.for_write(everything, Xid()).ignore == frozenset()
-    assert Query(ignore=("",)).for_write(everything, Xid()).ignore == frozenset(capabilities.IGNORES)
-    assert Query(ignore=("epoch",)).for_write(everything, Xid()).ignore == {"epoch"}
+    assert QueryFlags(ignore=("",)).for_write(everything, Xid()).ignore == frozenset(capabilities.IGNORES)
+    assert QueryFlags(ignore=("epoch",)).for_write(everything, Xid()).ignore == {"epoch"}
     with pytest.raises(RegistryError) as caught:
-        Query(ignore=("nope",)).for_write(everything, Xid())
+        QueryFlags(ignore=("nope",)).for_write(everything, Xid())
     assert caught.value.code == "bad_ignore"
 
 

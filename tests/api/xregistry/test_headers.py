@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.xregistry.headers import read, refuse, write
+from signalbook.api.xregistry.requests import read_headers, refuse_headers, write_headers
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.values import JSONObject
@@ -29,12 +29,12 @@ FILES = MODEL.groups["dirs"].resources["files"]
 
 
 def attributes(**headers: str) -> JSONObject:
-    return read([(f"xregistry-{name}", value) for name, value in headers.items()], FILES, subject="/f")
+    return read_headers([(f"xregistry-{name}", value) for name, value in headers.items()], FILES, subject="/f")
 
 
 def code(headers: list[tuple[str, str]]) -> str:
     with pytest.raises(RegistryError) as caught:
-        read(headers, FILES, subject="/f")
+        read_headers(headers, FILES, subject="/f")
     return caught.value.code
 
 
@@ -84,7 +84,7 @@ def test_a_key_is_all_behind_the_first_dot() -> None:
 def test_navigation_is_ignored_and_other_headers_are_none_of_ours() -> None:
     """R168."""
     headers = [("xregistry-metaurl", "x"), ("xregistry-versionscount", "9"), ("x-name", "y"), ("host", "z")]
-    assert read(headers, FILES, subject="/f") == {}
+    assert read_headers(headers, FILES, subject="/f") == {}
 
 
 @pytest.mark.parametrize("name", ["file", "filebase64", "contenttype", "meta", "versions"])
@@ -95,9 +95,9 @@ def test_what_may_not_be_a_header(name: str) -> None:
 
 def test_headers_beside_a_metadata_body() -> None:
     """R165."""
-    refuse([("content-type", "application/json")], subject="/f")
+    refuse_headers([("content-type", "application/json")], subject="/f")
     with pytest.raises(RegistryError) as caught:
-        refuse([("xregistry-name", "x")], subject="/f")
+        refuse_headers([("xregistry-name", "x")], subject="/f")
     assert caught.value.arguments["name"] == "xregistry-name"
 
 
@@ -120,7 +120,7 @@ def test_what_is_written() -> None:
         "meta": {},
         "versions": {},
     }
-    assert list(write(shown, FILES)) == [
+    assert list(write_headers(shown, FILES)) == [
         ("xRegistry-fileid", "f1"),
         ("xRegistry-epoch", "2"),
         ("xRegistry-isdefault", "true"),

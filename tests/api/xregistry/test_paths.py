@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.xregistry.paths import NAMES, check, parse
+from signalbook.api.xregistry.requests import NAMES, check_path, parse_path
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Kind
@@ -15,7 +15,7 @@ MODEL = compile_model({"groups": {"dirs": {"singular": "dir", "resources": FILES
 
 def code(raw: str) -> str:
     with pytest.raises(RegistryError) as caught:
-        check(parse(raw), MODEL)
+        check_path(parse_path(raw), MODEL)
     return caught.value.code
 
 
@@ -36,27 +36,27 @@ def code(raw: str) -> str:
     ],
 )
 def test_shapes(raw: str, kind: Kind) -> None:
-    path = parse(raw)
+    path = parse_path(raw)
     assert path.target.kind is kind
     assert not path.details
-    check(path, MODEL)
+    check_path(path, MODEL)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_beside_the_entities(name: str) -> None:
-    assert parse(f"/{name}").name == parse(f"/{name}/").name == name
+    assert parse_path(f"/{name}").name == parse_path(f"/{name}/").name == name
     assert code(f"/{name}/foo") == "api_not_found"
 
 
 def test_percent_encoding() -> None:
-    assert parse("/dirs/a%3Ab%40c").target.group_id == "a:b@c"
-    assert parse("/dirs/d1/files/f1%24details").details
+    assert parse_path("/dirs/a%3Ab%40c").target.group_id == "a:b@c"
+    assert parse_path("/dirs/d1/files/f1%24details").details
 
 
 @pytest.mark.parametrize("raw", ["/dirs/d1/files/f1$details", "/dirs/d1/files/f1/versions/v1$details"])
 def test_details(raw: str) -> None:
     """R153: the suffix is not part of the id."""
-    path = parse(raw)
+    path = parse_path(raw)
     assert path.details
     assert "$" not in str(path.target)
     assert path.text == raw
@@ -127,4 +127,4 @@ def test_ids_that_are_none(raw: str) -> None:
 )
 def test_methods(raw: str, methods: str) -> None:
     """R134 and the method matrix; a document takes no PATCH."""
-    assert " ".join(parse(raw).methods(MODEL)) == methods
+    assert " ".join(parse_path(raw).methods(MODEL)) == methods

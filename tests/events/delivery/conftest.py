@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.engine.commands import Command, ConfigCommand, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.deliveries import Opener
 from signalbook.events.delivery.dispatcher import Relay

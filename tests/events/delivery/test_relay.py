@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from signalbook.engine.commands import Command, Method
+from signalbook.engine.write.commands import Command, Method
 from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.queue import Retries
 from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED

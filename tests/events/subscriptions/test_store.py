@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from signalbook import values
-from signalbook.engine.commands import Command, Method
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
 from signalbook.events.delivery import store as deliveries
 from signalbook.events.delivery.store import ACTIVE, SUSPENDED, State
 from signalbook.events.subscriptions.store import Entry, Full, Keyring, Keys, Subscriptions

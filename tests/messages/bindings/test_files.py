@@ -4,7 +4,7 @@ import pytest
 
 from signalbook.messages.bindings.files import BINDING
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.eventformats import JSON
+from signalbook.messages.eventformats import JSON_EVENTS
 from signalbook.messages.message import Message
 
 
@@ -27,4 +27,4 @@ def test_events_are_written_as_lines() -> None:
     event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, value={"a": "\n"})
     message = BINDING.encode(event, Mode.BINARY)
     assert b"\n" not in (message.body or b"")
-    assert JSON.decode(message.body or b"").value == {"a": "\n"}
+    assert JSON_EVENTS.decode(message.body or b"").value == {"a": "\n"}

@@ -9,8 +9,7 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings import amqp, kafka, mqtt, nats
-from signalbook.messages.bindings.base import Uncarriable
-from signalbook.messages.bindings.registry import find_binding
+from signalbook.messages.bindings.base import Uncarriable, find_binding
 from signalbook.messages.cloudevents import CloudEvent, Mode
 from signalbook.messages.eventformats import EventError
 from signalbook.values import JSONObject

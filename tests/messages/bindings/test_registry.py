@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from signalbook.messages.bindings.registry import GROUP, bound, find_binding, protocols
+from signalbook.messages.bindings.base import GROUP, bound, find_binding, protocols
 from signalbook.plugins import PluginClash, collect
 
 HTTP = "signalbook.messages.bindings.http:BINDING"

@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.messages.cloudevents import JSON_FORMAT, CloudEvent
-from signalbook.messages.eventformats import JSON, EventError, find_format
+from signalbook.messages.eventformats import JSON_EVENTS, EventError, find_format
 from signalbook.values import MAX_DEPTH
 
 HEAD = '"specversion":"1.0","id":"1","source":"/s","type":"t"'
 
 
 def decode(more: str = "") -> CloudEvent:
-    return JSON.decode(f"{{{HEAD}{more}}}".encode())
+    return JSON_EVENTS.decode(f"{{{HEAD}{more}}}".encode())
 
 
 def failure(body: bytes) -> tuple[str, str]:
     with pytest.raises(EventError) as caught:
-        JSON.decode(body)
+        JSON_EVENTS.decode(body)
     return caught.value.reason.value, caught.value.findings[0].path
 
 
@@ -83,14 +83,14 @@ def test_data_may_be_as_deep_as_a_document_and_no_deeper() -> None:
 @pytest.mark.parametrize(("body", "expected"), [(b"[]", []), (b'[{"a": 1} , 5]', [b'{"a": 1}', b"5"])])
 def test_a_batch_comes_apart_into_what_was_written(body: bytes, expected: list[bytes]) -> None:
     """K-22: a batch may be empty."""
-    assert JSON.split(body) == expected
+    assert JSON_EVENTS.split(body) == expected
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1", b"[1]x"])
 def test_what_is_no_batch(body: bytes) -> None:
     """K-22"""
     with pytest.raises(EventError, match="not a JSON array"):
-        JSON.split(body)
+        JSON_EVENTS.split(body)
 
 
 ATTRIBUTES = st.dictionaries(
@@ -109,7 +109,7 @@ VALUES = st.recursive(
 def test_json_data_survives_encoding(attributes: dict[str, str | int | bool], value: object) -> None:
     """K-23"""
     head: dict[str, str | int | bool] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **attributes}
-    again = find_format(JSON_FORMAT).decode(JSON.encode(CloudEvent(attributes=head, value=value)))
+    again = find_format(JSON_FORMAT).decode(JSON_EVENTS.encode(CloudEvent(attributes=head, value=value)))
     assert (dict(again.attributes), again.value) == (head, value)
 
 
@@ -119,5 +119,5 @@ def test_bytes_survive_encoding(body: bytes, content_type: str) -> None:
     head: dict[str, str | int | bool] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
     if content_type:
         head["datacontenttype"] = content_type
-    again = JSON.decode(JSON.encode(CloudEvent(attributes=head, body=body)))
+    again = JSON_EVENTS.decode(JSON_EVENTS.encode(CloudEvent(attributes=head, body=body)))
     assert again.payload() == body or msgspec.json.decode(again.payload() or b"") == msgspec.json.decode(body)

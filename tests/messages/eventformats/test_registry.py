@@ -5,15 +5,15 @@ import pytest
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings import http, kafka
 from signalbook.messages.cloudevents import CloudEvent
-from signalbook.messages.eventformats import JSON, EventError, find_format
+from signalbook.messages.eventformats import JSON_EVENTS, EventError, find_format
 
 
 @pytest.mark.parametrize(
     ("content_type", "expected"),
     [
-        ("application/cloudevents+json; charset=utf-8", "JsonFormat"),
-        ("APPLICATION/CloudEvents+JSON", "JsonFormat"),
-        ("application/cloudevents-batch+json", "JsonFormat"),
+        ("application/cloudevents+json; charset=utf-8", "JsonEventFormat"),
+        ("APPLICATION/CloudEvents+JSON", "JsonEventFormat"),
+        ("application/cloudevents-batch+json", "JsonEventFormat"),
         ("application/cloudevents+avro", "AvroEventFormat"),
         ("application/cloudevents+protobuf; charset=x", "ProtobufEventFormat"),
         ("application/cloudevents-batch+protobuf", "ProtobufEventFormat"),
@@ -26,7 +26,7 @@ def test_formats_are_found_by_media_type(content_type: str, expected: str) -> No
 
 def test_a_format_is_made_once() -> None:
     assert find_format("application/cloudevents+avro") is find_format("application/cloudevents+avro")
-    assert find_format("application/cloudevents+json") is JSON
+    assert find_format("application/cloudevents+json") is JSON_EVENTS
 
 
 @pytest.mark.parametrize("content_type", ["application/cloudevents+xml", "application/cloudevents"])

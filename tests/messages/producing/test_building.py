@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.producing.building import Surroundings, build
-from signalbook.messages.producing.outbound import Outbound, OutboundError
+from signalbook.messages.producing.building import Outbound, OutboundError, Surroundings, build
 
 Define = Callable[..., CompiledDefinition]
 HERE = Surroundings(clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), new_id=lambda: "new")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from signalbook.messages import Accepted, CloudEvent, CompiledDefinition, Contract
-from signalbook.messages.producing.forwarding import from_cloudevent
-from signalbook.messages.producing.outbound import OutboundError
+from signalbook.messages.producing.building import OutboundError
+from signalbook.messages.producing.sending import from_cloudevent
 
 ContractOf = Callable[..., Contract]
 Define = Callable[..., CompiledDefinition]

@@ -7,7 +7,7 @@ import pytest
 
 from signalbook.messages import Contract, Message
 from signalbook.messages.bindings import kafka
-from signalbook.messages.producing.gateway import validate_outbound
+from signalbook.messages.producing.sending import validate_outbound
 from signalbook.values import dump_json
 
 ContractOf = Callable[..., Contract]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.producing.inputs import Param, required_inputs
+from signalbook.messages.producing.building import Param, required_inputs
 
 Define = Callable[..., CompiledDefinition]
 

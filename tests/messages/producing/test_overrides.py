@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.bindings.registry import find_binding
-from signalbook.messages.producing.inputs import declared_properties
-from signalbook.messages.producing.outbound import OutboundError
-from signalbook.messages.producing.overrides import by_path, carry, option_values, undeclared
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.producing.building import OutboundError, declared_properties
+from signalbook.messages.producing.sending import carry
+from signalbook.messages.producing.values import by_path, option_values, undeclared
 
 Define = Callable[..., CompiledDefinition]
 BOTH: dict[str, Any] = {

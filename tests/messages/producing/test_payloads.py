@@ -7,8 +7,8 @@ import pytest
 
 from signalbook.formats import PayloadError
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.producing.payloads import UNSET, encode_payload
-from signalbook.messages.schemas import NONE, SchemaUse
+from signalbook.messages.definitions.schemas import NONE, SchemaUse
+from signalbook.messages.payloads.payload import UNSET, encode_payload
 
 Define = Callable[..., CompiledDefinition]
 AVRO = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}

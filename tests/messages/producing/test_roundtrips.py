@@ -20,11 +20,8 @@ from signalbook.documents import read_source
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, Struct
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message, SchemaDocument
 from signalbook.messages.cloudevents import attribute_text
-from signalbook.messages.producing.building import build
-from signalbook.messages.producing.gateway import validate_outbound
-from signalbook.messages.producing.inputs import required_inputs
-from signalbook.messages.producing.outbound import Outbound, OutboundError
-from signalbook.messages.producing.sending import bind
+from signalbook.messages.producing.building import Outbound, OutboundError, build, required_inputs
+from signalbook.messages.producing.sending import bind, validate_outbound
 from signalbook.values import JSON, JSONObject, dump_json
 
 ROOT: Final = Path(__file__).parents[3]

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from signalbook.messages import CompiledDefinition, Message
-from signalbook.messages.bindings.registry import find_binding
+from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import Mode
-from signalbook.messages.producing.building import build
-from signalbook.messages.producing.outbound import OutboundError
+from signalbook.messages.producing.building import OutboundError, build
 from signalbook.messages.producing.sending import bind
 
 Define = Callable[..., CompiledDefinition]

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from signalbook.messages.producing.valuation import Valuation, clash, native, simple
-from signalbook.messages.properties import Property
+from signalbook.messages.definitions.properties import Property
+from signalbook.messages.producing.values import Valuation, clash, native, simple
 
 STAMP = "2026-01-02T03:04:05Z"
 

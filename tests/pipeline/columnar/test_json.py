@@ -17,7 +17,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath import json, native
 from signalbook.pipeline.fastpath.payloads import ColumnReader, Text, ValueReader, reader
-from signalbook.pipeline.rows import Mark, Target
+from signalbook.pipeline.landing.rows import Mark, Target
 from signalbook.values import MAX_DEPTH, dump_json, now, parse_json
 
 FRAGMENTS = st.sampled_from(

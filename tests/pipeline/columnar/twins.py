@@ -10,7 +10,7 @@ from signalbook.formats import Schema
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.payloads import ColumnReader, DecodingReader, reader
-from signalbook.pipeline.rows import Mark, Target
+from signalbook.pipeline.landing.rows import Mark, Target
 from signalbook.values import now
 
 

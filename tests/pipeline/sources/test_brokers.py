@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.brokers.connection import BrokerUnavailable
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.brokers import BrokerInputFormat
 
 FORMAT = BrokerInputFormat(

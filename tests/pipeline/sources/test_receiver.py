@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.brokers.connection import BrokerUnavailable
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.receiver import ReceivedMessage, SpoolReceiver
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, read_messages
 

@@ -1,5 +1,5 @@
-"""The doors of the two Message Catalog drafts: they translate requests and answers, over one registry."""
+"""The APIs of the two Message Catalog drafts."""
 
-from signalbook.api.messagecatalog.door import routes
+from signalbook.api.messagecatalog.routes import routes
 
 __all__ = ["routes"]

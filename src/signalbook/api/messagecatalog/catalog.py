@@ -1,36 +1,46 @@
-"""The registry's messages as both drafts see them: which versions they have, and what is in them."""
+"""The messages of the registry as the Message Catalog drafts see and write them (domain.md A-45, B-6, C-7, C-10)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
+from signalbook.api.kernel.errors import Conflict
+from signalbook.api.kernel.responses import Response
+from signalbook.api.messagecatalog.requests import CatalogRequest, CatalogTarget
+from signalbook.cncf.messagecatalog import common, definitions, groups, originals
+from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.formats import format_of
-from signalbook.cncf.paths import version_number
-from signalbook.engine import numbers
-from signalbook.engine.listing import Listed, Page, Position
-from signalbook.engine.references import named
-from signalbook.engine.view import View, ViewOptions
-from signalbook.engine.view_tree import Node
+from signalbook.cncf.paths import draft_id, entity_id, message_path, version_number
+from signalbook.cncf.uris import compose
+from signalbook.engine import numbers, uris
+from signalbook.engine.engine import Session
+from signalbook.engine.read.inlining import EntityNode
+from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.references import named
 from signalbook.errors import RegistryError
-from signalbook.messages.materialise import materialise
-from signalbook.messages.normalise import BASE_NAMES
-from signalbook.values import JSON, JSONObject
+from signalbook.messages.definitions.inheritance import materialise
+from signalbook.messages.definitions.normalise import BASE_NAMES
+from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import Kind, Xid
 
 BATCH: Final = 500
 """Members of a collection that are looked at in one go."""
 
 
-class Catalog:
+class CatalogView:
     """``view`` as a catalog. ``root`` is the URL of the registry.
 
     Raises ``not_found`` for whatever is not there, and ``api_not_found`` if the model has no messages.
     """
 
     def __init__(self, view: View, root: str, max_bytes: int) -> None:
-        groups = view.model.groups.get("messagegroups")
-        if groups is None or "messages" not in groups.resources:
+        messagegroups = view.model.groups.get("messagegroups")
+        if messagegroups is None or "messages" not in messagegroups.resources:
             detail = "the model of this registry has no messages"
             raise RegistryError("api_not_found", subject="/messagecatalog", detail=detail)
         self.view = view
@@ -81,7 +91,7 @@ class Catalog:
             rows = {each.xid.id: each for each in self.view.reader.children([row.key], "versions", ids=wanted)}
             yield from ({**rows[each].attributes, "versionid": each} for each in wanted if each in rows)
 
-    def page(self, collection: Xid, page: Page) -> tuple[list[Xid], Listed[Node]]:
+    def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
         """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""
         listed = self.view.listed(collection, self.options, page)
         return [node.xid for node in listed.members if self._is_seen(node)], listed
@@ -90,7 +100,9 @@ class Catalog:
         """All that ``page`` shows behind the folded id ``after``."""
         position = Position(id=after) if after else None
         while True:
-            xids, listed = self.page(collection, Page(limit=BATCH, after=position, total=0 if position else None))
+            xids, listed = self.page(
+                collection, PageRequest(limit=BATCH, after=position, total=0 if position else None)
+            )
             yield from xids
             if listed.following is None:
                 return
@@ -101,7 +113,7 @@ class Catalog:
             return {**materialise(version, self._base).definition, "messageid": version["messageid"]}
         return version
 
-    def _is_seen(self, node: Node) -> bool:
+    def _is_seen(self, node: EntityNode) -> bool:
         """A definition is seen if it has a version with a number (J-10)."""
         default = node.row.defaultversionid
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):
@@ -119,3 +131,174 @@ class Catalog:
             return self.view.entity(xid, self.options)
         except RegistryError:
             return None
+
+
+_MOST_FAULTS: Final = 100
+_COMPARED: Final = 1000
+"""Versions that are looked at for an identical one, the newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of an entity: where it is, and whether it is new."""
+
+    xid: Xid
+    created: bool
+
+
+class CatalogWriter:
+    """One request that writes, in its transaction. Raises ``RegistryError`` and ``Conflict``."""
+
+    def __init__(self, session: Session, request: CatalogRequest) -> None:
+        self._session = session
+        self._request = request
+
+    @property
+    def catalog(self) -> CatalogView:
+        """The catalog with what was written so far."""
+        return open_catalog(self._session.view, self._request)
+
+    def put_group(self, xid: Xid, body: JSONObject, *, fixed: bool) -> Written:
+        """Create a group or change it; ``fixed`` tells that its format stays even without definitions (C-2)."""
+        new = not self._session.view.exists(xid)
+        if not new:
+            self._check_format(xid, groups.stated_format(body), fixed=fixed)
+        before = {} if new else self.catalog.group(xid)
+        attributes = groups.attributes(body, before) if fixed else groups.first_attributes(body)
+        changed = {name: value for name, value in attributes.items() if before.get(name) != value}
+        if new or changed:
+            self._execute(Method.PATCH, xid, changed)
+        return Written(xid=xid, created=new)
+
+    def delete(self, xid: Xid) -> None:
+        """Delete an entity with all beneath it, or all members of a collection."""
+        if not xid.is_collection or not self._session.view.exists(xid):
+            self.catalog.view.entity(xid.owner if xid.is_collection else xid, self.catalog.options)
+        self._session.execute(Command(method=Method.DELETE, target=xid))
+
+    def add(self, group: Xid, posted: Posted) -> Written:
+        """A new version of a definition, the first one of a new definition, or the identical one that is there."""
+        catalog = self.catalog
+        owner = catalog.group(group)
+        form = format_of(owner)
+        xid = group / "messages" / entity_id(posted.id)
+        exists = catalog.view.exists(xid)
+        before = catalog.find_latest(xid) if exists else None
+        same = self._identical(form, xid, posted) if exists else None
+        if same is not None:
+            return Written(xid=xid / "versions" / same, created=False)
+        attributes = definitions.attributes(form, posted, owner, before)
+        if attributes.get("globaluri"):
+            self._check_unique(attributes)
+        result = self._execute(Method.POST, xid, attributes)
+        return Written(xid=result, created=True)
+
+    def _check_format(self, xid: Xid, wanted: str, *, fixed: bool) -> None:
+        there = self.catalog.format(xid)
+        if wanted != there and (fixed or next(self.catalog.members(xid / "messages"), None) is not None):
+            raise Conflict(str(xid), f"the group has the format {there}, which cannot become {wanted}")
+
+    def _execute(self, method: Method, target: Xid, body: JSONObject) -> Xid:
+        command = Command(method=method, target=target, body=body, base_url=self._request.root)
+        return self._session.execute(command).target
+
+    def _identical(self, format: str, xid: Xid, posted: Posted) -> str | None:
+        """The number of the newest version that is what was posted (A-45), None if none is.
+
+        One that derives from another message is never what a draft was given.
+        """
+        known = (version for version in self.catalog.newest(xid, _COMPARED) if _has_uri(version, posted))
+        if posted.content is not None:
+            name = draft_id(xid.id)
+            found = (v for v in known if originals.content(format, name, int(v["versionid"]), v) == posted.content)
+        else:
+            shared = common.describe(self.catalog.find_latest(xid) or {})
+            if not _says(posted.document, shared):
+                return None
+            found = (v for v in known if originals.definition(format, v) == posted.definition)
+        version = next(found, None)
+        return None if version is None else str(version["versionid"])
+
+    def _check_unique(self, attributes: JSONObject) -> None:
+        """No two versions have one URI (A-21)."""
+        base = self._request.base
+        uri = compose(str(attributes.get("authority") or ""), attributes["globaluri"], base)
+        found = uris.find(self._session.view, uri, self._request.places)
+        if found is not None:
+            raise Conflict(str(found), f"the version {message_path(found)} has the URI {uri} already")
+
+
+def open_catalog(view: View, request: CatalogRequest) -> CatalogView:
+    """The catalog that a request is about."""
+    return CatalogView(view, request.root, request.settings.max_response_bytes)
+
+
+def refuse(subject: str, faults: Iterable[Finding]) -> None:
+    """Raise ``bad_request`` with all ``faults`` there are, up to a hundred."""
+    found = list(islice(faults, _MOST_FAULTS))
+    if found:
+        detail = "one thing is wrong" if len(found) == 1 else f"{len(found)} things are wrong"
+        raise RegistryError("bad_request", subject=subject, error_detail=f"{detail} with the document", faults=found)
+
+
+def check_type(xid: Xid, format: str, posted: Posted, before: JSONObject) -> None:
+    """What identifies the message stays (B-6)."""
+    old = definitions.criteria(format, originals.definition(format, before))
+    new = definitions.criteria(format, posted.definition)
+    if old is not None and new is not None and old != new:
+        raise Conflict(str(xid), f"the definition is of type {old!r}, which no version of it changes")
+
+
+def check_authority(xid: Xid, posted: Posted, before: JSONObject) -> None:
+    """The authority of a definition stays (C-3)."""
+    wanted, there = posted.document.get("authority"), before.get("authority")
+    if wanted and there and wanted != there:
+        raise Conflict(str(xid), f"the definition has the authority {there}, which no version of it changes")
+
+
+def _says(document: JSONObject, shared: JSONObject) -> bool:
+    """Whether what a document says of its definition is so already."""
+    own = common.SERVER | {"versionuri"}
+    return all(shared.get(name) == value for name, value in document.items() if name not in own)
+
+
+def _has_uri(version: JSONObject, posted: Posted) -> bool:
+    """Whether a version may be what was posted: one with another URI is another version, whatever is in it."""
+    wanted = posted.document.get("versionuri")
+    return not wanted or wanted == version.get("globaluri")
+
+
+Read = Callable[[CatalogView, CatalogRequest], Response]
+Write = Callable[[CatalogWriter, CatalogRequest], Response]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogDraft:
+    """The operations of one draft; ``features`` is what OPTIONS of the catalog tells, if that is more than methods."""
+
+    reads: Mapping[CatalogTarget, Read]
+    writes: Mapping[tuple[str, CatalogTarget], Write]
+    features: Read | None = None
+
+    def methods(self, place: CatalogTarget, *, read_only: bool = False) -> tuple[str, ...]:
+        """What a path takes; of a ``read_only`` catalog only what reads."""
+        writes = () if read_only else (method for method, where in self.writes if where is place)
+        return ("GET", "HEAD", "OPTIONS", *sorted(writes))
+
+
+def delete(writing: CatalogWriter, request: CatalogRequest) -> Response:
+    """DELETE of whatever the path names."""
+    writing.delete(request.path.xid)
+    return Response(status=204)
+
+
+def lookup(catalog: CatalogView, request: CatalogRequest) -> Xid:
+    """The version that the parameter ``uri`` names (A-43b, A-54).
+
+    Raises ``bad_request`` without it, and ``not_found``.
+    """
+    named = request.uri
+    found = uris.find(catalog.view, named, request.places)
+    if found is None:
+        raise RegistryError("not_found", subject=request.path.text, detail=f"no version has the URI {named[:500]}")
+    return found

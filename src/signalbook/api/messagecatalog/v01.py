@@ -1,64 +1,214 @@
-"""The operations of 0.1: everything in JSON, definitions with what is common to their versions (C-27 to C-38)."""
+"""The Message Catalog API 0.1: everything in JSON, with filters and pages (domain.md C-27 to C-38)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+from urllib.parse import quote
 
-from signalbook.api.answers import Answer, json_answer
-from signalbook.api.drafts.door import is_mutable
-from signalbook.api.messagecatalog.catalog import Catalog
-from signalbook.api.messagecatalog.dialect import Dialect, delete, lookup
-from signalbook.api.messagecatalog.first import check_group
-from signalbook.api.messagecatalog.listing import listed
-from signalbook.api.messagecatalog.paths import GROUPS, Place
-from signalbook.api.messagecatalog.requests import Request
-from signalbook.api.messagecatalog.writing import Writing, check_authority, check_type, refuse
-from signalbook.api.problems import Conflict
+import msgspec
+
+from signalbook.api.cncf import is_mutable
+from signalbook.api.kernel.errors import Conflict
+from signalbook.api.kernel.responses import Header, Response, json_response
+from signalbook.api.messagecatalog.catalog import (
+    CatalogDraft,
+    CatalogView,
+    CatalogWriter,
+    check_authority,
+    check_type,
+    delete,
+    lookup,
+    refuse,
+)
+from signalbook.api.messagecatalog.first_draft import check_group
+from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
 from signalbook.cncf.messagecatalog import definitions, documents, groups
 from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.documents import Reading
 from signalbook.cncf.paths import draft_id, entity_id
-from signalbook.values import JSONObject
+from signalbook.engine.read.paging import PageRequest, Position
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, JSONObject, canonical_json, digest
 from signalbook.xid import Xid
+
+_MOST: Final = 2**64 - 1
+_CHECKED: Final = 16
+_NESTED_PREFIX: Final = "definition."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """Up to ``limit`` members behind ``after``; ``total`` is known from the second page on."""
+
+    limit: int | None = None
+    after: str = ""
+    total: int | None = None
+
+
+def listed(
+    request: CatalogRequest,
+    catalog: CatalogView,
+    collection: Xid,
+    show: Callable[[Xid], JSONObject],
+    filterable: Sequence[str],
+) -> tuple[list[JSON], tuple[Header, ...]]:
+    """Those of a collection's members that the request wants, as ``show`` shows them, and the links to other pages.
+
+    Raises ``bad_filter``, and ``bad_request`` for a ``limit`` or ``cursor`` that is none.
+    """
+    wanted = _filters(request, filterable)
+    page = _page(request)
+    if wanted:
+        return _sifted(request, page, _shown_members(catalog, collection, show, page), wanted)
+    position = Position(id=page.after) if page.after else None
+    xids, found = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
+    last = found.following.id if found.following else None
+    return [show(xid) for xid in xids], tuple(_links(request, page, last, found.total or page.total or 0))
+
+
+def _shown_members(
+    catalog: CatalogView, collection: Xid, show: Callable[[Xid], JSONObject], page: _Page
+) -> Iterator[tuple[Xid, JSONObject]]:
+    return ((xid, show(xid)) for xid in catalog.members(collection, page.after))
+
+
+def _sifted(
+    request: CatalogRequest,
+    page: _Page,
+    members: Iterator[tuple[Xid, JSONObject]],
+    wanted: list[tuple[str, str | None]],
+) -> tuple[list[JSON], tuple[Header, ...]]:
+    """What the filters leave; all of it is counted for the first page."""
+    left = ((xid, body) for xid, body in members if all(_holds(body, name, value) for name, value in wanted))
+    shown = list(islice(left, page.limit))
+    more = next(left, None) is not None
+    total = page.total if page.total is not None else len(shown) + more + sum(1 for _ in left)
+    last = shown[-1][0].id.lower() if more else None
+    return [body for _, body in shown], tuple(_links(request, page, last, total))
+
+
+def _filters(request: CatalogRequest, filterable: Sequence[str]) -> list[tuple[str, str | None]]:
+    """``filter=NAME=VALUE`` or ``filter=NAME``, all of which have to hold (C-29)."""
+    found: list[tuple[str, str | None]] = []
+    for text in request.values("filter"):
+        name, sign, value = text.partition("=")
+        if name not in filterable and not (name.startswith(_NESTED_PREFIX) and f"{_NESTED_PREFIX}*" in filterable):
+            detail = f"there is no such attribute to filter by; there are: {', '.join(filterable)}"
+            raise RegistryError("bad_filter", subject=request.path.text, value=text[:200], error_detail=detail)
+        found.append((name, value if sign else None))
+    return found
+
+
+def _holds(shown: JSON, name: str, value: str | None) -> bool:
+    for step in name.split("."):
+        shown = shown.get(step) if isinstance(shown, dict) else None
+    if value is None:
+        return shown not in (None, "")
+    if isinstance(shown, bool):
+        return value == str(shown).lower()
+    return isinstance(shown, str | int | float) and value == str(shown)
+
+
+def _page(request: CatalogRequest) -> _Page:
+    limits, cursors = request.values("limit"), request.values("cursor")
+    most = request.settings.max_page_size
+    if cursors:
+        if limits:
+            raise _bad_page(request, "a link to a page has its limit in it; use it as it is, without adding a limit")
+        found = _decode(cursors[0], request)
+        return _Page(limit=min(found.limit or most, most), after=found.after, total=found.total)
+    limit = _limit(limits[0], request) if limits else request.settings.page_size
+    return _Page(limit=min(limit, most) if limit else None)
+
+
+def _limit(text: str, request: CatalogRequest) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _MOST:
+        return int(text)
+    raise _bad_page(request, f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"')
+
+
+def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -> Iterator[Header]:
+    """To the next page if there is one, and from all but the first to the first (C-38)."""
+    if last is not None:
+        yield _link(request, "next", total, _encode(_Page(limit=page.limit, after=last, total=total), request))
+    if page.total is not None:
+        yield _link(request, "first", total, _encode(_Page(limit=page.limit, after="", total=total), request))
+
+
+def _link(request: CatalogRequest, relation: str, total: int, cursor: str) -> Header:
+    filters = "".join(f"&filter={quote(text, safe='')}" for text in request.values("filter"))
+    url = f"{quote(request.base, safe=':/%[]')}{request.path.text}?cursor={cursor}{filters}"
+    return "Link", f"<{url}>;rel={relation};count={total}"
+
+
+def _encode(page: _Page, request: CatalogRequest) -> str:
+    content = [page.limit, page.total, page.after]
+    sealed = canonical_json([_seal(content, request), *content])
+    return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
+
+
+def _decode(text: str, request: CatalogRequest) -> _Page:
+    try:
+        sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        seal, limit, total, after = msgspec.json.decode(sealed, type=tuple[str, int, int, str])
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise _bad_page(request, "the cursor is damaged; begin again with the first page") from None
+    if seal != _seal([limit, total, after], request) or limit < 1:
+        raise _bad_page(request, "the cursor is of another request; use a link as it is")
+    return _Page(limit=limit, total=total, after=after)
+
+
+def _seal(content: JSON, request: CatalogRequest) -> str:
+    """Ties a cursor to the list and its filters."""
+    return digest(canonical_json([request.path.text, request.values("filter"), content]))[:_CHECKED]
+
+
+def _bad_page(request: CatalogRequest, detail: str) -> RegistryError:
+    return RegistryError("bad_request", subject=request.path.text, error_detail=detail)
+
 
 _WHOLE: Final = "definitions"
 """The query parameter that asks for a group with all its definitions, as a document (C-1)."""
 _NESTED: Final = "definition.*"
 
 
-def _features(catalog: Catalog, _: Request) -> Answer:
+def _features(catalog: CatalogView, _: CatalogRequest) -> Response:
     """What the catalog can do for this client (C-27)."""
     update = is_mutable(catalog.view)
-    return json_answer(
+    return json_response(
         {"filterattributes": list(groups.FILTERABLE), "pagination": True, "update": update, "updates": update}
     )
 
 
-def _groups(catalog: Catalog, request: Request) -> Answer:
+def _groups(catalog: CatalogView, request: CatalogRequest) -> Response:
     def show(xid: Xid) -> JSONObject:
         return groups.render(catalog.group(xid))
 
     found, links = listed(request, catalog, GROUPS, show, groups.FILTERABLE)
-    return json_answer(found, headers=links)
+    return json_response(found, headers=links)
 
 
-def _group(catalog: Catalog, request: Request) -> Answer:
+def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid
     body = groups.render(catalog.group(xid))
     if request.values(_WHOLE):
         found = (_whole(catalog, body["format"], each) for each in catalog.members(xid / "messages"))
         body[_WHOLE] = {definition["id"]: definition for definition in found}
-    return json_answer(body)
+    return json_response(body)
 
 
-def _whole(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
+def _whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
     return definitions.embed([definitions.render(form, versions[0], version) for version in reversed(versions)])
 
 
-def _post_group(writing: Writing, request: Request) -> Answer:
+def _post_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     group = _read_group(request)
     xid = GROUPS / entity_id(group.id)
     if writing.catalog.view.exists(xid):
@@ -66,27 +216,29 @@ def _post_group(writing: Writing, request: Request) -> Answer:
     return _write_group(writing, request, xid, group, status=201)
 
 
-def _put_group(writing: Writing, request: Request) -> Answer:
+def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     check_group(request)
     return _write_group(writing, request, request.path.xid, _read_group(request), status=200)
 
 
-def _read_group(request: Request) -> documents.Group:
+def _read_group(request: CatalogRequest) -> documents.Group:
     reading = Reading()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
     refuse(request.path.text, reading.faults)
     return group
 
 
-def _write_group(writing: Writing, request: Request, xid: Xid, group: documents.Group, *, status: int) -> Answer:
+def _write_group(
+    writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.Group, *, status: int
+) -> Response:
     """The group first, then what it embeds, each version as if it were posted (C-31)."""
     writing.put_group(xid, group.document, fixed=True)
     _add(writing, request, xid, group.posted)
     body = groups.render(writing.catalog.group(xid))
-    return json_answer(body, status=status, headers=(("Location", request.url(xid)),))
+    return json_response(body, status=status, headers=(("Location", request.url(xid)),))
 
 
-def _definitions(catalog: Catalog, request: Request) -> Answer:
+def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
     form = catalog.format(request.path.group)
 
     def show(xid: Xid) -> JSONObject:
@@ -94,10 +246,10 @@ def _definitions(catalog: Catalog, request: Request) -> Answer:
         return definitions.render(form, latest, latest)
 
     found, links = listed(request, catalog, request.path.xid, show, (*definitions.FILTERABLE, _NESTED))
-    return json_answer(found, headers=links)
+    return json_response(found, headers=links)
 
 
-def _post(writing: Writing, request: Request) -> Answer:
+def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     """A version, or a document with several; answered with what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
     reading = Reading()
@@ -106,10 +258,10 @@ def _post(writing: Writing, request: Request) -> Answer:
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
-    return json_answer(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
+    return json_response(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
 
 
-def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
+def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
     """Versions in their order, all or none. Raises ``bad_request`` with all that is wrong, and ``Conflict``."""
     catalog = writing.catalog
     form = catalog.format(group)
@@ -136,55 +288,55 @@ def _add(writing: Writing, request: Request, group: Xid, posted: Sequence[Posted
     return [writing.add(group, each).xid for each in posted]
 
 
-def _related(catalog: Catalog, group: Xid, posted: Sequence[Posted]) -> set[str]:
+def _related(catalog: CatalogView, group: Xid, posted: Sequence[Posted]) -> set[str]:
     """Which of those that are related to the group has."""
     named = {str(each.document.get("relatedto") or "") for each in posted} - {""}
     return {each for each in map(entity_id, named) if catalog.view.exists(group / "messages" / each)}
 
 
-def _versions(catalog: Catalog, request: Request) -> Answer:
+def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid.owner
     form, versions = catalog.format(request.path.group), catalog.versions(xid)
-    return json_answer([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return json_response([definitions.render(form, versions[0], version) for version in reversed(versions)])
 
 
-def _latest(catalog: Catalog, request: Request) -> Answer:
+def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
     latest = catalog.latest(request.path.xid)
-    return json_answer(definitions.render(catalog.format(request.path.group), latest, latest))
+    return json_response(definitions.render(catalog.format(request.path.group), latest, latest))
 
 
-def _version(catalog: Catalog, request: Request) -> Answer:
-    return json_answer(_shown(catalog, catalog.format(request.path.group), request.path.xid))
+def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(_shown(catalog, catalog.format(request.path.group), request.path.xid))
 
 
-def _looked_up(catalog: Catalog, request: Request) -> Answer:
+def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = lookup(catalog, request)
-    return json_answer(_shown(catalog, catalog.format(Xid(xid.parts[:2])), xid))
+    return json_response(_shown(catalog, catalog.format(Xid(xid.parts[:2])), xid))
 
 
-def _shown(catalog: Catalog, form: str, xid: Xid) -> JSONObject:
+def _shown(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     version = catalog.version(xid)
     return definitions.render(form, catalog.latest(xid.resource), version)
 
 
-DIALECT: Final = Dialect(
+DIALECT: Final = CatalogDraft(
     reads={
-        Place.CATALOG: _groups,
-        Place.GROUP: _group,
-        Place.DEFINITIONS: _definitions,
-        Place.DEFINITION: _latest,
-        Place.VERSIONS: _versions,
-        Place.VERSION: _version,
-        Place.LOOKUP: _looked_up,
+        CatalogTarget.CATALOG: _groups,
+        CatalogTarget.GROUP: _group,
+        CatalogTarget.DEFINITIONS: _definitions,
+        CatalogTarget.DEFINITION: _latest,
+        CatalogTarget.VERSIONS: _versions,
+        CatalogTarget.VERSION: _version,
+        CatalogTarget.LOOKUP: _looked_up,
     },
     writes={
-        ("POST", Place.CATALOG): _post_group,
-        ("PUT", Place.GROUP): _put_group,
-        ("DELETE", Place.GROUP): delete,
-        ("POST", Place.DEFINITIONS): _post,
-        ("DELETE", Place.DEFINITIONS): delete,
-        ("DELETE", Place.DEFINITION): delete,
-        ("DELETE", Place.VERSION): delete,
+        ("POST", CatalogTarget.CATALOG): _post_group,
+        ("PUT", CatalogTarget.GROUP): _put_group,
+        ("DELETE", CatalogTarget.GROUP): delete,
+        ("POST", CatalogTarget.DEFINITIONS): _post,
+        ("DELETE", CatalogTarget.DEFINITIONS): delete,
+        ("DELETE", CatalogTarget.DEFINITION): delete,
+        ("DELETE", CatalogTarget.VERSION): delete,
     },
     features=_features,
 )

@@ -1,44 +1,361 @@
-"""One HTTP request as a value, and the command it stands for."""
+"""One request to the xRegistry API as a value: its path, flags, headers and body, and the command it stands for.
+
+Specification: core/http.md "Registry HTTP APIs", "HTTP Header Values" (R158-R168), "Request Flags / Query Parameters".
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Self
+from urllib.parse import parse_qsl, unquote
 
 from starlette.types import Scope
 
-from signalbook.api.spool import Spool
-from signalbook.api.urls import base_url
-from signalbook.api.xregistry import flags, headers, paths
-from signalbook.engine import filters, inline, sorting
-from signalbook.engine.commands import Command, ConfigCommand, DocumentBody, Method
-from signalbook.engine.view import View, ViewOptions
+from signalbook.api.kernel.requests import base_url
+from signalbook.api.kernel.responses import decode, encode
+from signalbook.api.kernel.streaming import SpooledResponse
+from signalbook.engine.config.capabilities import resolve_ignore
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.paging import parse_sort
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write import commands
+from signalbook.engine.write.commands import METHODS, Command, ConfigCommand, DocumentBody, Method
 from signalbook.errors import RegistryError
-from signalbook.model import Included, Loader, ResourceType, gather
+from signalbook.model import Attribute, AttributeSet, Included, Loader, Model, ResourceType, gather
 from signalbook.settings import Settings
-from signalbook.values import JSON, JSONError, parse_json
-from signalbook.xid import ROOT, Kind, Xid
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
+
+DETAILS: Final = "$details"
+NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "capabilities": ("GET", "PUT", "PATCH"),
+    "capabilitiesoffered": ("GET",),
+    "export": ("GET",),
+    "model": ("GET",),
+    "modelsource": ("GET", "PUT"),
+    "openapi.json": ("GET",),
+    ".xregistry": ("GET",),
+}
+"""Paths beside the entities, and their methods. No name with a dot is that of a Group type (R135)."""
+ALWAYS_THERE: Final = (".xregistry", "openapi.json")
+"""Those that the capability ``available`` says nothing about."""
+
+_DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryPath:
+    """One request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
+
+    ``text`` is the path as errors quote it; ``details`` tells that it ended in ``$details``.
+    """
+
+    text: str
+    target: Xid = ROOT
+    name: str = ""
+    details: bool = False
+
+    def type(self, model: Model) -> ResourceType | None:
+        """The Resource type of a Resource or Version path whose type has documents, else None."""
+        found = model.resource_type(self.target) if self.target.kind in _DOCUMENTED else None
+        return found if found is not None and found.hasdocument else None
+
+    def methods(self, model: Model) -> tuple[str, ...]:
+        """What may be done here; HEAD and OPTIONS wherever there is GET (R134, R138)."""
+        methods = NAMES[self.name] if self.name else ("GET", *(m.value for m in METHODS[self.target.kind]))
+        if self.type(model) is not None and not self.details:
+            methods = tuple(method for method in methods if method != "PATCH")
+        return (methods[0], "HEAD", *methods[1:], "OPTIONS")
+
+
+@lru_cache(maxsize=4096)
+def parse_path(raw: str) -> RegistryPath:
+    """Read a path below the registry root, percent-encoded as sent; trailing slashes do not count.
+
+    Raises ``api_not_found`` for a shape that does not exist and ``bad_details`` for a misplaced ``$details`` (R155).
+    """
+    parts = tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
+    text = "/" + "/".join(parts)
+    if parts and parts[0] in NAMES:
+        if len(parts) > 1:
+            raise RegistryError("api_not_found", subject=text)
+        return RegistryPath(text=text, name=parts[0])
+    details = bool(parts) and parts[-1].endswith(DETAILS)
+    if details:
+        parts = (*parts[:-1], parts[-1].removesuffix(DETAILS))
+    if any(part.endswith(DETAILS) for part in parts) or (details and len(parts) not in (4, 6)) or text == f"/{DETAILS}":
+        raise RegistryError("bad_details", subject=text)
+    if not all(parts) or len(parts) > 6 or (len(parts) > 4 and not _is_nested(parts)):
+        raise RegistryError("api_not_found", subject=text)
+    return RegistryPath(text=text, target=Xid(parts), details=details)
+
+
+def check_path(path: RegistryPath, model: Model) -> None:
+    """The path's types exist, else ``not_found`` (GAP 14), and its ids are ids, else ``malformed_id`` (R25)."""
+    target = path.target
+    if target.parts and model.group_type(target) is None:
+        raise RegistryError("not_found", subject=path.text)
+    if target.resource_type and model.resource_type(target) is None:
+        raise RegistryError("not_found", subject=path.text)
+    for part in target.parts[1::2]:
+        try:
+            check_id(part)
+        except XidError as error:
+            raise RegistryError("malformed_id", subject=path.text, id=part, error_detail=str(error)) from None
+
+
+def _is_nested(parts: tuple[str, ...]) -> bool:
+    """Whether what follows a Resource is its meta, its Versions or one of these."""
+    return parts[4:] == ("meta",) or parts[4] == "versions"
+
+
+_MAX_PARAMETERS: Final = 1000
+_ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")
+_TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
+_PAGING: Final = ("cursor", "limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFlags:
+    """The flags of one request as sent; None is absence. Parameters that are no flags are not here (R136).
+
+    ``limit`` and ``cursor`` are no flags, but ask for a page (R286).
+    """
+
+    binary: bool = False
+    collections: bool = False
+    cursor: str | None = None
+    doc: bool = False
+    epoch: int | None = None
+    filter: tuple[str, ...] = ()
+    ignore: tuple[str, ...] | None = None
+    inline: tuple[str, ...] = ()
+    limit: str | None = None
+    setdefaultversionid: str | None = None
+    sort: str | None = None
+    specversion: str | None = None
+
+    def supported(self, capabilities: JSONObject) -> QueryFlags:
+        """These flags without those that are switched off: they are ignored (R119)."""
+        if self is NOTHING:
+            return self
+        on = (*capabilities["flags"], *(_PAGING if capabilities.get("pagination") else ()))
+        off = {name: value for name, value in _NONE.items() if name not in on}
+        return replace(self, **off) if off else self
+
+    def for_write(self, capabilities: JSONObject, target: Xid) -> commands.Flags:
+        """The flags of a command. Raises ``bad_ignore`` (R204)."""
+        ignore: frozenset[str] = frozenset()
+        if self.ignore is not None:
+            ignore = resolve_ignore(capabilities, self.ignore, target)
+        return commands.Flags(epoch=self.epoch, ignore=ignore, setdefaultversionid=self.setdefaultversionid)
+
+
+NOTHING: Final = QueryFlags()
+_NONE: Final = {name: getattr(NOTHING, name) for name in QueryFlags.__dataclass_fields__}
+
+
+def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
+    """Read a query string.
+
+    Raises ``bad_request`` for one that cannot be read and ``bad_flag`` for a single-valued flag that is repeated.
+    """
+    if not query:
+        return NOTHING
+    found: dict[str, list[str]] = {}
+    for name, value in _pairs(query, subject):
+        if name in _NONE:
+            found.setdefault(name, []).append(value)
+    for name in _ONCE:
+        if len(found.get(name, ())) > 1:
+            detail = f"?{name} may be given once"
+            raise RegistryError("bad_flag", subject=subject, flag=name, detail=detail)
+    return QueryFlags(
+        binary=_on(found, "binary"),
+        collections=_on(found, "collections"),
+        doc=_on(found, "doc"),
+        epoch=_epoch(found["epoch"][0], subject) if "epoch" in found else None,
+        filter=tuple(found.get("filter", ())),
+        ignore=_listed(found["ignore"]) if "ignore" in found else None,
+        inline=tuple(found.get("inline", ())),
+        **{name: found[name][0] for name in _TEXTS if name in found},
+    )
+
+
+def check_specversion(wanted: str | None, supported: Collection[str], *, subject: str) -> None:
+    """The server speaks the version asked for, its patch number aside (R180), else ``unsupported_specversion``."""
+    if wanted is None or _comparable(wanted) in {_comparable(version) for version in supported}:
+        return
+    listed = ", ".join(supported)
+    raise RegistryError("unsupported_specversion", subject=subject, specversion=wanted, list=listed)
+
+
+def _comparable(version: str) -> tuple[str, str]:
+    numbers, _, suffix = version.casefold().removeprefix("v").partition("-")
+    return ".".join(numbers.split(".")[:2]), suffix
+
+
+def _pairs(query: bytes, subject: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
+    except ValueError:
+        detail = f"the query string is not percent-encoded UTF-8 of at most {_MAX_PARAMETERS} parameters"
+        raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+
+
+def _on(found: dict[str, list[str]], name: str) -> bool:
+    """A boolean flag is on by being there (R175); ``=false`` is what a client means by it."""
+    return name in found and found[name][-1].lower() != "false"
+
+
+def _listed(values: list[str]) -> tuple[str, ...]:
+    return tuple(part for value in values for part in value.split(","))
+
+
+def _epoch(value: str, subject: str) -> int:
+    if value.isascii() and value.isdigit() and len(value) <= 20:
+        return int(value)
+    detail = f'the flag "epoch" needs an unsigned integer, not "{value}"'
+    raise RegistryError("bad_request", subject=subject, error_detail=detail)
+
+
+HEADER_PREFIX: Final = "xregistry-"
+"""What the header names start with, in lower case."""
+NULL: Final = "null"
+"""The value that deletes an attribute (R162)."""
+
+_NAVIGATION: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
+_NEVER: Final = frozenset({"meta", "versions", "contenttype"})
+_INTEGER: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
+
+
+def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subject: str) -> JSONObject:
+    """The attributes that a write in document form brings in ``headers`` (names in lower case).
+
+    An attribute whose value is ``null`` is None; a map has exactly the keys that were sent (R163). Values take the type
+    the model gives the attribute; one that does not read as such stays text, for the check of attributes to tell.
+    Raises ``header_error`` and ``extra_xregistry_header``.
+    """
+    texts: JSONObject = {}
+    for header, value in headers:
+        if header.startswith(HEADER_PREFIX):
+            name, _, key = header.removeprefix(HEADER_PREFIX).partition(".")
+            _check_allowed(header, name, type, subject)
+            if name not in _NAVIGATION:
+                _collect(texts, name, key, _decoded(header, value, subject))
+    return _typed(texts, type.attributes)
+
+
+def _decoded(header: str, value: str, subject: str) -> str:
+    try:
+        return decode(value)
+    except ValueError as error:
+        raise RegistryError("header_error", subject=subject, name=header, error_detail=str(error)) from None
+
+
+def _collect(texts: JSONObject, name: str, key: str, text: str) -> None:
+    if not key:
+        texts[name] = text
+        return
+    if not isinstance(texts.get(name), dict):
+        texts[name] = {}
+    if text != NULL:
+        texts[name][key] = text
+
+
+def refuse_headers(headers: Iterable[tuple[str, str]], *, subject: str) -> None:
+    """Raise ``extra_xregistry_header`` if there is one in ``headers``: the body says it all (R165)."""
+    for header, _ in headers:
+        if header.startswith(HEADER_PREFIX):
+            detail = "attributes are in the body of this request"
+            raise RegistryError("extra_xregistry_header", subject=subject, name=header, error_detail=detail)
+
+
+def _check_allowed(header: str, name: str, type: ResourceType, subject: str) -> None:
+    if name in (type.singular, f"{type.singular}base64"):
+        detail = "the document is the body of this request"
+    elif name == "contenttype":
+        detail = "the content type is the header Content-Type"
+    elif name in _NEVER:
+        detail = "nested entities need the $details form"
+    else:
+        return
+    raise RegistryError("extra_xregistry_header", subject=subject, name=header, error_detail=detail)
+
+
+def _typed(texts: JSONObject, rules: AttributeSet) -> JSONObject:
+    """Each text as the type of its attribute, which may depend on other attributes (``ifvalues``)."""
+    known = rules.active(texts)
+    result: JSONObject = {}
+    for name, text in texts.items():
+        attribute = known.get(name)
+        if isinstance(text, dict):
+            item = attribute.item if attribute else None
+            result[name] = {key: _typed_value(part, item) for key, part in text.items()} or None
+        else:
+            result[name] = None if text == NULL else _typed_value(text, attribute)
+    return result
+
+
+def _typed_value(text: str, attribute: Attribute | None) -> JSON:
+    """``text`` as the attribute's type; of an unknown or ``any`` one a string (R12)."""
+    kind = attribute.type if attribute else "string"
+    if kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    if kind in ("integer", "uinteger") and _INTEGER.fullmatch(text):
+        return int(text)
+    if kind == "decimal" and _DECIMAL.fullmatch(text):
+        return float(text)
+    return text
+
+
+def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[str, str]]:
+    """The headers that show an entity's ``attributes`` beside its document (R158-R160)."""
+    never = {*_NEVER, type.singular, f"{type.singular}base64"}
+    for name, value in attributes.items():
+        if name in never:
+            continue
+        if not isinstance(value, (dict, list)):
+            yield f"xRegistry-{name}", encode(_header_text(value))
+        elif isinstance(value, dict) and _is_map(name, type.attributes):
+            yield from ((f"xRegistry-{name}.{key}", encode(_header_text(item))) for key, item in value.items())
+
+
+def _is_map(name: str, attributes: AttributeSet) -> bool:
+    attribute = attributes.get(name)
+    return attribute is not None and attribute.type == "map" and attribute.item is not None and attribute.item.scalar
+
+
+def _header_text(value: JSON) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
 
 WRITES: Final = frozenset(method.value for method in Method)
 _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.META, Kind.VERSIONS})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class RegistryRequest:
     """A request to the door; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large.
 
     ``included`` is what a model in the body includes from elsewhere.
     """
 
     method: str
-    path: paths.Path
-    query: flags.Query = flags.NOTHING
+    path: RegistryPath
+    query: QueryFlags = NOTHING
     raw_headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
     base_url: str = ""
     settings: Settings = field(default_factory=Settings)
-    spool: Spool | None = None
+    spool: SpooledResponse | None = None
     included: Included = field(default_factory=Included)
 
     @property
@@ -113,12 +430,12 @@ class Request:
         query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
         return ViewOptions(
             base_url=self.base_url,
-            inline=inline.parse(query.inline, shown, view.model, subject=self.path.text),
+            inline=parse_inline(query.inline, shown, view.model, subject=self.path.text),
             doc=query.doc,
             binary=query.binary,
             collections=query.collections,
-            filter=filters.parse(query.filter, shown, view.model, subject=self.path.text),
-            sort=sorting.parse(query.sort, shown, view.model, subject=self.path.text),
+            filter=parse_filter(query.filter, shown, view.model, subject=self.path.text),
+            sort=parse_sort(query.sort, shown, view.model, subject=self.path.text),
             max_bytes=self.settings.max_response_bytes,
         )
 
@@ -137,7 +454,7 @@ class Request:
             return Command(
                 method=method, target=path.target, document=self._document(kind), flags=written, base_url=self.base_url
             )
-        headers.refuse(self.headers, subject=path.text)
+        refuse_headers(self.headers, subject=path.text)
         return Command(
             method=method,
             target=path.target,
@@ -152,7 +469,7 @@ class Request:
         return self.method == "DELETE" and not self.path.target.is_collection
 
     def _document(self, type: ResourceType) -> DocumentBody:
-        attributes = headers.read(self.headers, type, subject=self.path.text)
+        attributes = read_headers(self.headers, type, subject=self.path.text)
         url = f"{type.singular}url"
         if self.body and attributes.get(url) is not None:
             detail = "a document kept elsewhere comes with an empty body"
@@ -163,13 +480,13 @@ class Request:
         return DocumentBody(content=self.body, contenttype=contenttype, attributes=attributes)
 
 
-def read_request(scope: Scope, body: bytes, settings: Settings) -> Request:
+def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryRequest:
     """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or flags that are none."""
-    path = paths.parse(_path(scope))
-    return Request(
+    path = parse_path(_path(scope))
+    return RegistryRequest(
         method="GET" if scope["method"] == "HEAD" else scope["method"],
         path=path,
-        query=flags.parse(scope["query_string"], subject=path.text),
+        query=parse_flags(scope["query_string"], subject=path.text),
         raw_headers=tuple(scope["headers"]),
         body=body,
         base_url=base_url(scope, settings),

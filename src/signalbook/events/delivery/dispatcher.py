@@ -13,8 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
-from signalbook.engine.engine import Engine, Session
-from signalbook.engine.history import Forgotten
+from signalbook.engine.engine import Engine, HistoryPruned, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.executor import Open, Senders
 from signalbook.events.delivery.interest import NOTHING, interest
@@ -342,7 +341,7 @@ class Relay:
         """Read what comes next, and offer it: whether there may be more."""
         try:
             given = self._roster.read(self._engine.outbox)
-        except Forgotten as gone:
+        except HistoryPruned as gone:
             for recipient in self._roster.skip(gone.position, f"events were lost to this sink: {gone}"):
                 _LOG.warning("subscription %s: events up to %d are kept no longer", recipient.id, gone.position)
                 with self._roster.lock:

@@ -24,9 +24,8 @@ from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
 from signalbook.formats.jsonschema.columns import constants, shape_of
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.dialect import DIALECTS, by_format
-from signalbook.formats.jsonschema.document import UNUSABLE, Document
-from signalbook.formats.jsonschema.normal import Node
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, SchemaDocument, by_format
+from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
 from signalbook.formats.jsonschema.typed import TypedDecoder
 from signalbook.formats.shape import Shape
@@ -37,7 +36,7 @@ from signalbook.values import JSON, Finding, digest
 class JsonSchema:
     """One JSON Schema, compiled: the document's top level, or the part a deep link names."""
 
-    document: Document
+    document: SchemaDocument
     uri: str
     warnings: tuple[Finding, ...] = ()
 
@@ -91,7 +90,7 @@ class JsonSchema:
         return self._typed
 
     @cached_property
-    def node(self) -> Node:
+    def node(self) -> NormalForm:
         """The schema in normal form."""
         return read(self.document, self.uri)
 

@@ -3,7 +3,7 @@
 Three engines, the fastest that is exact for the schema at hand:
 
 - ``typed``: the schema is said completely by msgspec types; one pass decodes and validates;
-- ``mixed``: as before, but some members are beyond msgspec: they are taken as raw JSON and held to the validator;
+- ``mixed``: as before, but some members are beyond msgspec: they are kept as raw JSON and validated;
 - ``checked``: the payload is validated as a whole, then decoded into types without constraints.
 
 All three only ever need to be right when they accept: a payload they refuse goes to the validator, which has the last
@@ -21,8 +21,8 @@ import msgspec
 
 from signalbook.formats.base import REFUSALS, PayloadError, Schema
 from signalbook.formats.jsonschema.columns import shape_of
-from signalbook.formats.jsonschema.document import UNUSABLE, Document
-from signalbook.formats.jsonschema.normal import BOTH, Arrays, Node, Numbers, Objects, Strings, ends
+from signalbook.formats.jsonschema.document import UNUSABLE, SchemaDocument
+from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Struct
 from signalbook.values import JSON, Finding, dump_json, parse_json
@@ -43,7 +43,7 @@ class _Inexpressible(Exception):
 class TypedDecoder:
     """Decodes payloads of one schema; see ``signalbook.formats.base.Typed``."""
 
-    def __init__(self, schema: Schema, document: Document, node: Node) -> None:
+    def __init__(self, schema: Schema, document: SchemaDocument, node: NormalForm) -> None:
         types = _Types(document)
         self._schema = schema
         self._loose: Callable[[bytes], Any] = msgspec.json.Decoder(types.loose(node)).decode
@@ -75,7 +75,7 @@ class TypedDecoder:
             raise PayloadError("decode_error", [Finding(path="", rule="range", message=text)]) from None
 
 
-def guard(document: Document, node: Node) -> Check | None:
+def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
     """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
 
     ``None`` where there is no way to check the value by itself.
@@ -128,22 +128,22 @@ def _integral(value: JSON) -> JSON:
 class _Types:
     """msgspec types of the nodes of one document."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self.document = document
         self.guarded = False
         self.skipping = False
-        self._loose: dict[Node, Any] = {}
-        self._exact: dict[Node, Any] = {}
+        self._loose: dict[NormalForm, Any] = {}
+        self._exact: dict[NormalForm, Any] = {}
 
     # Without constraints: for values that are already known to conform.
 
-    def loose(self, node: Node) -> Any:
+    def loose(self, node: NormalForm) -> Any:
         """The type that decodes every conforming value into the form its shape says."""
         if node not in self._loose:
             self._loose[node] = self._loose_type(node)
         return self._loose[node]
 
-    def _loose_type(self, node: Node) -> Any:
+    def _loose_type(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything):
             return msgspec.Raw
@@ -163,7 +163,7 @@ class _Types:
 
     # With every constraint: accepts what the schema accepts (and less only in ways the validator then mends).
 
-    def exact(self, node: Node) -> Any:
+    def exact(self, node: NormalForm) -> Any:
         """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
         if node not in self._exact:
             try:
@@ -174,7 +174,7 @@ class _Types:
             raise _Inexpressible
         return self._exact[node]
 
-    def _exact_type(self, node: Node) -> Any:
+    def _exact_type(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything) and unconstrained(node):
             self.skipping = True
@@ -186,7 +186,7 @@ class _Types:
         made = self._single(node, shape)
         return made | None if shape.nullable else made
 
-    def _single(self, node: Node, shape: Scalar | ListOf | MapOf | Struct) -> Any:
+    def _single(self, node: NormalForm, shape: Scalar | ListOf | MapOf | Struct) -> Any:
         if isinstance(shape, Struct) and node.objects:
             return self._members(shape, node.objects)
         if isinstance(shape, MapOf) and node.objects and node.objects.extra:
@@ -209,7 +209,7 @@ class _Types:
         self.guarded |= bool(checks)
         return _struct(shape, types, closed=part.extra is None, checks=checks)
 
-    def _member(self, field: Field, node: Node, checks: dict[str, Check]) -> Any:
+    def _member(self, field: Field, node: NormalForm, checks: dict[str, Check]) -> Any:
         """The type of a member; what msgspec cannot hold it to goes into ``checks``."""
         try:
             return self.exact(node)
@@ -222,7 +222,7 @@ class _Types:
         self.skipping = True
         return msgspec.Raw
 
-    def guard(self, node: Node) -> Check:
+    def guard(self, node: NormalForm) -> Check:
         """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
         shape = shape_of(self.document, node)
         if not isinstance(shape, Anything):
@@ -232,14 +232,14 @@ class _Types:
         except _Inexpressible:
             return _valid(self._validator(node), lambda raw: raw)
 
-    def _validator(self, node: Node) -> Callable[[JSON], bool]:
+    def _validator(self, node: NormalForm) -> Callable[[JSON], bool]:
         try:
             valid: Callable[[JSON], bool] = self.document.validator(*node.uris).is_valid
         except UNUSABLE:
             raise _Inexpressible from None
         return valid
 
-    def _union(self, node: Node) -> Any:
+    def _union(self, node: NormalForm) -> Any:
         """The union of a node's types. Raises ``_Inexpressible``."""
         if not node.here_exact or (node.booleans and node.booleans != BOTH):
             raise _Inexpressible
@@ -319,7 +319,7 @@ def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
     return check
 
 
-def unconstrained(node: Node) -> bool:
+def unconstrained(node: NormalForm) -> bool:
     """Whether any JSON value will do."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
@@ -335,7 +335,7 @@ def _is_open(part: Arrays | Objects) -> bool:
     return not part.properties and part.extra is not None and _is_any(part.extra)
 
 
-def _is_any(node: Node) -> bool:
+def _is_any(node: NormalForm) -> bool:
     return node.arrays is not None and node.arrays.item is node
 
 
@@ -356,7 +356,7 @@ def counted(part: Objects) -> bool:
 
 
 def _limited(made: Any, given: dict[str, Any]) -> Any:
-    """``made`` held to the limits that are given."""
+    """``made`` within the given limits."""
     meta: Any = msgspec.Meta
     return Annotated[made, meta(**given)] if given else made
 

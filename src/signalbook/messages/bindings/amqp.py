@@ -13,12 +13,11 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.headers import invalid
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.incoming import invalid_binary, structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode
+from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property, PropertyError
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import Finding, JSONObject, format_timestamp
 
@@ -101,10 +100,10 @@ class AmqpBinding:
             for prefix in _PREFIXES
         ]
         if all(found):
-            raise invalid("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
+            raise invalid_binary("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
         attributes = {name: _attribute(name, value) for name, value in (found[0] or found[1]).items()}
         if "datacontenttype" in attributes:
-            raise invalid("datacontenttype", "the content type is a property of its own: drop the other one")
+            raise invalid_binary("datacontenttype", "the content type is a property of its own: drop the other one")
         if message.content_type:
             attributes["datacontenttype"] = message.content_type
         return attributes
@@ -174,5 +173,5 @@ def _attribute(name: str, value: Any) -> Attribute:
     if isinstance(value, datetime):
         return format_timestamp(value)
     if isinstance(value, (list, dict)):
-        raise invalid(name, f"{name} is no simple value")
+        raise invalid_binary(name, f"{name} is no simple value")
     return str(value)

@@ -6,12 +6,14 @@ One module per protocol keeps to ``Binding`` and is named in the entry-point gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol
+from importlib.metadata import EntryPoint
+from typing import Any, Final, Literal, Protocol
 
+from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.messages.cloudevents import JSON_FORMAT, Attribute, CloudEvent, Mode
+from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
 
 
@@ -80,3 +82,31 @@ class Binding(Protocol):
     def identity(self, message: Message, values: Mapping[str, Any], /) -> str:
         """What the transport itself knows a message by, for the id of a mapped event (K-35); ``""`` if nothing."""
         ...
+
+
+GROUP: Final = "signalbook.bindings"
+
+
+def find_binding(protocol: str) -> Binding | None:
+    """The binding of a protocol by its canonical name, or ``None`` if there is none."""
+    point = _offered().get(protocol)
+    return None if point is None else _load(point)
+
+
+def protocols() -> tuple[str, ...]:
+    """Canonical names of the protocols that can be read; ``""`` stands for files."""
+    return tuple(sorted(_offered()))
+
+
+def bound(point: EntryPoint) -> str:
+    """The canonical name of the protocol that an entry point binds."""
+    return _load(point).protocol
+
+
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "protocol", bound)
+
+
+def _load(point: EntryPoint) -> Binding:
+    loaded: Binding = plugins.load(point)
+    return loaded

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.modes import json_only, structured_mode
+from signalbook.messages.bindings.incoming import json_only, structured_mode
 from signalbook.messages.cloudevents import JSON_FORMAT, Attribute, CloudEvent, Mode
+from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qsl
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.headers import attribute, escaped, header, invalid, items
-from signalbook.messages.bindings.items import grouped, regrouped
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.incoming import grouped, header_attribute, invalid_binary, structured_mode
+from signalbook.messages.bindings.options import header_property, named_section
+from signalbook.messages.bindings.outgoing import escape_header, regrouped
 from signalbook.messages.cloudevents import (
     JSON_FORMAT,
     REQUIRED,
@@ -24,9 +24,9 @@ from signalbook.messages.cloudevents import (
     Mode,
     attribute_text,
 )
+from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property, PropertyError
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -91,7 +91,7 @@ class HttpBinding:
         found = dict(options)
         for section in ("headers", "query"):
             if section in found:
-                found[section] = items(section, found[section])
+                found[section] = named_section(section, found[section])
         if isinstance(found.get("method"), str):
             found["method"] = found["method"].upper()
         if isinstance(found.get("status"), int):
@@ -103,8 +103,8 @@ class HttpBinding:
         declared = [_scalar(name, options[name]) for name in ("method", "status") if options.get(name) is not None]
         if options.get("path") is not None:
             declared.append(_path(options["path"]))
-        declared += [header(item) for item in items("headers", options.get("headers", []))]
-        return declared + [_parameter(item) for item in items("query", options.get("query", []))]
+        declared += [header_property(item) for item in named_section("headers", options.get("headers", []))]
+        return declared + [_parameter(item) for item in named_section("query", options.get("query", []))]
 
     def lint(self, options: JSONObject) -> list[Finding]:
         """A method beside a status, a method or status that is none (F.7)."""
@@ -140,9 +140,11 @@ class HttpBinding:
         attributes: dict[str, Attribute] = {}
         for name, occurrences in values.items():
             if name.startswith(_PREFIX):
-                attributes[name[len(_PREFIX) :]] = attribute(name[len("headers.") :], occurrences)
+                attributes[name[len(_PREFIX) :]] = header_attribute(name[len("headers.") :], occurrences)
         if "datacontenttype" in attributes:
-            raise invalid("ce-datacontenttype", "the content type is a header of its own: drop ce-datacontenttype")
+            raise invalid_binary(
+                "ce-datacontenttype", "the content type is a header of its own: drop ce-datacontenttype"
+            )
         if message.content_type:
             attributes["datacontenttype"] = message.content_type
         return attributes
@@ -155,7 +157,7 @@ class HttpBinding:
             return self.native(find_format(format).encode(event), format)
         message = self.native(event.payload(), event.content_type)
         named = [
-            (f"ce-{name}", escaped(attribute_text(value)))
+            (f"ce-{name}", escape_header(attribute_text(value)))
             for name, value in event.attributes.items()
             if name != "datacontenttype"
         ]

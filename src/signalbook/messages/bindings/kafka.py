@@ -11,14 +11,20 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings import outgoing, plain
-from signalbook.messages.bindings.headers import header, invalid, items, single
-from signalbook.messages.bindings.items import grouped, regrouped
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings import outgoing
+from signalbook.messages.bindings.incoming import grouped, invalid_binary, readable, single_value, structured_mode
+from signalbook.messages.bindings.options import (
+    header_property,
+    named_section,
+    number_property,
+    place_property,
+    text_property,
+)
+from signalbook.messages.bindings.outgoing import regrouped
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property, PropertyError
 from signalbook.values import Finding, JSONObject
 
 _PREFIX: Final = "headers.ce_"
@@ -42,7 +48,7 @@ def record(
 ) -> Message:
     """A record as a message; one without a value is a tombstone, or an event without data."""
     pairs = tuple(headers)
-    known = {name: plain.readable(raw) for name, raw in pairs if name in ("content-type", "content-encoding")}
+    known = {name: readable(raw) for name, raw in pairs if name in ("content-type", "content-encoding")}
     sections = {"topic": topic, "partition": partition, "offset": offset, "key": key, "headers": pairs}
     return Message(
         protocol="KAFKA", content_type=str(known.get("content-type", "")),
@@ -68,13 +74,17 @@ class KafkaBinding:
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Topic, key in one of its two forms, partition, headers."""
-        declared = plain.place(options, "topic") + plain.text(options, "key") + plain.number(options, "partition")
+        declared = (
+            place_property(options, "topic") + text_property(options, "key") + number_property(options, "partition")
+        )
         if options.get("key_base64") is not None:
             path = "protocoloptions.key_base64"
             if not isinstance(options["key_base64"], str):
                 raise PropertyError(f"{path}: must be a string")
             declared.append(Property(name="key_base64", path=path, type="binary", value=options["key_base64"]))
-        return declared + [header(item, fold=False) for item in items("headers", options.get("headers", []))]
+        return declared + [
+            header_property(item, fold=False) for item in named_section("headers", options.get("headers", []))
+        ]
 
     def lint(self, _options: JSONObject) -> list[Finding]:
         """Nothing beyond what ``options`` knows."""
@@ -83,14 +93,14 @@ class KafkaBinding:
     def values(self, message: Message) -> Mapping[str, Any]:
         """Topic, partition, key and headers, bytes that are text as text."""
         sections = message.sections
-        pairs = [(name, plain.readable(raw)) for name, raw in sections.get("headers", ())]
+        pairs = [(name, readable(raw)) for name, raw in sections.get("headers", ())]
         values: dict[str, Any] = grouped(pairs, "headers.", fold=False)
         for name in ("topic", "partition"):
             if sections.get(name) is not None:
                 values[name] = sections[name]
         if (key := sections.get("key")) is not None:
             values["key_base64"] = key
-            values["key"] = plain.readable(key)
+            values["key"] = readable(key)
         return values
 
     def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
@@ -105,12 +115,14 @@ class KafkaBinding:
         attributes: dict[str, Attribute] = {}
         for name, occurrences in values.items():
             if name.startswith(_PREFIX):
-                value = single(name, occurrences)
+                value = single_value(name, occurrences)
                 if not isinstance(value, str):
-                    raise invalid(name, f"the header {name[len('headers.') :]} is not in UTF-8")
+                    raise invalid_binary(name, f"the header {name[len('headers.') :]} is not in UTF-8")
                 attributes[name[len(_PREFIX) :]] = value
         if "datacontenttype" in attributes:
-            raise invalid("ce_datacontenttype", "the content type is a header of its own: drop ce_datacontenttype")
+            raise invalid_binary(
+                "ce_datacontenttype", "the content type is a header of its own: drop ce_datacontenttype"
+            )
         if message.content_type:
             attributes["datacontenttype"] = message.content_type
         return attributes

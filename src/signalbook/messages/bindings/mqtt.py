@@ -13,14 +13,28 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings import outgoing, plain
-from signalbook.messages.bindings.headers import header, items, single
-from signalbook.messages.bindings.items import grouped, regrouped
-from signalbook.messages.bindings.modes import json_only, structured_mode
+from signalbook.messages.bindings import outgoing
+from signalbook.messages.bindings.incoming import (
+    grouped,
+    implied_format,
+    json_only,
+    readable,
+    single_value,
+    structured_mode,
+)
+from signalbook.messages.bindings.options import (
+    flag_property,
+    header_property,
+    named_section,
+    number_property,
+    place_property,
+    text_property,
+)
+from signalbook.messages.bindings.outgoing import regrouped
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property, PropertyError
 from signalbook.values import Finding, JSONObject
 
 V3: Final = "MQTT/3.1.1"
@@ -49,7 +63,7 @@ def publish(
     """A PUBLISH packet of version ``V3`` or ``V5`` as a message. With 3.1.1, an event is known by its looks alone."""
     stated = str(sections.get("content_type") or "")
     return Message(
-        protocol=protocol, content_type=stated if protocol == V5 else plain.implied_format(payload), body=payload,
+        protocol=protocol, content_type=stated if protocol == V5 else implied_format(payload), body=payload,
         sections=sections, received_at=received_at, reference=reference,
     )  # fmt: skip
 
@@ -65,7 +79,9 @@ class Mqtt3Binding:
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Topic, and how it is delivered."""
-        return plain.place(options, "topic_name") + plain.number(options, "qos") + plain.flag(options, "retain")
+        return (
+            place_property(options, "topic_name") + number_property(options, "qos") + flag_property(options, "retain")
+        )
 
     def lint(self, _options: JSONObject) -> list[Finding]:
         """Nothing beyond what ``options`` knows."""
@@ -119,28 +135,28 @@ class Mqtt5Binding(Mqtt3Binding):
         found = {_ALIASES.get(name, name): value for name, value in options.items()}
         found |= {name: options[name] for name in _ALIASES.values() if name in options}
         if "user_properties" in found:
-            found["user_properties"] = items("user_properties", found["user_properties"])
+            found["user_properties"] = named_section("user_properties", found["user_properties"])
         return found, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Topic and delivery, what is said of the payload, where replies go, user properties."""
-        declared = super().properties(options) + plain.number(options, "message_expiry_interval")
-        declared += plain.number(options, "payload_format_indicator", role="plain")
-        declared += plain.text(options, "response_topic") + plain.text(options, "correlation_data")
+        declared = super().properties(options) + number_property(options, "message_expiry_interval")
+        declared += number_property(options, "payload_format_indicator", role="plain")
+        declared += text_property(options, "response_topic") + text_property(options, "correlation_data")
         if (content_type := options.get("content_type")) is not None:
             if not isinstance(content_type, str):
                 raise PropertyError("protocoloptions.content_type: must be a string")
             path = "protocoloptions.content_type"
             declared.append(Property(name="content_type", path=path, value=content_type, comparison="content_type"))
-        named = items("user_properties", options.get("user_properties", []))
-        return declared + [header(item, section="user_properties", fold=False) for item in named]
+        named = named_section("user_properties", options.get("user_properties", []))
+        return declared + [header_property(item, section="user_properties", fold=False) for item in named]
 
     def values(self, message: Message) -> Mapping[str, Any]:
         """All sections that are there, user properties by name, correlation data that is text as text."""
         values = dict(super().values(message))
         values |= grouped(values.pop("user_properties", ()), _PREFIX, fold=False)
         if isinstance(values.get("correlation_data"), bytes):
-            values["correlation_data"] = plain.readable(values["correlation_data"])
+            values["correlation_data"] = readable(values["correlation_data"])
         return values
 
     def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
@@ -153,7 +169,7 @@ class Mqtt5Binding(Mqtt3Binding):
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The user properties that have names of attributes; the content type is ``datacontenttype``."""
         attributes: dict[str, Attribute] = {
-            name[len(_PREFIX) :]: single(name, occurrences)
+            name[len(_PREFIX) :]: single_value(name, occurrences)
             for name, occurrences in values.items()
             if name.startswith(_PREFIX) and _ATTRIBUTE.fullmatch(name[len(_PREFIX) :])
         }

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from signalbook.messages.bindings import outgoing, plain
-from signalbook.messages.bindings.headers import attribute, escaped, header, items
-from signalbook.messages.bindings.items import grouped, regrouped
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings import outgoing
+from signalbook.messages.bindings.incoming import grouped, header_attribute, implied_format, structured_mode
+from signalbook.messages.bindings.options import header_property, named_section, place_property, text_property
+from signalbook.messages.bindings.outgoing import escape_header, regrouped
 from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.definitions.properties import Property
 from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
-from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
 
 _PREFIX: Final = "headers.ce-"
@@ -43,7 +43,7 @@ def message(
     if reply_to:
         sections["reply-to"] = reply_to
     return Message(
-        protocol="NATS", content_type=content_type if pairs else plain.implied_format(payload),
+        protocol="NATS", content_type=content_type if pairs else implied_format(payload),
         content_encoding=stated.get("content-encoding", ""), body=payload, sections=sections,
         received_at=received_at, reference=reference,
     )  # fmt: skip
@@ -58,15 +58,15 @@ class NatsBinding:
         """Headers as a list; ``reply``, as the model has it, is ``reply-to``."""
         found = dict(options)
         if "headers" in found:
-            found["headers"] = items("headers", found["headers"])
+            found["headers"] = named_section("headers", found["headers"])
         if "reply" in found and "reply-to" not in found:
             found["reply-to"] = found.pop("reply")
         return found, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Subject, the subject for replies, headers."""
-        subjects = plain.place(options, "subject", separator=".") + plain.text(options, "reply-to", separator=".")
-        return subjects + [header(item) for item in items("headers", options.get("headers", []))]
+        subjects = place_property(options, "subject", separator=".") + text_property(options, "reply-to", separator=".")
+        return subjects + [header_property(item) for item in named_section("headers", options.get("headers", []))]
 
     def lint(self, _options: JSONObject) -> list[Finding]:
         """Nothing beyond what ``options`` knows."""
@@ -90,7 +90,7 @@ class NatsBinding:
         attributes: dict[str, Attribute] = {}
         for name, occurrences in values.items():
             if name.startswith(_PREFIX):
-                attributes[name[len(_PREFIX) :]] = attribute(name[len("headers.") :], occurrences)
+                attributes[name[len(_PREFIX) :]] = header_attribute(name[len("headers.") :], occurrences)
         if message.content_type:
             attributes.setdefault("datacontenttype", message.content_type)
         return attributes
@@ -104,7 +104,7 @@ class NatsBinding:
         attributes = dict(event.attributes)
         if event.content_type:
             attributes["datacontenttype"] = event.content_type
-        headers = [(f"ce-{name}", escaped(attribute_text(value))) for name, value in attributes.items()]
+        headers = [(f"ce-{name}", escape_header(attribute_text(value))) for name, value in attributes.items()]
         return message("", event.payload() or b"", headers)
 
     def native(self, body: bytes | None, content_type: str) -> Message:

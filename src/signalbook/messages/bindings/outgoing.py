@@ -6,7 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from signalbook.messages.bindings.base import Uncarriable
 from signalbook.values import Finding, format_timestamp
@@ -113,3 +113,25 @@ truth: Final = _matching(re.compile("true|false"), "is neither true nor false")
 def names(rules: Iterable[str], rule: Rule) -> dict[str, Rule]:
     """One rule for several names."""
     return dict.fromkeys(rules, rule)
+
+
+_UNSAFE: Final = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
+
+
+def escape_header(text: str) -> str:
+    """An attribute as the value of a header."""
+    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8")), text)
+
+
+T = TypeVar("T")
+
+
+def regrouped(
+    pairs: Iterable[tuple[str, T]], values: Mapping[str, Any], prefix: str, *, fold: bool
+) -> tuple[tuple[str, T], ...]:
+    """The pairs with ``values``, by property name, in place of those with the same name: the reverse of ``grouped``."""
+    named = {key[len(prefix) :]: value for key, value in values.items() if key.startswith(prefix)}
+    taken = {name.lower() if fold else name for name in named}
+    kept = [(name, value) for name, value in pairs if (name.lower() if fold else name) not in taken]
+    added = [(name, one) for name, value in named.items() for one in (value if isinstance(value, tuple) else (value,))]
+    return (*kept, *added)

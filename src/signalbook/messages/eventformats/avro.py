@@ -12,8 +12,14 @@ import msgspec
 
 from signalbook.formats.avro import BROKEN, FORMAT
 from signalbook.formats.base import is_json
-from signalbook.messages.cloudevents import Attribute, CloudEvent
-from signalbook.messages.eventformats.base import binary_text, checked, invalid, undecodable
+from signalbook.messages.cloudevents import (
+    Attribute,
+    CloudEvent,
+    binary_text,
+    check_attributes,
+    invalid_event,
+    undecodable_event,
+)
 from signalbook.values import JSON, MAX_DEPTH, JSONObject, deeper_than, dump_json
 
 _ATTRIBUTE: Final = {
@@ -51,7 +57,7 @@ class AvroEventFormat:
         """The event in a datum. An attribute that is ``null`` is unset; a binary one becomes base64."""
         record = _record(body)
         attributes = {name: _attribute(value) for name, value in record["attribute"].items() if value is not None}
-        checked(attributes)
+        check_attributes(attributes)
         return _with_data(attributes, record["data"])
 
     def encode(self, event: CloudEvent) -> bytes:
@@ -65,7 +71,7 @@ class AvroEventFormat:
 
     def split(self, _body: bytes) -> list[bytes]:
         """There are none. Raises ``EventError``."""
-        raise undecodable("batch", "the Avro format has no batches")
+        raise undecodable_event("batch", "the Avro format has no batches")
 
 
 def read_datum(stream: BytesIO) -> Any:
@@ -83,9 +89,9 @@ def _record(body: bytes) -> Any:
     try:
         record = read_datum(stream)
     except BROKEN as error:
-        raise undecodable("avro", f"not a CloudEvent in Avro: {error or type(error).__name__}") from None
+        raise undecodable_event("avro", f"not a CloudEvent in Avro: {error or type(error).__name__}") from None
     if stream.tell() != len(body):
-        raise undecodable("avro", f"{len(body) - stream.tell()} bytes follow the CloudEvent in Avro")
+        raise undecodable_event("avro", f"{len(body) - stream.tell()} bytes follow the CloudEvent in Avro")
     return record
 
 
@@ -103,14 +109,14 @@ def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
     if declared is None or is_json(str(declared)):
         return CloudEvent(attributes=attributes, value=_bounded(_value(data)))
     if not isinstance(data, str):
-        raise invalid("data", "type", "data must be bytes or a string, as datacontenttype is no JSON type")
+        raise invalid_event("data", "type", "data must be bytes or a string, as datacontenttype is no JSON type")
     return CloudEvent(attributes=attributes, body=data.encode())
 
 
 def _bounded(value: JSON) -> JSON:
     """The value, if it is no deeper than JSON text may be: what reads it next is made for that."""
     if deeper_than(value, MAX_DEPTH):
-        raise undecodable("depth", f"data is nested deeper than {MAX_DEPTH} levels")
+        raise undecodable_event("depth", f"data is nested deeper than {MAX_DEPTH} levels")
     return value
 
 
@@ -135,5 +141,5 @@ def _scalar(value: Any) -> JSON:
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
-        raise invalid("data", "number", f"data has {value}, which is no value of JSON")
+        raise invalid_event("data", "number", f"data has {value}, which is no value of JSON")
     return int(value) if value.is_integer() and abs(value) <= 2**53 else value

@@ -9,12 +9,11 @@ from typing import Final
 import msgspec
 
 from signalbook.formats.base import is_json, media_type
-from signalbook.messages.cloudevents import CloudEvent
-from signalbook.messages.eventformats.base import checked, invalid, undecodable
+from signalbook.messages.cloudevents import CloudEvent, check_attributes, invalid_event, undecodable_event
 from signalbook.values import MAX_DEPTH, MAX_VALUES, JSONError, JSONObject, dump_json, parse_json
 
 
-class JsonFormat:
+class JsonEventFormat:
     """The JSON event format."""
 
     def decode(self, body: bytes) -> CloudEvent:
@@ -25,14 +24,14 @@ class JsonFormat:
         attributes = members
         if None in members.values():
             attributes = {name: each for name, each in members.items() if each is not None}
-        checked(attributes)
+        check_attributes(attributes)
         if opaque is None:
             declared = attributes.get("datacontenttype")
             if declared in (None, "application/json") or value is msgspec.UNSET or is_json(declared):
                 return CloudEvent(attributes=attributes, value=value, origin=body)
             return CloudEvent(attributes=attributes, body=_text(value))
         if value is not msgspec.UNSET:
-            raise invalid("data", "exclusive", "an event has either data or data_base64, not both")
+            raise invalid_event("data", "exclusive", "an event has either data or data_base64, not both")
         return CloudEvent(attributes=attributes, body=_binary(opaque))
 
     def encode(self, event: CloudEvent) -> bytes:
@@ -49,11 +48,11 @@ class JsonFormat:
         try:
             return [bytes(raw) for raw in _batch.decode(body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise undecodable("json", f"not a JSON array of events: {error}") from None
+            raise undecodable_event("json", f"not a JSON array of events: {error}") from None
 
 
 _batch: Final = msgspec.json.Decoder(list[msgspec.Raw])
-JSON: Final = JsonFormat()
+JSON_EVENTS: Final = JsonEventFormat()
 
 
 def _members(body: bytes) -> JSONObject:
@@ -61,9 +60,9 @@ def _members(body: bytes) -> JSONObject:
     try:
         members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES)
     except JSONError as error:
-        raise undecodable("json", f"not JSON: {error}") from None
+        raise undecodable_event("json", f"not JSON: {error}") from None
     if not isinstance(members, dict):
-        raise invalid("", "type", "a CloudEvent in JSON is an object")
+        raise invalid_event("", "type", "a CloudEvent in JSON is an object")
     return members
 
 
@@ -72,17 +71,17 @@ def _text(data: object) -> bytes | None:
     if data is None:
         return None
     if not isinstance(data, str):
-        raise invalid("data", "type", "data must be a string, as datacontenttype is no JSON type")
+        raise invalid_event("data", "type", "data must be a string, as datacontenttype is no JSON type")
     return data.encode("utf-8")
 
 
 def _binary(data: object) -> bytes:
     if not isinstance(data, str):
-        raise invalid("data_base64", "type", "data_base64 must be a string")
+        raise invalid_event("data_base64", "type", "data_base64 must be a string")
     try:
         return b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise invalid("data_base64", "base64", f"data_base64 is not base64: {error}") from None
+        raise invalid_event("data_base64", "base64", f"data_base64 is not base64: {error}") from None
 
 
 def _data_member(body: bytes, content_type: str) -> JSONObject:

@@ -9,8 +9,14 @@ import msgspec
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from signalbook.messages.cloudevents import Attribute, CloudEvent
-from signalbook.messages.eventformats.base import binary_text, checked, invalid, undecodable
+from signalbook.messages.cloudevents import (
+    Attribute,
+    CloudEvent,
+    binary_text,
+    check_attributes,
+    invalid_event,
+    undecodable_event,
+)
 from signalbook.uris import is_uri
 
 _F: Final = descriptor_pb2.FieldDescriptorProto
@@ -83,14 +89,16 @@ class ProtobufEventFormat:
         attributes = {name: value for name, value in attributes.items() if value}
         for entry in event.attributes:
             if entry.key in _REQUIRED:
-                raise invalid(entry.key, "exclusive", f"{entry.key} has a field of its own, and is no other attribute")
+                raise invalid_event(
+                    entry.key, "exclusive", f"{entry.key} has a field of its own, and is no other attribute"
+                )
             value = _attribute(entry.key, entry.value)
             if value is not None:
                 attributes[entry.key] = value
         body_of = _DATA.get(event.WhichOneof("data"))
         if event.WhichOneof("data") == "proto_data":
             _complete_uri(attributes, event.proto_data.type_url)
-        checked(attributes)
+        check_attributes(attributes)
         return CloudEvent(attributes=attributes, body=None if body_of is None else body_of(event))
 
     def encode(self, event: CloudEvent) -> bytes:
@@ -125,7 +133,7 @@ def _parsed(message: Any, body: bytes) -> Any:
     try:
         message.ParseFromString(body)
     except DecodeError as error:
-        raise undecodable("protobuf", f"not a {type(message).DESCRIPTOR.name} in Protobuf: {error}") from None
+        raise undecodable_event("protobuf", f"not a {type(message).DESCRIPTOR.name} in Protobuf: {error}") from None
     return message
 
 
@@ -142,7 +150,7 @@ def _attribute(name: str, value: Any) -> Attribute | None:
 def _timestamp(name: str, value: Any) -> str:
     """RFC 3339 text, with as many digits of the second as it takes."""
     if value.seconds not in _SECONDS or not 0 <= value.nanos < 1_000_000_000:
-        raise invalid(name, "timestamp", f"{name} is no time in the years 1 to 9999")
+        raise invalid_event(name, "timestamp", f"{name} is no time in the years 1 to 9999")
     moment = _EPOCH + timedelta(seconds=value.seconds)
     fraction = f".{value.nanos:09}".rstrip("0") if value.nanos else ""
     return f"{moment.isoformat()}{fraction}Z"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 from signalbook.formats.base import media_type
-from signalbook.messages.cloudevents import JSON_BATCH_FORMAT, JSON_FORMAT
-from signalbook.messages.eventformats.base import EventError, EventFormat
-from signalbook.messages.eventformats.json import JSON
-from signalbook.messages.reasons import Reason
+from signalbook.messages.cloudevents import JSON_BATCH_FORMAT, JSON_FORMAT, CloudEvent, EventError
+from signalbook.messages.eventformats.json import JSON_EVENTS
+from signalbook.messages.message import Reason
 from signalbook.values import Finding
 
 AVRO_FORMAT: Final = "application/cloudevents+avro"
@@ -28,7 +27,7 @@ def find_format(content_type: str) -> EventFormat:
 
 
 def _json() -> EventFormat:
-    return JSON
+    return JSON_EVENTS
 
 
 @cache
@@ -53,3 +52,19 @@ _FORMATS: Final[dict[str, Callable[[], EventFormat]]] = {
     PROTOBUF_FORMAT: _protobuf,
     PROTOBUF_BATCH_FORMAT: _protobuf,
 }
+
+
+class EventFormat(Protocol):
+    """One way to write an event as bytes."""
+
+    def decode(self, body: bytes) -> CloudEvent:
+        """The valid event in ``body``. Raises ``EventError``."""
+        ...
+
+    def encode(self, event: CloudEvent) -> bytes:
+        """The event as bytes that ``decode`` reads back."""
+        ...
+
+    def split(self, body: bytes) -> list[bytes]:
+        """The events of a batch, each as its own bytes. Raises ``EventError``."""
+        ...

@@ -3,25 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import uuid4
 
+import msgspec
+
+from signalbook.errors import SignalbookError
 from signalbook.formats import PayloadError
 from signalbook.formats.base import media_type
 from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, invalid_attributes
-from signalbook.messages.definition import CompiledDefinition
-from signalbook.messages.producing.inputs import ENVELOPE, OPTIONS, declared_properties
-from signalbook.messages.producing.outbound import Outbound, OutboundError
-from signalbook.messages.producing.overrides import by_path, option_values, undeclared
-from signalbook.messages.producing.payloads import UNSET, encode_payload
-from signalbook.messages.producing.valuation import Valuation, simple
-from signalbook.messages.properties import Property
-from signalbook.messages.timestamps import LEGACY_NOW, NOW
+from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes, declared_options
+from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
+from signalbook.messages.payloads.payload import UNSET, encode_payload
+from signalbook.messages.producing.values import (
+    ENVELOPE,
+    OPTIONS,
+    Valuation,
+    by_path,
+    is_schema_xid,
+    option_values,
+    short_name,
+    simple,
+    undeclared,
+)
 from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, format_timestamp, now
+
+# Values that ``build`` finds by itself where a definition leaves them open.
+_OWN: Final = frozenset({"id", "type", "time", "datacontenttype"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """One input: a placeholder (``source`` is ``template``), or a property whose value the definition leaves open.
+
+    ``name`` is what ``build`` takes it by, in ``context`` or in ``overrides``; ``type`` is one of domain.md F-24, and
+    ``paths`` are the properties of the definition that it is for.
+    """
+
+    name: str
+    type: str
+    source: Literal["template", "property"]
+    required: bool
+    paths: tuple[str, ...]
+
+
+def required_inputs(definition: CompiledDefinition) -> list[Param]:
+    """All inputs of a definition, those that may be left out too: placeholders first, each as it first occurs."""
+    placeholders: dict[str, Param] = {}
+    properties: list[Param] = []
+    for declared in declared_properties(definition):
+        template = declared.template()
+        if template is not None:
+            for name in template.names:
+                _add(placeholders, name, declared)
+        elif is_open(declared):
+            name, required = short_name(declared), declared.required and short_name(declared) not in _OWN
+            found = Param(name=name, type=declared.type, source="property", required=required, paths=(declared.path,))
+            properties.append(found)
+    return [*placeholders.values(), *properties]
+
+
+def declared_properties(definition: CompiledDefinition) -> list[Property]:
+    """What a definition declares, and ``source``, which every event needs, though it may not be declared."""
+    attributes = declared_attributes(definition.definition)
+    if definition.is_event and all(declared.name != "source" for declared in attributes):
+        path = "envelopemetadata.source"
+        attributes.append(Property(name="source", path=path, type="urireference", required=True))
+    return [*attributes, *declared_options(definition.protocol, definition.definition.get("protocoloptions"))]
+
+
+def is_open(declared: Property) -> bool:
+    """Whether a definition leaves a value open; an xid as ``dataschema`` does not say on which host."""
+    return declared.value is None or is_schema_xid(declared)
+
+
+def _add(placeholders: dict[str, Param], name: str, declared: Property) -> None:
+    known = placeholders.get(name)
+    if known is None:
+        placeholders[name] = Param(
+            name=name, type="string", source="template", required=declared.required, paths=(declared.path,)
+        )
+    elif declared.path not in known.paths:
+        required = known.required or declared.required
+        placeholders[name] = replace(known, required=required, paths=(*known.paths, declared.path))
+
+
+class OutboundError(SignalbookError):
+    """A message that its definition, or the endpoint it is for, does not allow; ``findings`` says all that is wrong."""
+
+    def __init__(self, xid: str, findings: Iterable[Finding]) -> None:
+        self.xid = xid
+        self.findings = tuple(findings)
+        super().__init__(f"{xid}: " + "; ".join(str(finding) for finding in self.findings))
+
+
+class Outbound(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of ``definition``.
+
+    ``context`` has the values of all its placeholders, ``event`` is there if its envelope is CloudEvents, ``options``
+    are the values of its protocol's properties by name, as ``Binding.carrying`` takes them. ``body`` is the payload,
+    written by the schema, ``content_type`` its type.
+    """
+
+    definition: CompiledDefinition
+    context: Mapping[str, str]
+    event: CloudEvent | None
+    options: Mapping[str, Any]
+    body: bytes | None
+    content_type: str
+
 
 _HEAD: Final = ("specversion", "id", "source", "type")
 

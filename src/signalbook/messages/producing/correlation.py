@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from signalbook.messages.bindings.registry import find_binding
-from signalbook.messages.outcome import Accepted
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.matching.outcome import Accepted
 
 # ``relatedvia`` of the drafts -> the property it means here, and the property of the related message with that value.
 _FIELDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from signalbook.messages.bindings.base import Binding
-from signalbook.messages.bindings.registry import find_binding, protocols
-from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE, Mode
-from signalbook.messages.declared import declared_options
+from signalbook.messages.bindings.base import Binding, Uncarriable, find_binding, protocols
+from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE, CloudEvent, Mode
+from signalbook.messages.definitions.definition import CompiledDefinition, declared_options
+from signalbook.messages.definitions.lint import lint_inline
+from signalbook.messages.definitions.normalise import canonical_protocol
+from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.eventformats import EventError
-from signalbook.messages.lint import lint_inline
-from signalbook.messages.message import Message
-from signalbook.messages.producing.outbound import Outbound, OutboundError
-from signalbook.messages.producing.overrides import carry, option_values
-from signalbook.messages.producing.valuation import Valuation, clash
-from signalbook.messages.properties import Property, PropertyError
-from signalbook.messages.protocols import canonical_protocol
+from signalbook.messages.matching.contract import Contract
+from signalbook.messages.matching.outcome import Accepted, Outcome, Rejected
+from signalbook.messages.message import Message, Reason
+from signalbook.messages.producing.building import Outbound, OutboundError
+from signalbook.messages.producing.values import Valuation, by_path, clash, option_values, undeclared
 from signalbook.values import JSON, Finding, JSONObject
 
 _NONE: Final[Mapping[str, JSON]] = {}
@@ -162,3 +162,73 @@ def _said(outbound: Outbound, endpoint: Mapping[str, JSON], name: str) -> str:
 
 def _error(xid: str, path: str, rule: str, message: str) -> OutboundError:
     return OutboundError(xid, [Finding(path=path, rule=rule, message=message)])
+
+
+def carry(binding: Binding, message: Message, values: Mapping[str, Any], xid: str) -> Message:
+    """The message with these values. Raises ``OutboundError``."""
+    try:
+        return binding.carrying(message, values)
+    except Uncarriable as error:
+        raise OutboundError(xid, error.findings) from None
+
+
+def from_cloudevent(
+    event: CloudEvent,
+    definition: CompiledDefinition,
+    context: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Message:
+    """The message of the definition's protocol, itself no event, that stands for ``event``: ``to_cloudevent`` reversed.
+
+    ``context`` is for placeholders of the protocol's options that are in no attribute of the event, ``overrides`` as
+    for ``build``. The payload stays as it is. Raises ``OutboundError``, also for an event that is not of the
+    definition.
+    """
+    binding = find_binding(definition.protocol) if definition.protocol else None
+    if binding is None:
+        text = "the definition is for no protocol that there is a binding for: nothing says how to send it"
+        raise OutboundError(definition.xid, [Finding(path="protocol", rule="protocol", message=text)])
+    known: dict[str, str] = {}
+    findings = [*definition.check_event(event.attributes, known), *clash(known, context or {})]
+    properties = declared_options(definition.protocol, definition.definition.get("protocoloptions"))
+    given, unknown = by_path(properties, overrides or {}, definition)
+    properties += undeclared(properties, given)
+    valuation = Valuation(known, lambda _: None)
+    found = valuation.of_all(properties, given)
+    findings += [*unknown, *valuation.findings]
+    if findings:
+        raise OutboundError(definition.xid, findings)
+    message = binding.native(event.payload(), event.content_type)
+    return carry(binding, message, option_values(properties, found, definition.protocol), definition.xid)
+
+
+def validate_outbound(
+    message: Message, contract: Contract, endpoint: Mapping[str, JSON] | None = None
+) -> tuple[Rejected, ...]:
+    """Why ``message`` may not be sent to ``endpoint``, whose definitions ``contract`` has; empty if it may.
+
+    Of a batch each event has to conform. What the contract's policy would let pass when it is received is refused:
+    payloads that are only tagged, messages that no definition fits.
+    """
+    protocol = canonical_protocol(str((endpoint or {}).get("protocol") or ""))
+    if protocol and message.protocol != protocol:
+        text = f"the endpoint is for {protocol}, the message for {message.protocol or 'no protocol'}"
+        finding = Finding(path="protocol", rule="protocol", message=text)
+        return (Rejected(message=message, reason=Reason.METADATA_VIOLATION, violations=(finding,)),)
+    refusals = (_refusal(outcome) for outcome in contract.process(message))
+    return tuple(refusal for refusal in refusals if refusal is not None)
+
+
+def _refusal(outcome: Outcome) -> Rejected | None:
+    if isinstance(outcome, Rejected) and outcome.violations:
+        return outcome
+    if not isinstance(outcome, Accepted):
+        reason = outcome.reason if isinstance(outcome, Rejected) else Reason.NO_MATCH
+        finding = Finding(path="", rule=reason.value, message="no definition fits, so nobody expects this message")
+        return Rejected(message=outcome.message, reason=reason, violations=(finding,))
+    faults = tuple(finding for finding in outcome.warnings if finding.severity == "error")
+    if not faults:
+        return None
+    removed = any(finding.rule == "removed" for finding in faults)
+    reason = Reason.METADATA_VIOLATION if removed else Reason.SCHEMA_VIOLATION
+    return Rejected(message=outcome.message, reason=reason, violations=faults, candidates=(outcome.definition.xid,))

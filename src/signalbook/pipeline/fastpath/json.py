@@ -19,9 +19,9 @@ import pyarrow as pa
 from signalbook.formats import Anything, MapOf, Scalar, Struct
 from signalbook.formats.base import REFUSALS
 from signalbook.formats.jsonschema.columns import shape_of
-from signalbook.formats.jsonschema.document import Document
+from signalbook.formats.jsonschema.document import SchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.formats.jsonschema.normal import Arrays, Node, Numbers, Objects, Strings, ends
+from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.jsonschema.typed import EXACT_FLOAT, counted, guard, unconstrained
 from signalbook.pipeline import columns
@@ -243,7 +243,7 @@ def _bytes(payloads: pa.BinaryArray) -> tuple[bytes, bytes]:
     return data, (offsets - offsets[0]).tobytes()
 
 
-def _node(document: Document, node: Node, kind: pa.DataType) -> _Column:
+def _node(document: SchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
     """The column of a node."""
     shape = shape_of(document, node)
     if isinstance(shape, Anything):
@@ -265,7 +265,7 @@ def _node(document: Document, node: Node, kind: pa.DataType) -> _Column:
     return (name, null, *rules), plain(kind)
 
 
-def _object(document: Document, shape: Struct, part: Objects, kind: pa.DataType) -> _Column:
+def _object(document: SchemaDocument, shape: Struct, part: Objects, kind: pa.DataType) -> _Column:
     if counted(part) or not (part.extra is None or unconstrained(part.extra)):
         raise Inexpressible
     found = [
@@ -278,7 +278,7 @@ def _object(document: Document, shape: Struct, part: Objects, kind: pa.DataType)
     return ("object", shape.nullable, part.extra is None, members), structs(kind, [make for _, make in found])
 
 
-def _member(document: Document, node: Node, kind: pa.DataType) -> _Column:
+def _member(document: SchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
     """The column of a member; what no description can say of it is checked afterwards."""
     try:
         return _node(document, node, kind)
@@ -298,7 +298,7 @@ def _name(name: str) -> str:
     return name
 
 
-def _scalar(node: Node, shape: Any) -> Program:
+def _scalar(node: NormalForm, shape: Any) -> Program:
     if node.numbers and isinstance(shape, Scalar):
         return _number(node.numbers, shape)
     if node.strings:

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
-from signalbook.messages.bindings.modes import structured_mode
+from signalbook.messages.bindings.incoming import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import Block, Extension, Kinds
 from signalbook.pipeline.fastpath.objectenvelopes import ObjectEnvelopes
 from signalbook.pipeline.fastpath.payloads import Reader
-from signalbook.pipeline.rows import Target
+from signalbook.pipeline.landing.rows import Target
 from signalbook.pipeline.sources.base import MessageBatch
 
 _NEEDED: Final = 3

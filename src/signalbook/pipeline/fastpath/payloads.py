@@ -20,13 +20,13 @@ from signalbook.formats.base import REFUSALS, is_json
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.wireprefix import stripped
+from signalbook.messages.payloads.wireprefix import stripped
 from signalbook.pipeline.arrays import Form
 from signalbook.pipeline.fastpath import json
 from signalbook.pipeline.fastpath.columnar import avro, protobuf
 from signalbook.pipeline.fastpath.columnar.cursors import Cursors
 from signalbook.pipeline.fastpath.texts import is_text, too_deep
-from signalbook.pipeline.rows import Payloads, Target
+from signalbook.pipeline.landing.rows import Payloads, Target
 from signalbook.values import MAX_DEPTH
 
 Columns = tuple[list[pa.Array], list[int]]

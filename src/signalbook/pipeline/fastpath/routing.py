@@ -17,11 +17,16 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.fastpath.attributes import STRANGER, Contexts, Vetting, demands
+from signalbook.pipeline.fastpath.attributes import (
+    STRANGER,
+    Contexts,
+    Vetting,
+    demands,
+)
 from signalbook.pipeline.fastpath.batch import Block, Window
 from signalbook.pipeline.fastpath.modes import Way
 from signalbook.pipeline.fastpath.payloads import Reader
-from signalbook.pipeline.rows import Target
+from signalbook.pipeline.landing.rows import Target
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 # Input bytes that wait until they are turned into rows: enough for each type to have company.

@@ -21,8 +21,8 @@ from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.rows import address
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection

@@ -20,7 +20,7 @@ from signalbook.brokers.mqtt import MQTTClient, MQTTSession
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V3, V5, publish
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerUnavailable
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import base, brokers, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.brokers import BrokerInput

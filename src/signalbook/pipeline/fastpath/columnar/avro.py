@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.avro.names import Type
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath.columnar.cursors import Cursors, spread
 from signalbook.pipeline.fastpath.columnar.lists import MOST_ROUNDS, Items

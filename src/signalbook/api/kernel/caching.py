@@ -1,0 +1,146 @@
+"""Entity tags, the conditions of requests, and the responses kept in memory (RFC9110 8.8 and 13, RFC9111).
+
+A tag is a hash of all that is sent: status, headers and body. Epochs would not do, since what is shown of an entity
+changes with counts, nested entities, the target of a cross reference, the model and the flags of the request too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Final
+
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.errors import NO_STORE, PreconditionFailed
+from signalbook.api.kernel.responses import Header, Response
+
+NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
+"""May be kept, but not used before the server has said that it still holds: entities may change at any time."""
+
+_SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
+_TAG_BYTES: Final = 16
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def with_etag(answer: Response) -> Response:
+    """``answer`` to a read with its ``ETag`` and, unless it says otherwise itself, the rule to ask again.
+
+    Answers that show nothing, or must not be kept, are as they were.
+    """
+    if answer.status not in _SHOWN or answer.etag or NO_STORE in answer.headers:
+        return answer
+    rules = () if any(name == "Cache-Control" for name, _ in answer.headers) else (NO_CACHE,)
+    tag = entity_tag(answer.body, str(answer.status), *(f"{name}:{value}" for name, value in answer.headers))
+    return replace(answer, etag=tag, headers=(("ETag", tag), *rules, *answer.headers))
+
+
+def entity_tag(body: bytes, *beside: str) -> str:
+    """A strong entity tag of ``body`` and of what is sent ``beside`` it."""
+    content = hashlib.blake2b(body, digest_size=_TAG_BYTES)
+    content.update("\0".join(beside).encode("utf-8"))
+    return f'"{content.hexdigest()}"'
+
+
+def if_modified(answer: Response, headers: Headers) -> Response:
+    """``answer``, or 304 if ``If-None-Match`` says that the client has it (RFC9110 13.1.2: weak comparison)."""
+    if not answer.etag:
+        return answer
+    for name, value in headers:
+        if name == b"if-none-match" and _lists_tag(value, answer.etag):
+            return answer.unmodified
+    return answer
+
+
+def check_conditions(headers: Headers, etag: str, subject: str) -> None:
+    """The conditions of a write. ``etag`` is the tag of what GET of its URL shows, ``""`` if that is nothing.
+
+    Raises ``PreconditionFailed`` when ``If-Match`` does not name it (RFC9110 13.1.1: strong comparison) or
+    ``If-None-Match`` does.
+    """
+    wanted = [value for name, value in headers if name == b"if-match"]
+    if wanted and not any(_lists_tag(value, etag, strong=True) for value in wanted):
+        raise PreconditionFailed(subject, "If-Match")
+    if any(_lists_tag(value, etag) for name, value in headers if name == b"if-none-match"):
+        raise PreconditionFailed(subject, "If-None-Match")
+
+
+def has_conditions(headers: Headers) -> bool:
+    """Whether a write comes with conditions."""
+    return any(name in (b"if-match", b"if-none-match") for name, _ in headers)
+
+
+def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
+    """Whether a list of tags has this one. Its quotes keep it from being found inside another."""
+    if not etag:
+        return False
+    tag = etag.encode("ascii")
+    return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
+
+
+_LARGEST: Final = 1 << 20
+_HEADERS: Final = 4096
+"""What an answer counts for beside its body."""
+
+
+class ResponseCache:
+    """Answers by key, all of one generation of the store. For one event loop, not for threads.
+
+    A generation tells when to forget: it is another one once anything of the registry was committed, by
+    whichever process. ``limit`` bounds the bytes kept; the oldest answers go first.
+    """
+
+    def __init__(self, *, limit: int = 64 << 20) -> None:
+        self._generation: Hashable = None
+        self._answers: dict[Hashable, Response] = {}
+        self._left = self._limit = limit
+
+    def recall(self, key: Hashable, generation: Hashable) -> Response | None:
+        """The answer if it is known of this, the present generation."""
+        if generation != self._generation:
+            self._answers.clear()
+            self._generation, self._left = generation, self._limit
+        return self._answers.get(key)
+
+    def keep(self, key: Hashable, generation: Hashable, answer: Response) -> None:
+        """Remember an answer that was made after ``generation`` was told, unless that is over by now."""
+        fits = len(answer.body) <= _LARGEST and answer.status in (200, 303)
+        if generation != self._generation or not fits or key in self._answers:
+            return
+        self._answers[key] = answer
+        self._left -= _cost(answer)
+        while self._left < 0:
+            self._left += _cost(self._answers.pop(next(iter(self._answers))))
+
+
+def _cost(answer: Response) -> int:
+    return len(answer.body) + _HEADERS
+
+
+class Freshness:
+    """The generation of a store that it takes a while to ask, such as one across a network. For one event loop.
+
+    One question is under way at a time. Who comes meanwhile waits for the next one, since the state may have changed
+    after the present one was asked.
+    """
+
+    def __init__(self, generation: Callable[[], Hashable], workers: Workers) -> None:
+        self._generation = generation
+        self._workers = workers
+        self._asked: asyncio.Future[Hashable] | None = None
+        self._next: asyncio.Future[Hashable] | None = None
+
+    async def now(self) -> Hashable:
+        """A generation that was told after this call began. Raises what asking raises."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._ask(self._asked))
+        return await asyncio.shield(self._next)
+
+    async def _ask(self, before: asyncio.Future[Hashable] | None) -> Hashable:
+        if before is not None:
+            await asyncio.wait([before])
+        self._asked, self._next = self._next, None
+        return await self._workers.read(self._generation)

@@ -1,0 +1,171 @@
+"""Where requests run: reads in a pool of threads; writes one after another in one thread (group commit).
+
+Writes that wait together share a transaction: a durable commit takes milliseconds, most of it waiting for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+from signalbook.storage.base import StorageBusy
+
+T = TypeVar("T")
+
+
+class Workers:
+    """The threads of one server process. ``timeout`` is how many seconds work may wait for its turn."""
+
+    def __init__(self, *, threads: int, timeout: float) -> None:
+        self._reads = ThreadPoolExecutor(threads, thread_name_prefix="read")
+        self._timeout = timeout
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """Run ``work`` that only reads. Raises ``StorageBusy`` if it does not start in time."""
+        queued = self._reads.submit(work)
+        running = asyncio.wrap_future(queued)
+        done, _ = await asyncio.wait([running], timeout=self._timeout)
+        if not done and queued.cancel():
+            raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
+        return await running
+
+    def close(self) -> None:
+        """Wait for what runs, and end the threads."""
+        self._reads.shutdown()
+
+
+Batch = TypeVar("Batch")
+
+_MOST: Final = 128
+"""Writes in one transaction: the first of them waits for the last."""
+
+
+class Commits(Generic[Batch]):
+    """The writes of one server process. A durable commit takes milliseconds, most of it waiting for the disk.
+
+    ``transaction`` opens one for any number of writes, each of which undoes itself when it fails, and commits at the
+    end of its block. A write is answered after that commit, in the order of arrival, or with the commit's failure.
+    ``timeout`` is how many seconds a write may wait for its turn.
+    """
+
+    def __init__(self, transaction: Callable[[], AbstractContextManager[Batch]], *, timeout: float) -> None:
+        self._transaction = transaction
+        self._timeout = timeout
+        self._queue: SimpleQueue[_Write[Batch] | None] = SimpleQueue()
+        self._next: _Write[Batch] | None = None
+        self._thread = threading.Thread(target=self._serve, name="write", daemon=True)
+        self._thread.start()
+
+    async def write(self, work: Callable[[Batch], T], *, alone: bool = False) -> T:
+        """Run ``work`` in a transaction, ``alone`` if it is long and others had to wait for it.
+
+        Raises what ``work`` or the commit raises, and ``StorageBusy`` if it does not start in time.
+        """
+        loop = asyncio.get_running_loop()
+        write = _Write(work, loop, alone=alone)
+        self._queue.put(write)
+        timer = loop.call_later(self._timeout, write.give_up, self._timeout)
+        try:
+            result: T = await write.answer
+            return result
+        finally:
+            timer.cancel()
+            write.claim()  # whoever does not wait any more wants nothing done
+
+    def close(self) -> None:
+        """Do what is in the queue, and end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while (first := self._next or self._queue.get()) is not None:
+            self._next = None
+            if first.claim():
+                self._commit(first)
+
+    def _commit(self, first: _Write[Batch]) -> None:
+        done = [first]
+        try:
+            with self._transaction() as batch:
+                first.run(batch)
+                for write in self._waiting() if not first.alone else ():
+                    done.append(write)
+                    write.run(batch)
+        except BaseException as error:
+            for write in done:
+                write.result, write.error = None, error
+        _answer(done)
+
+    def _waiting(self) -> Iterator[_Write[Batch]]:
+        """What came meanwhile, as far as it may share the transaction; the first that may not is next."""
+        for _ in range(_MOST):
+            try:
+                write = self._queue.get_nowait()
+            except Empty:
+                return
+            if write is None:
+                self._queue.put(None)
+                return
+            if write.alone:
+                self._next = write
+                return
+            if write.claim():
+                yield write
+
+
+class _Write(Generic[Batch]):
+    """One write: the work, and who waits for its answer. It is run or given up, never both."""
+
+    def __init__(self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool) -> None:
+        self.alone = alone
+        self.loop = loop
+        self.answer: asyncio.Future[Any] = loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._work = work
+        self._claimed = threading.Lock()
+
+    def claim(self) -> bool:
+        """Take it; False if somebody has."""
+        return self._claimed.acquire(blocking=False)
+
+    def give_up(self, seconds: float) -> None:
+        """Tell who waits that it never started, unless it did."""
+        if self.claim():
+            self.answer.set_exception(StorageBusy(f"the request waited {seconds:g} s for its turn; try again"))
+
+    def run(self, batch: Batch) -> None:
+        """Do the work, and keep what came of it."""
+        try:
+            self.result = self._work(batch)
+        except BaseException as error:
+            self.error = error
+
+    def tell(self) -> None:
+        """Hand out the answer, on the event loop."""
+        if self.answer.done():
+            return
+        if self.error is not None:
+            self.answer.set_exception(self.error)
+        else:
+            self.answer.set_result(self.result)
+
+
+def _answer(done: list[_Write[Any]]) -> None:
+    """Wake the event loop once for all; it is gone if the server stops without waiting."""
+    for loop in {write.loop for write in done}:
+        told = [write for write in done if write.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_tell, told)
+        except RuntimeError:
+            return
+
+
+def _tell(done: list[_Write[Any]]) -> None:
+    for write in done:
+        write.tell()

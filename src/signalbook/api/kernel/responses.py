@@ -1,0 +1,129 @@
+"""A response as a value and how it is sent; texts as header values; documents of clients as responses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from starlette.types import Scope, Send
+
+from signalbook.values import JSON, dump_json
+
+JSON_TYPE: Final = "application/json; charset=utf-8"
+
+Header = tuple[str, str]
+
+_BODILESS: Final = (204, 304)
+_OF_THE_UNMODIFIED: Final = ("ETag", "Cache-Control", "Content-Location", "Vary")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any."""
+
+    status: int = 200
+    headers: tuple[Header, ...] = ()
+    body: bytes = b""
+    etag: str = ""
+
+    @cached_property
+    def wire_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers as ASGI wants them, with the length of the body."""
+        headers = [(_wire_name(name), value.encode("ascii")) for name, value in self.headers]
+        if self.status not in _BODILESS:
+            headers.append((b"content-length", str(len(self.body)).encode("ascii")))
+        return headers
+
+    @cached_property
+    def unmodified(self) -> Response:
+        """What a client gets that has this answer already (RFC9110 15.4.5)."""
+        return Response(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
+
+
+def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
+    """``value`` as a JSON body."""
+    return Response(status=status, headers=(("Content-Type", JSON_TYPE), *headers), body=dump_json(value))
+
+
+async def send_response(answer: Response, scope: Scope, send: Send) -> None:
+    """Send ``answer``; to HEAD without its body (RFC9110 9.3.2)."""
+    body = b"" if scope["method"] == "HEAD" else answer.body
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.wire_headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@lru_cache(maxsize=1024)
+def _wire_name(name: str) -> bytes:
+    return name.lower().encode("ascii")
+
+
+OCTETS: Final = "application/octet-stream"
+# A browser shall neither guess at them nor run them as part of this site (R317).
+UNTRUSTED: Final[tuple[Header, ...]] = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "sandbox; default-src 'none'"),
+)
+_MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
+
+
+def media_type(contenttype: str | None) -> str | None:
+    """A stored content type as a header: what cannot be one is shown as no more than bytes. None stays None."""
+    return contenttype if contenttype is None or _MEDIA_TYPE.fullmatch(contenttype) else OCTETS
+
+
+_UNSAFE: Final = re.compile(r"[^!#$&-~]")
+
+
+def encode(text: str) -> str:
+    """Percent-encode a value: space, quote, percent and everything outside printable ASCII (R166)."""
+    if _UNSAFE.search(text) is None:
+        return text
+    return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), text)
+
+
+def decode(value: str) -> str:
+    """The inverse, after undoing double-quoted strings (R167). ``value`` holds one character per byte.
+
+    Raises ``ValueError`` for broken quotes, broken escapes and bytes that are not UTF-8.
+    """
+    data = bytearray()
+    position, text = 0, _unquote(value)
+    while position < len(text):
+        if text[position] == "%":
+            data.append(_byte(text[position + 1 : position + 3]))
+            position += 3
+        else:
+            data += text[position].encode("latin-1")
+            position += 1
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} of the decoded value is not UTF-8") from None
+
+
+def _byte(digits: str) -> int:
+    if len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        return int(digits, 16)
+    raise ValueError(f'"%{digits}" is no percent-encoded byte')
+
+
+def _unquote(value: str) -> str:
+    value = value.strip(" \t")
+    if '"' not in value:
+        return value
+    result, quoted, position = [], False, 0
+    while position < len(value):
+        character = value[position]
+        if character == '"':
+            quoted = not quoted
+        elif character == "\\" and quoted:
+            position += 1
+            result.append(value[position : position + 1])
+        else:
+            result.append(character)
+        position += 1
+    if quoted:
+        raise ValueError("a double quote is not closed")
+    return "".join(result)

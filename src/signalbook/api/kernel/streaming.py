@@ -1,0 +1,253 @@
+"""Responses that are sent while they are being made: large ones, and events for as long as a reader listens.
+
+A thread writes a large response to a temporary file, and the event loop sends it from there meanwhile. So the
+transaction lasts as long as the work and not as long as the slowest reader, memory holds a piece at a time, and a
+response that is not large after all goes out like any other. Events are sent as they happen (HTML Living Standard,
+"Server-sent events").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import IO, Final, Protocol
+
+from starlette.types import Receive, Scope, Send
+
+from signalbook.api.kernel.responses import Response
+from signalbook.engine.engine import HistoryPruned
+from signalbook.events.feed import Head
+from signalbook.storage.base import StorageError
+from signalbook.values import JSONObject, dump_json
+
+_LARGE: Final = 1 << 20
+"""Bytes from which an answer begins before it is complete."""
+_PART: Final = 1 << 16
+
+
+class Abandoned(Exception):
+    """The client went away: nobody wants the rest."""
+
+
+class SpooledResponse:
+    """One answer between the thread that makes it and the event loop that sends it.
+
+    ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the answer, as soon as it
+    has turned out to be large.
+    """
+
+    def __init__(self, *, timeout: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self.begun: asyncio.Future[Response] = self._loop.create_future()
+        self._file: IO[bytes] | None = None
+        self._abandoned = False
+        # What follows belongs to the event loop; the thread only sends word.
+        self._users = 2
+        self._size = 0
+        self._over = self._complete = False
+        self._news = asyncio.Event()
+
+    def fill(self, small: Response, large: Response, pieces: Iterator[bytes]) -> Response:
+        """In a thread: make the answer whose body is ``pieces``.
+
+        Returns ``small`` with that body, or ``large`` once all of it is in the file. Raises what ``pieces`` raise, and
+        ``Abandoned``.
+        """
+        first, size = [], 0
+        for piece in pieces:
+            first.append(piece)
+            size += len(piece)
+            if size > _LARGE:
+                self._keep(large, chain(first, pieces))
+                return large
+        return replace(small, body=b"".join(first))
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what has begun. What fails on the way ends the connection: no client shall take it for complete."""
+        head = self.begun.result()
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(lambda _: self._news.set())
+        try:
+            async with asyncio.timeout(self._timeout):
+                headers = [header for header in head.wire_headers if header[0] != b"content-length"]
+                await send({"type": "http.response.start", "status": head.status, "headers": headers})
+                if scope["method"] != "HEAD":
+                    await self._send_parts(send, gone)
+                await send({"type": "http.response.body", "body": b""})
+        except (TimeoutError, Abandoned):
+            return
+        finally:
+            gone.cancel()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Once, by who would have sent it: nobody wants the rest."""
+        self._abandoned = True
+        self._release()
+
+    async def _send_parts(self, send: Send, gone: asyncio.Future[None]) -> None:
+        sent = 0
+        while sent < self._size or not self._over:
+            if gone.done():
+                raise Abandoned
+            if sent == self._size:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            part = os.pread(self._number, min(_PART, self._size - sent), sent)
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            sent += len(part)
+        if not self._complete:
+            raise Abandoned
+
+    def _keep(self, head: Response, pieces: Iterator[bytes]) -> None:
+        self._file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
+        self._tell(self.begun.set_result, head)
+        complete = False
+        try:
+            for part in _parts(pieces):
+                if self._abandoned:
+                    raise Abandoned
+                self._tell(self._grow, os.write(self._number, part))
+            complete = True
+        finally:
+            self._tell(self._end, complete)
+
+    @property
+    def _number(self) -> int:
+        assert self._file is not None
+        return self._file.fileno()
+
+    def _tell(self, change: Callable[..., object], *news: object) -> None:
+        self._loop.call_soon_threadsafe(change, *news)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        self._news.set()
+
+    def _end(self, complete: bool) -> None:
+        self._over, self._complete = True, complete
+        self._news.set()
+        self._release()
+
+    def _release(self) -> None:
+        """The file goes with the second of its users."""
+        self._users -= 1
+        if not self._users and self._file is not None:
+            self._file.close()
+
+
+def _parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """``pieces`` joined to what is worth a system call."""
+    waiting, size = [], 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _PART:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+CONTENT_TYPE: Final = "text/event-stream"
+_HEADERS: Final = [
+    (b"content-type", f"{CONTENT_TYPE}; charset=utf-8".encode("ascii")),
+    (b"cache-control", b"no-store"),
+    # A proxy that collects answers before it passes them on would keep every event to itself.
+    (b"x-accel-buffering", b"no"),
+]
+_SIGN_OF_LIFE: Final = 15.0
+_RETRY_MILLISECONDS: Final = 1000
+
+
+class EventPage(Protocol):
+    """Events found on one look, and how far it went."""
+
+    @property
+    def events(self) -> Sequence[JSONObject]:
+        """CloudEvents in the JSON format."""
+
+    @property
+    def after(self) -> int:
+        """The position of the last one looked at, wanted or not."""
+
+
+def wants_events(scope: Scope) -> bool:
+    """Whether a request accepts a stream of events."""
+    return any(
+        name == b"accept" and CONTENT_TYPE in value.decode("latin-1").lower() for name, value in scope["headers"]
+    )
+
+
+async def events(
+    look: Callable[[int], Awaitable[EventPage]], after: int, head: Head, receive: Receive, send: Send
+) -> None:
+    """Send what ``look`` finds behind ``after``, then whatever follows, until the reader is gone.
+
+    The ``id`` of each is its position. Events that a filter keeps back move it too, so that whoever comes back with
+    ``Last-Event-ID`` does not have them looked at again.
+    """
+    gone = asyncio.create_task(_disconnected(receive))
+    try:
+        seen = await look(after)  # what is wrong with the question is told as an error, before anything is sent
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
+        with suppress(StorageError, HistoryPruned):  # the reader comes back, and is told then
+            while not gone.done():
+                await _send(send, _told(seen, after))
+                if seen.after == after:
+                    await _either(gone, asyncio.create_task(_beyond(head, after)))
+                after = seen.after
+                seen = await look(after)
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+
+
+async def _beyond(head: Head, position: int) -> None:
+    """Return when there is a change behind ``position``, or when it is time for a sign of life."""
+    loop = asyncio.get_running_loop()
+    moved = asyncio.Event()
+
+    def tell(_: int) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            loop.call_soon_threadsafe(moved.set)
+
+    stop = head.listen(tell)
+    try:
+        if head.position <= position:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(moved.wait(), _SIGN_OF_LIFE)
+    finally:
+        stop()
+
+
+def _told(seen: EventPage, after: int) -> bytes:
+    """The events as text; a comment where there is nothing at all to tell, so that the connection is known to live."""
+    lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in seen.events]
+    if seen.after == after:
+        return b":\n\n"
+    return b"".join(lines) + b"id: %d\n\n" % seen.after
+
+
+async def _either(one: asyncio.Task[None], other: asyncio.Task[None]) -> None:
+    """Wait for either; ``other`` ends with it."""
+    try:
+        await asyncio.wait((one, other), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        other.cancel()
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -1,0 +1,190 @@
+"""The first Message Catalog draft: documents as they were sent, attributes beside them (domain.md B-17 to B-24)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.api.kernel.responses import Header, Response, decode, encode, json_response
+from signalbook.api.messagecatalog.catalog import (
+    CatalogDraft,
+    CatalogView,
+    CatalogWriter,
+    check_type,
+    delete,
+    lookup,
+    refuse,
+)
+from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
+from signalbook.cncf.messagecatalog import definitions, groups, originals
+from signalbook.cncf.messagecatalog.definitions import Posted
+from signalbook.cncf.messagecatalog.ids import is_segment
+from signalbook.cncf.messagecatalog.originals import KNOWN, Content
+from signalbook.cncf.paths import draft_id, message_path
+from signalbook.errors import RegistryError
+from signalbook.values import JSONObject, dump_json
+from signalbook.xid import Xid
+
+PREFIX: Final = "MessageDefinition-"
+_ATTRIBUTES: Final = {"id": "versionuri", "format": "format", "description": "description", "authority": "authority"}
+"""Attributes in query and headers (A-47), by the names they have in 0.1 or here."""
+_URIS: Final = ("id", "authority")
+"""Those that are URIs: in headers nothing else is percent-encoded in them."""
+_NO_TYPE: Final = "application/octet-stream"
+
+
+def _groups(catalog: CatalogView, _: CatalogRequest) -> Response:
+    return json_response([draft_id(xid.id) for xid in catalog.members(GROUPS)])
+
+
+def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(groups.first_render(catalog.group(request.path.xid)))
+
+
+def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
+    check_group(request)
+    written = writing.put_group(request.path.xid, request.json, fixed=False)
+    headers: tuple[Header, ...] = (("Location", request.url(written.xid)),) if written.created else ()
+    body = groups.first_render(writing.catalog.group(written.xid))
+    return json_response(body, status=201 if written.created else 200, headers=headers)
+
+
+def check_group(request: CatalogRequest) -> None:
+    """The body of a PUT is a group with the path's id. Raises ``bad_request`` with all that is wrong."""
+    body, own = request.json, request.path.id
+    if not is_segment(own):
+        raise RegistryError("malformed_id", subject=request.path.text, id=own[:200], error_detail="it has a colon")
+    if body.get("id", own) != own:
+        detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {own!r}"
+        raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
+    refuse(request.path.text, groups.faults(body))
+
+
+def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
+    catalog.group(request.path.group)
+    return json_response([draft_id(xid.id) for xid in catalog.members(request.path.xid)])
+
+
+def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(catalog.numbers(request.path.xid.owner))
+
+
+def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return _document(catalog, request, catalog.latest(request.path.xid))
+
+
+def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return _document(catalog, request, catalog.version(request.path.xid))
+
+
+def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return _document(catalog, request, catalog.version(lookup(catalog, request)))
+
+
+def _document(catalog: CatalogView, request: CatalogRequest, version: JSONObject) -> Response:
+    """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
+    xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
+    form = catalog.format(Xid(xid.parts[:2]))
+    content = originals.content(form, draft_id(xid.resource_id), int(xid.version_id), version)
+    headers = (("Content-Type", content.contenttype or _NO_TYPE), *_headers(request, xid, form, version))
+    return Response(headers=headers, body=content.body)
+
+
+def _headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
+    """URIs as they are, texts percent-encoded."""
+    location = request.url(xid)
+    told = {
+        "Id": _id(xid, version),
+        "Id-Location": location,
+        "Version": version["versionid"],
+        "Format": encode(format),
+        "Description": encode(str(version.get("description") or "")),
+        "Authority": version.get("authority"),
+    }
+    return (("Location", location), *((f"{PREFIX}{name}", value) for name, value in told.items() if value))
+
+
+def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
+    posted = _posted(writing.catalog, request)
+    written = writing.add(request.path.group, posted)
+    version = writing.catalog.version(written.xid)
+    headers = _headers(request, written.xid, writing.catalog.format(request.path.group), version)
+    return Response(
+        headers=(("Content-Type", "application/json"), *headers), body=dump_json({"id": _id(written.xid, version)})
+    )
+
+
+def _posted(catalog: CatalogView, request: CatalogRequest) -> Posted:
+    """The document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
+    path, form = request.path, catalog.format(request.path.group)
+    own = draft_id(path.xid.id)
+    if not is_segment(path.id):
+        raise RegistryError("malformed_id", subject=path.text, id=path.id[:200], error_detail="it has a colon")
+    attributes = _attributes(request)
+    document = request.read_json() if form in KNOWN else None
+    content = Content(body=request.body, contenttype=_content_type(request))
+    posted = definitions.first(own, form, document, content, attributes)
+    before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
+    if before is not None:
+        check_type(path.xid, form, posted, before)
+    refuse(path.text, definitions.first_faults(form, own, document, attributes))
+    return posted
+
+
+def _attributes(request: CatalogRequest) -> JSONObject:
+    """What is told in the query or in headers; both may say the same (A-47)."""
+    found: JSONObject = {}
+    for name, attribute in _ATTRIBUTES.items():
+        told = [*request.values(name)]
+        header = request.headers.get(f"{PREFIX}{name}".lower())
+        if header is not None:
+            told.append(header if name in _URIS else _decoded(header, name, request))
+        if len(set(told)) > 1:
+            detail = f"{name} is told more than once, and differently"
+            raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
+        if told and told[0]:
+            found[attribute] = told[0]
+    return found
+
+
+def _decoded(value: str, name: str, request: CatalogRequest) -> str:
+    try:
+        return decode(value)
+    except ValueError as error:
+        raise RegistryError(
+            "header_error", subject=request.path.text, name=f"{PREFIX}{name}", error_detail=str(error)
+        ) from None
+
+
+def _content_type(request: CatalogRequest) -> str | None:
+    """As it came (A-49). Raises ``header_error`` for one that no header can carry back."""
+    value = request.headers.get("content-type")
+    if value is not None and not (value.isascii() and value.isprintable()):
+        detail = "it needs to be printable ASCII"
+        raise RegistryError("header_error", subject=request.path.text, name="Content-Type", error_detail=detail)
+    return value
+
+
+def _id(xid: Xid, version: JSONObject) -> str:
+    """A version's id, its path if it has none of its own (A-20)."""
+    return str(version.get("globaluri") or message_path(xid))
+
+
+DIALECT: Final = CatalogDraft(
+    reads={
+        CatalogTarget.CATALOG: _groups,
+        CatalogTarget.GROUP: _group,
+        CatalogTarget.DEFINITIONS: _definitions,
+        CatalogTarget.DEFINITION: _latest,
+        CatalogTarget.VERSIONS: _versions,
+        CatalogTarget.VERSION: _version,
+        CatalogTarget.LOOKUP: _looked_up,
+    },
+    writes={
+        ("PUT", CatalogTarget.GROUP): _put_group,
+        ("DELETE", CatalogTarget.GROUP): delete,
+        ("DELETE", CatalogTarget.DEFINITIONS): delete,
+        ("POST", CatalogTarget.DEFINITION): _post,
+        ("DELETE", CatalogTarget.DEFINITION): delete,
+        ("DELETE", CatalogTarget.VERSION): delete,
+    },
+)

@@ -1,0 +1,241 @@
+"""What the operations refer to: attributes of the model as JSON Schema (2020-12), parameters, headers and responses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from signalbook.errors import CATALOGUE
+from signalbook.model import Attribute, AttributeSet
+from signalbook.values import JSON, JSONObject
+
+ID_PATTERN: Final = "^[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}$"
+
+_TEXT: Final[JSONObject] = {"type": "string"}
+_SCALARS: Final[dict[str, JSONObject]] = {
+    "boolean": {"type": "boolean"},
+    "decimal": {"type": "number"},
+    "integer": {"type": "integer"},
+    "uinteger": {"type": "integer", "minimum": 0},
+    "timestamp": {"type": "string", "format": "date-time"},
+    "xid": {"type": "string", "pattern": "^/"},
+    "xidtype": {"type": "string", "pattern": "^/"},
+}
+"""By the model's types; all others are text, whose rules are stricter than the formats of JSON Schema can say."""
+
+
+def reference(name: str) -> JSONObject:
+    """A schema of the components."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def map_of(schema: JSONObject) -> JSONObject:
+    """Entities by id."""
+    return {"type": "object", "additionalProperties": schema}
+
+
+def shown_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject], required: Iterable[str]) -> JSONObject:
+    """An entity in a response. ``nested`` are the schemas of the entities in it, by attribute."""
+    return {**_object(attributes, nested, written=False), "required": sorted(required)}
+
+
+def written_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject]) -> JSONObject:
+    """An entity in a request: null deletes an attribute, and values of read-only ones are ignored (R14)."""
+    known = {name: _or_null(schema) for name, schema in nested.items()}
+    return _object(attributes, {"$schema": {}, **known}, written=True)
+
+
+def _object(attributes: AttributeSet, nested: Mapping[str, JSONObject], *, written: bool) -> JSONObject:
+    properties, conditions = _properties(attributes, written=written)
+    schema: JSONObject = {"type": "object", "properties": {**properties, **nested}}
+    if conditions:
+        schema["allOf"] = conditions
+    rest = attributes.get("*")
+    # Not additionalProperties: what the conditions bring is to be seen.
+    schema["unevaluatedProperties"] = False if rest is None else _value(rest, written=written)
+    return schema
+
+
+def _properties(attributes: Mapping[str, Attribute], *, written: bool) -> tuple[JSONObject, list[JSONObject]]:
+    properties, conditions = {}, []
+    for name, attribute in attributes.items():
+        if name != "*":
+            properties[name] = _value(attribute, written=written)
+        for value, branch in attribute.branches.items():
+            conditions.append(_condition(attribute, value, branch, written=written))
+    return properties, conditions
+
+
+def _condition(attribute: Attribute, value: str, branch: Mapping[str, Attribute], *, written: bool) -> JSONObject:
+    """What one value of an attribute brings with it (core/model.md "ifvalues")."""
+    when = {"properties": {attribute.name: _equal(attribute, value)}, "required": [attribute.name]}
+    properties, conditions = _properties(branch, written=written)
+    then: JSONObject = {"properties": properties}
+    if conditions:
+        then["allOf"] = conditions
+    if "*" in branch:
+        then["additionalProperties"] = _value(branch["*"], written=written)
+    return {"if": when, "then": then}
+
+
+def _equal(attribute: Attribute, value: str) -> JSONObject:
+    """Equal in any case (R88)."""
+    if attribute.type == "boolean":
+        return {"const": value == "true"}
+    if attribute.type in ("integer", "uinteger", "decimal"):
+        return {"enum": [_number(value)]}
+    letters = (f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else re.escape(c) for c in value)
+    return {"type": "string", "pattern": f"^{''.join(letters)}$"}
+
+
+def _number(value: str) -> JSON:
+    try:
+        return int(value)
+    except ValueError:
+        return float(value)
+
+
+def _value(attribute: Attribute, *, written: bool) -> JSONObject:
+    schema = dict(_type(attribute, written=written))
+    definition = attribute.definition
+    if definition.get("enum") and definition.get("strict", True) and not attribute.caseless:
+        schema["enum"] = list(definition["enum"])
+    if written and (attribute.readonly or attribute.managed):
+        schema = {}
+    elif written and schema:
+        schema = _or_null(schema)
+    if attribute.readonly and not written:  # in a request it would be forbidden, and it is ignored
+        schema["readOnly"] = True
+    if definition.get("description"):
+        schema["description"] = definition["description"]
+    return schema
+
+
+def _or_null(schema: JSONObject) -> JSONObject:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _type(attribute: Attribute, *, written: bool) -> JSONObject:
+    match attribute.type:
+        case "any":
+            return {}
+        case "array":
+            return {"type": "array", "items": _item(attribute, written=written)}
+        case "map":
+            return {"type": "object", "additionalProperties": _item(attribute, written=written)}
+        case "object" if attribute.attributes is not None:
+            return _object(attribute.attributes, {}, written=written)
+        case kind:
+            return _SCALARS.get(kind, _TEXT)
+
+
+def _item(attribute: Attribute, *, written: bool) -> JSONObject:
+    return _value(attribute.item, written=written) if attribute.item is not None else {}
+
+
+JSON_BODY: Final = "application/json"
+TEXT: Final[JSONObject] = {"type": "string"}
+_FLAG: Final[JSONObject] = {"type": "string", "maxLength": 0}
+_LIST: Final[JSONObject] = {"type": "array", "items": TEXT}
+
+PARAMETERS: Final[dict[str, JSONObject]] = {
+    "binary": {"description": "Show inlined documents as base64.", "schema": _FLAG},
+    "collections": {"description": "Show nothing but the nested collections, with all beneath them.", "schema": _FLAG},
+    "doc": {"description": "Document view: nothing twice, URLs relative to the response.", "schema": _FLAG},
+    "epoch": {"description": "Delete only if this is the entity's epoch.", "schema": {"type": "integer", "minimum": 0}},
+    "filter": {"description": "Show only what matches: PATH=VALUE, comma for and, repeated for or.", "schema": _LIST},
+    "ignore": {"description": "What to ignore in the body.", "schema": _LIST},
+    "inline": {"description": "What to show beneath the entity: paths of names, * for all.", "schema": _LIST},
+    "setdefaultversionid": {"description": "The Version that becomes the default one.", "schema": TEXT},
+    "sort": {"description": "Attribute to sort by, with =desc for descending order.", "schema": TEXT},
+    "specversion": {"description": "The version of the specification asked for.", "schema": TEXT},
+}
+"""The flags of the specification that may be switched on (core/spec.md "Request Flags")."""
+LIMIT: Final[JSONObject] = {"description": "The most entities on a page.", "schema": {"type": "integer", "minimum": 1}}
+IF_MATCH: Final = "If-Match"
+IF_NONE_MATCH: Final = "If-None-Match"
+
+_HEADERS: Final = {
+    "ETag": "Changes whenever the answer does.",
+    "Cache-Control": "Keep it, but ask again.",
+    "Location": "Where the new entity is.",
+    "Content-Location": "The Version that was created.",
+    "Content-Disposition": "The id of the Resource.",
+    "Link": "The root of the registry, rel=xregistry-root; of a page the next one, rel=next.",
+}
+_ERRORS: Final = {
+    400: "The request is wrong; nothing has changed.",
+    404: "There is no such entity or path.",
+    406: "The answer would be too large.",
+    412: "A condition of the request does not hold; nothing has changed.",
+    503: "The server is busy; try again.",
+}
+
+
+def query(name: str, rule: JSONObject) -> JSONObject:
+    """A query parameter."""
+    return {"name": name, "in": "query", **rule}
+
+
+def identifier(name: str) -> JSONObject:
+    """A path parameter."""
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": ID_PATTERN}}
+
+
+def condition(name: str) -> JSONObject:
+    """A conditional header (RFC9110 13.1)."""
+    return {"name": name, "in": "header", "description": "Entity tags, or *.", "schema": TEXT}
+
+
+def response(
+    description: str, *headers: str, content: JSONObject | None = None, json: JSONObject | None = None
+) -> JSONObject:
+    """A successful answer; ``json`` is the schema of its body, ``content`` any other body."""
+    body = {JSON_BODY: {"schema": json}} if json is not None else content
+    result: JSONObject = {"description": description, "headers": {name: header(name) for name in ("Link", *headers)}}
+    return result if body is None else {**result, "content": body}
+
+
+def error_responses(*statuses: int) -> JSONObject:
+    """Answers of failure, by status."""
+    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
+
+
+def header(name: str) -> JSONObject:
+    """A header of the components."""
+    return {"$ref": f"#/components/headers/{name}"}
+
+
+def components(schemas: JSONObject, flags: Iterable[str]) -> JSONObject:
+    """Everything that is referred to."""
+    return {
+        "schemas": {**schemas, "Error": _error()},
+        "responses": {str(status): _failure(text) for status, text in _ERRORS.items()},
+        "headers": {name: {"description": text, "schema": TEXT} for name, text in _HEADERS.items()},
+        "parameters": {name: query(name, PARAMETERS[name]) for name in flags},
+    }
+
+
+def _failure(description: str) -> JSONObject:
+    return {"description": description, "content": {JSON_BODY: {"schema": reference("Error")}}}
+
+
+def _error() -> JSONObject:
+    """core/http.md "Error Processing"; ``faults`` is an extension."""
+    fault = {"type": "object", "required": ["path", "rule", "message"], "additionalProperties": TEXT}
+    types = [row.type for row in CATALOGUE.values()]
+    return {
+        "type": "object",
+        "required": ["type", "title"],
+        "properties": {
+            "type": {"type": "string", "enum": [*types, "about:blank"]},
+            "title": {"type": "string", "minLength": 1},
+            "detail": TEXT,
+            "subject": TEXT,
+            "args": {"type": "object", "additionalProperties": TEXT, "minProperties": 1},
+            "instance": TEXT,
+            "source": TEXT,
+            "faults": {"type": "array", "items": fault, "minItems": 1},
+        },
+    }

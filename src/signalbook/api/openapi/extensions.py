@@ -1,0 +1,212 @@
+"""The paths beside the registry, the same whatever the model: subscriptions (D-28 to D-32) and pipelines."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from signalbook.api.openapi.components import (
+    IF_MATCH,
+    IF_NONE_MATCH,
+    JSON_BODY,
+    LIMIT,
+    TEXT,
+    condition,
+    error_responses,
+    identifier,
+    query,
+    reference,
+    response,
+)
+from signalbook.engine.reports import Report
+from signalbook.events.filters import MAX_FILTERS
+from signalbook.events.sinks.base import sink_protocols
+from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
+from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
+from signalbook.values import JSONObject
+
+_TAG: Final = "subscriptions"
+_SHOWN, _INPUT, _FILTER = "Subscription", "Subscription.input", "Filter"
+_TEXT: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+_FARTHEST: Final = 2**63 - 1
+_CONDITIONS: Final = (IF_MATCH, IF_NONE_MATCH)
+
+
+def subscription_paths() -> JSONObject:
+    """``/subscriptions`` and ``/subscriptions/{id}``; OPTIONS and HEAD go without saying."""
+    taken = {"required": True, "content": _either(reference(_INPUT))}
+    shown = response("As it is now.", "ETag", content=_either(reference(_SHOWN)))
+    made = response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))
+    several = response("A page of them.", json={"type": "array", "items": reference(_SHOWN)})
+    return {
+        "/subscriptions": {
+            "get": {
+                **_named("getSubscriptions"),
+                "parameters": [query("limit", LIMIT)],
+                "responses": {"200": several, **error_responses(400, 503)},
+            },
+            "post": {
+                **_named("createSubscription"),
+                "requestBody": taken,
+                "responses": {"201": made, **error_responses(400, 503)},
+            },
+        },
+        "/subscriptions/{id}": {
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}],
+            "get": {**_named("getSubscription"), "responses": {"200": shown, **error_responses(404, 503)}},
+            "put": {
+                **_named("updateSubscription"),
+                "parameters": [condition(name) for name in _CONDITIONS],
+                "requestBody": taken,
+                "responses": {"200": shown, **error_responses(400, 404, 412, 503)},
+            },
+            "delete": {
+                **_named("deleteSubscription"),
+                "parameters": [condition(name) for name in _CONDITIONS],
+                "responses": {"200": shown, **error_responses(404, 412, 503)},
+            },
+        },
+    }
+
+
+def subscription_schemas() -> JSONObject:
+    """What the paths refer to."""
+    common: JSONObject = {
+        "source": _TEXT,
+        "types": {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": MOST_TYPES},
+        "filters": {"type": "array", "items": reference(_FILTER), "maxItems": MAX_FILTERS},
+        "filter": reference(_FILTER),
+        "config": _config(),
+        "sink": _TEXT,
+        "protocol": {"type": "string", "enum": [*sink_protocols(), "HTTPS"]},
+        "protocolsettings": {"type": "object"},
+    }
+    # What is ignored may be anything.
+    taken = {**common, "sinkcredential": _credential(secrets=True), "id": {}, "status": {}}
+    shown = {**common, "sinkcredential": _credential(secrets=False), "id": TEXT, "status": {"type": "object"}}
+    return {
+        _INPUT: {**_object(taken, "sink", "protocol"), "not": {"required": ["filter", "filters"]}},
+        _SHOWN: _object(shown, "id", "sink", "protocol", "status"),
+        _FILTER: _filter(),
+    }
+
+
+def _named(operation: str) -> JSONObject:
+    return {"operationId": operation, "tags": [_TAG]}
+
+
+def _either(schema: JSONObject) -> JSONObject:
+    return {JSON_BODY: {"schema": schema}, OLD_TYPE: {"schema": schema}}
+
+
+def _object(properties: JSONObject, *required: str) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _config() -> JSONObject:
+    number: JSONObject = {"type": "integer", "minimum": 0, "maximum": _FARTHEST}
+    text: JSONObject = {"type": "string", "pattern": "^[0-9]{1,18}$"}
+    return _object({"after": {"description": "The position to begin behind.", "anyOf": [number, text]}})
+
+
+def _credential(*, secrets: bool) -> JSONObject:
+    names = {name for kind in CREDENTIAL_TYPES.values() for name in (*kind.required, *kind.optional)}
+    members = {name: _secret(name) for name in sorted(names) if secrets or name not in SECRET_MEMBERS}
+    return _object({"credentialtype": {"type": "string", "enum": list(CREDENTIAL_TYPES)}, **members}, "credentialtype")
+
+
+def _secret(name: str) -> JSONObject:
+    return {"type": "string", "minLength": 1, **({"writeOnly": True} if name in SECRET_MEMBERS else {})}
+
+
+def _filter() -> JSONObject:
+    """A filter expression (subscriptions/spec.md 3.2.4): one member, named by its dialect."""
+    pairs = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"minLength": 1},
+        "additionalProperties": {"type": "string", "minLength": 1},
+    }
+    several = {"type": "array", "items": reference(_FILTER), "minItems": 1}
+    dialects: JSONObject = {
+        **dict.fromkeys(("exact", "prefix", "suffix"), pairs),
+        **dict.fromkeys(("all", "any"), several),
+        "not": reference(_FILTER),
+        "sql": TEXT,
+    }
+    return {**_object(dialects), "minProperties": 1, "maxProperties": 1}
+
+
+_PIPELINES: Final = "pipelines"
+_PREFIX: Final = "Pipeline."
+_PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
+_REPORT: Final = f"{_PREFIX}{Report.__name__}"
+_NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
+_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
+
+
+def pipeline_paths() -> JSONObject:
+    """``/pipelines`` and what is beneath it; OPTIONS and HEAD go without saying."""
+    pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
+    name, filed = identifier("name"), reference(_FILED)
+    body = {"required": True, "content": {JSON_BODY: {"schema": reference(_REPORT)}}}
+    return {
+        "/pipelines": {
+            "get": _operation("getPipelines", "A page of them.", _list(reference(_PIPELINE)), 400, parameters=pages),
+        },
+        "/pipelines/{name}": {
+            "parameters": [name],
+            "get": _operation("getPipeline", "With its newest report.", reference(_PIPELINE), 404),
+            "delete": {
+                **_named_pipeline("deletePipeline"),
+                "responses": {"204": response("Forgotten."), **error_responses(404, 503)},
+            },
+        },
+        "/pipelines/{name}/reports": {
+            "parameters": [name],
+            "get": _operation("getReports", "The newest first.", _list(reference(_KEPT)), 400, 404, parameters=pages),
+            "post": {
+                **_named_pipeline("addReport"),
+                "requestBody": body,
+                "responses": {
+                    "200": response("The batch was known.", "Location", json=filed),
+                    "201": response("Kept.", "Location", json=filed),
+                    **error_responses(400, 503),
+                },
+            },
+        },
+        "/pipelines/{name}/reports/{number}": {
+            "parameters": [name, {"name": "number", "in": "path", "required": True, "schema": _NUMBER}],
+            "get": _operation("getReport", "One of them.", reference(_KEPT), 404),
+        },
+    }
+
+
+def pipeline_schemas() -> JSONObject:
+    """What the paths refer to; reports look as they are checked."""
+    _, found = msgspec.json.schema_components([Report], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
+    kept = {"number": _NUMBER, "received": TEXT, "report": reference(_REPORT)}
+    return {
+        **{f"{_PREFIX}{name}": schema for name, schema in found.items()},
+        _KEPT: _closed(kept),
+        _FILED: _closed({"pipeline": TEXT, "number": _NUMBER}),
+        _PIPELINE: _closed({"name": TEXT, "last": {"type": ["object", "null"]}}),
+    }
+
+
+def _operation(id: str, text: str, schema: JSONObject, *failures: int, **more: object) -> JSONObject:
+    answers = {"200": response(text, json=schema), **error_responses(*failures, 503)}
+    return {**_named_pipeline(id), **more, "responses": answers}
+
+
+def _named_pipeline(operation: str) -> JSONObject:
+    return {"operationId": operation, "tags": [_PIPELINES]}
+
+
+def _list(schema: JSONObject) -> JSONObject:
+    return {"type": "array", "items": schema}
+
+
+def _closed(properties: JSONObject) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": list(properties)}

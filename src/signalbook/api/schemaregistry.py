@@ -1,0 +1,458 @@
+"""The API of the Schema Registry draft 0.2 (domain.md A.5, A-33 to A-54)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+from urllib.parse import quote
+
+from starlette.routing import Route
+from starlette.types import Scope
+
+from signalbook.api.cncf import CncfAPI, CncfRequest, path_below
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import Conflict
+from signalbook.api.kernel.responses import (
+    OCTETS,
+    UNTRUSTED,
+    Header,
+    Response,
+    decode,
+    encode,
+    json_response,
+    media_type,
+)
+from signalbook.cncf import schemaregistry as draft
+from signalbook.cncf.formats import draft_format
+from signalbook.cncf.paths import draft_id, entity_id, schema_path, schema_xid, version_number
+from signalbook.cncf.schemaregistry import (
+    ATTRIBUTES,
+    GROUPS,
+    Given,
+    given_faults,
+    is_segment,
+    number_of,
+    version_headers,
+    version_id,
+    version_uri,
+)
+from signalbook.engine import numbers, uris
+from signalbook.engine.engine import Batch, Engine, Session
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.uris import Places
+from signalbook.engine.write.commands import Command, DocumentBody, Method
+from signalbook.errors import RegistryError
+from signalbook.settings import SettingError, Settings
+from signalbook.values import JSON, JSONObject, digest
+from signalbook.xid import ROOT, Xid, XidError, check_id
+
+MOUNT: Final = "/compat/schemaregistry/v0.2"
+_SHOWN_LENGTH: Final = 200
+
+
+class SchemaTarget(Enum):
+    """What a path is of; the value is its shape, empty where ids are."""
+
+    LOOKUP = ("schema",)
+    GROUPS = ("schemagroups",)
+    GROUP = ("schemagroups", "")
+    SCHEMAS = ("schemagroups", "", "schemas")
+    SCHEMA = ("schemagroups", "", "schemas", "")
+    VERSIONS = ("schemagroups", "", "schemas", "", "versions")
+    VERSION = ("schemagroups", "", "schemas", "", "versions", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaPath:
+    """A path below the door. ``text`` is the path as it came, ``id`` its last id of a group or schema.
+
+    ``target`` is what it is in the registry, None for one that nothing can have; ``fault`` says why.
+    """
+
+    place: SchemaTarget
+    text: str
+    id: str = ""
+    target: Xid | None = GROUPS
+    fault: str = ""
+
+
+def parse_path(text: str) -> SchemaPath:
+    """The path ``text``, percent-encoded; a slash at its end says nothing. Raises ``api_not_found``."""
+    parts = tuple(text.removesuffix("/").split("/")[1:])
+    place = next((place for place in SchemaTarget if _fits(parts, place.value)), None)
+    if place is None:
+        raise RegistryError("api_not_found", subject=text)
+    named = parts[1:4:2][-1:]
+    path = SchemaPath(place=place, text=text, id=named[0] if named else "")
+    try:
+        return SchemaPath(place=place, text=text, id=path.id, target=_target(parts))
+    except XidError as error:
+        return SchemaPath(place=place, text=text, id=path.id, target=None, fault=str(error))
+
+
+def _fits(parts: tuple[str, ...], shape: tuple[str, ...]) -> bool:
+    return len(parts) == len(shape) and all(
+        part == word if word else part for part, word in zip(parts, shape, strict=True)
+    )
+
+
+def _target(parts: tuple[str, ...]) -> Xid:
+    """What is at a path in the registry. Raises ``XidError`` if nothing ever is."""
+    found: list[str] = []
+    for position, part in enumerate(parts):
+        if position in (1, 3):
+            if not is_segment(part):
+                raise XidError("an id is a segment of a path without colon (RFC3986 segment-nz-nc)")
+            part = check_id(entity_id(part))
+        elif position == 5 and version_number(part) is None:
+            raise XidError("a version is a number from 1 on, without leading zeros")
+        found.append(part)
+    return Xid(tuple(found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaRequest(CncfRequest[SchemaPath]):
+    """A request to the door."""
+
+    @property
+    def target(self) -> Xid:
+        """What the path names in the registry. Raises ``not_found``, and ``malformed_id`` where it was to be made."""
+        if self.path.target is not None:
+            return self.path.target
+        if self.method in ("PUT", "POST"):
+            shown = self.path.id[:_SHOWN_LENGTH]
+            raise RegistryError("malformed_id", subject=self.path.text, id=shown, error_detail=self.path.fault)
+        raise RegistryError("not_found", subject=self.path.text, detail=self.path.fault)
+
+    @property
+    def places(self) -> Places:
+        """Where versions of schemas are to be had."""
+        return Places(groups="schemagroups", bases=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
+
+    def url(self, xid: Xid) -> str:
+        """The URL of an entity at this door."""
+        return f"{self.base}{schema_path(xid)}"
+
+    @property
+    def given(self) -> Given:
+        """What came beside the document, in the query or in headers (A-47). Raises ``bad_request``."""
+        found = Given(**{name: self._given(name) for name in ATTRIBUTES})
+        faults = given_faults(found)
+        if faults:
+            detail = "what came beside the document cannot be used"
+            raise RegistryError("bad_request", subject=self.path.text, error_detail=detail, faults=faults)
+        return found
+
+    def _given(self, name: str) -> str:
+        """An attribute, "" if it is nowhere. All who say it say the same."""
+        said = {value for key, value in self.query if key == name}
+        header = f"schema-{name}"
+        if header in self.headers:
+            said.add(self._decoded(header, name))
+        if len(said) > 1:
+            raise self.wrong(f'"{name}" is given more than once, and differently (query, header {header})')
+        if name == "format" and said == {""}:
+            raise self.wrong('"format" needs to be a name, or to be left out')
+        return said.pop() if said else ""
+
+    def _decoded(self, header: str, name: str) -> str:
+        value = self.headers[header]
+        if name in ("id", "authority"):  # URIs are ASCII, and what is percent-encoded in them stays so
+            return value.strip(" \t")
+        try:
+            return decode(value)
+        except ValueError as error:
+            raise RegistryError("header_error", subject=self.path.text, name=header, error_detail=str(error)) from None
+
+
+def read_request(scope: Scope, body: bytes, settings: Settings) -> SchemaRequest:
+    """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or query that is none."""
+    return SchemaRequest.of(scope, body, settings, path=parse_path(path_below(scope, MOUNT)), mount=MOUNT)
+
+
+_URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
+
+
+def limited_json(
+    value: JSON, request: SchemaRequest, *, status: int = 200, headers: tuple[Header, ...] = ()
+) -> Response:
+    """A group or a list as JSON."""
+    return limited(json_response(value, status=status, headers=headers), request)
+
+
+def id_list(xids: Iterable[Xid], request: SchemaRequest) -> Response:
+    """The ids of entities, as the draft writes them."""
+    return limited_json([draft_id(xid.id) for xid in xids], request)
+
+
+def version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
+    """A version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
+    found = view.document(xid, ViewOptions(base_url=request.root))
+    headers = (
+        ("Content-Type", media_type(found.contenttype) or OCTETS),
+        *version_headers_of(request, xid, found.attributes, group_of(view, request, xid)),
+        *UNTRUSTED,
+    )
+    if found.url is not None:
+        location = quote(found.url, safe=_URI_SAFE)
+        return Response(status=303, headers=(("Location", location), *headers[:1], *headers[2:]))
+    return limited(Response(headers=headers, body=found.content), request)
+
+
+def registered_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
+    """What a POST of a document is answered with: the version that has it (A-39, A-46)."""
+    version = view.entity(xid, ViewOptions(base_url=request.root))
+    headers = tuple(version_headers_of(request, xid, version, group_of(view, request, xid)))
+    return json_response({"id": version_id(version, xid)}, headers=headers)
+
+
+def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
+    """The group of a version or schema, as xRegistry has it. Raises ``not_found``."""
+    return view.entity(Xid(xid.parts[:2]), ViewOptions(base_url=request.root))
+
+
+def version_headers_of(
+    request: SchemaRequest, xid: Xid, version: Mapping[str, JSON], group: Mapping[str, JSON]
+) -> Iterator[Header]:
+    """The headers beside a version (A-46, A-48), its URL first."""
+    uri = version_uri(version, xid, request.base)
+    yield "Location", request.url(xid)
+    yield "Schema-Id", _uri(version_id(version, xid))
+    yield "Schema-Id-Location", f"{request.base}/schema?uri={quote(uri, safe='')}"
+    yield "Schema-Version", str(number_of(xid))
+    for name, value in version_headers(version, group):
+        yield name, _uri(value) if name == "Schema-Authority" else encode(value)
+
+
+def limited(answer: Response, request: SchemaRequest) -> Response:
+    """``answer`` if it is not too large to be sent. Raises ``too_large``."""
+    size, limit = len(answer.body), request.settings.max_response_bytes
+    if size <= limit:
+        return answer
+    detail = f"it has {size} bytes and {limit} are allowed (setting max_response_bytes)"
+    raise RegistryError("too_large", subject=request.path.text, detail=detail)
+
+
+def _uri(text: str) -> str:
+    """A URI as a header: what another door let in that is none is encoded as far as needed."""
+    return quote(text, safe=_URI_SAFE)
+
+
+Read = Callable[[View, SchemaRequest], Response]
+Write = Callable[[Session, SchemaRequest], Response]
+
+
+def groups(view: View, request: SchemaRequest) -> Response:
+    """The ids of all groups (A-33)."""
+    return _listed(view, request, ROOT)
+
+
+def group(view: View, request: SchemaRequest) -> Response:
+    """A group (A-34)."""
+    return limited_json(draft.render_group(group_of(view, request, request.target)), request)
+
+
+def schemas(view: View, request: SchemaRequest) -> Response:
+    """The ids of all schemas of a group (A-37)."""
+    return _listed(view, request, request.target.owner)
+
+
+def schema(view: View, request: SchemaRequest) -> Response:
+    """The latest version of a schema (A-40, A-18)."""
+    return version_response(view, request, _latest(view, request.target))
+
+
+def versions(view: View, request: SchemaRequest) -> Response:
+    """The numbers of a schema's versions (A-42)."""
+    return limited_json(numbers.listed(view, request.target.owner), request)
+
+
+def version(view: View, request: SchemaRequest) -> Response:
+    """A version of a schema (A-43)."""
+    return version_response(view, request, request.target)
+
+
+def lookup(view: View, request: SchemaRequest) -> Response:
+    """The version with a URI (A-43b, A-54)."""
+    found = uris.find(view, request.uri, request.places)
+    if found is None or draft.number_of(found) is None:
+        raise RegistryError("not_found", subject=request.uri)
+    return version_response(view, request, found)
+
+
+def put_group(session: Session, request: SchemaRequest) -> Response:
+    """Create or update a group (A-35, A-44)."""
+    body, xid = request.json, request.target
+    faults = draft.group_faults(body, request.path.id)
+    if faults:
+        detail = "this is no schema group"
+        raise RegistryError("bad_request", subject=request.path.text, error_detail=detail, faults=faults)
+    before = group_of(session.view, request, xid) if session.view.exists(xid) else {}
+    _check_put(before, body, request)
+    session.execute(Command(method=Method.PATCH, target=xid, body=draft.group_attributes(body, before)))
+    made = draft.render_group(group_of(session.view, request, xid))
+    location = (("Location", request.url(xid)),)
+    return limited_json(made, request, status=200 if before else 201, headers=location)
+
+
+def post_document(session: Session, request: SchemaRequest) -> Response:
+    """Register a document: as the first version of a schema, as its next one, or as one that has it (A-39, A-45)."""
+    given, xid = request.given, request.target
+    if not request.body:
+        raise RegistryError("missing_body", subject=request.path.text)
+    group = group_of(session.view, request, xid)
+    latest = _latest_attributes(session.view, xid)
+    _check_format(given, group, latest, request)
+    attributes = draft.version_attributes(given, group, latest, request.body)
+    known = _known(session.view, request, attributes)
+    if known is None:
+        known = _register(session, request, attributes)
+    return registered_response(session.view, request, known)
+
+
+def delete(session: Session, request: SchemaRequest) -> Response:
+    """Delete what the path names: with all beneath it, of a collection all members (A-36, A-38, A-41, A-51)."""
+    session.execute(Command(method=Method.DELETE, target=request.target, base_url=request.root))
+    return Response(status=204)
+
+
+READS: Final[Mapping[SchemaTarget, Read]] = {
+    SchemaTarget.LOOKUP: lookup,
+    SchemaTarget.GROUPS: groups,
+    SchemaTarget.GROUP: group,
+    SchemaTarget.SCHEMAS: schemas,
+    SchemaTarget.SCHEMA: schema,
+    SchemaTarget.VERSIONS: versions,
+    SchemaTarget.VERSION: version,
+}
+WRITES: Final[Mapping[tuple[SchemaTarget, str], Write]] = {
+    (SchemaTarget.GROUP, "PUT"): put_group,
+    (SchemaTarget.GROUP, "DELETE"): delete,
+    (SchemaTarget.SCHEMAS, "DELETE"): delete,
+    (SchemaTarget.SCHEMA, "POST"): post_document,
+    (SchemaTarget.SCHEMA, "DELETE"): delete,
+    (SchemaTarget.VERSION, "DELETE"): delete,
+}
+
+
+def check(view: View, request: SchemaRequest) -> None:
+    """The registry has schemas, else ``api_not_found``: its model may have none."""
+    groups = view.model.groups.get("schemagroups")
+    kind = groups.resources.get("schemas") if groups is not None else None
+    if kind is None or not kind.hasdocument:
+        detail = "the model of this registry has no schemas"
+        raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
+
+
+def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
+    row = view.reader.get(owner)
+    if row is None:
+        raise RegistryError("not_found", subject=request.path.text)
+    return id_list((each.xid for each in view.reader.children([row.key], request.target.parts[-1])), request)
+
+
+def _latest(view: View, schema: Xid) -> Xid:
+    number = numbers.latest(view, schema)
+    if number is None:
+        raise RegistryError("not_found", subject=str(schema), detail="none of its versions has a number")
+    return schema / "versions" / str(number)
+
+
+def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
+    """What the latest version of a schema says, be it one that is not seen here; None if there is no schema."""
+    if not view.exists(schema):
+        return None
+    number = numbers.latest(view, schema)
+    return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
+
+
+def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> None:
+    """Raises ``Conflict`` if the group is there already and may not be put like this (A-4, A-44)."""
+    if before and request.settings.strict_openapi == "on":
+        raise Conflict(request.path.text, "the group exists already (setting strict_openapi)")
+    stated = draft_format(before)
+    if before and before["schemascount"] and body.get("format") != stated:
+        detail = f"the format of the group stays {stated or 'open'} as long as it has schemas"
+        raise Conflict(request.path.text, detail)
+
+
+def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
+    """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
+    fault = draft.format_fault(given, group, latest)
+    if fault is not None:
+        detail = "the format is not right"
+        raise RegistryError("bad_request", subject=request.path.text, error_detail=detail, faults=[fault])
+    other = draft.other_format(given, latest)
+    if other is not None:
+        raise Conflict(request.path.text, f'the schema has the format "{other}", and all its versions do')
+
+
+def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | None:
+    """The version that holds the document already, if one does (A-45). An id of one's own makes it another version.
+
+    Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
+    """
+    contenttype = request.headers.get("content-type")
+    if "globaluri" not in attributes:
+        holder = numbers.holder(view, request.target, request.body, contenttype)
+        return None if holder is None else holder.xid
+    uri = draft.version_uri(attributes, request.target, request.base)
+    taken = uris.find(view, uri, request.places)
+    if taken is None:
+        return None
+    row = view.reader.get(taken)
+    same = row is not None and row.document == digest(request.body) and row.attributes.get("contenttype") == contenttype
+    if same and taken.resource == request.target and draft.number_of(taken) is not None:
+        return taken
+    raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {taken}")
+
+
+def _register(session: Session, request: SchemaRequest, attributes: JSONObject) -> Xid:
+    """Store the document as a new version. Raises ``Conflict`` if there is no number left for it."""
+    content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
+    command = Command(method=Method.POST, target=request.target, document=content, base_url=request.root)
+    made = session.execute(command).target
+    if draft.number_of(made) is None:
+        raise Conflict(request.path.text, "the schema has had all the versions that can be counted")
+    return made
+
+
+def routes(
+    engine: Engine, settings: Settings, workers: Workers, commits: Commits[Batch], *, direct: bool
+) -> list[Route]:
+    """The door where it is mounted. ``direct`` as for ``DraftDoor``.
+
+    Raises ``SettingError`` for a ``strict_openapi`` that is none.
+    """
+    if settings.strict_openapi not in ("off", "on"):
+        raise SettingError(f"strict_openapi is off or on, not {settings.strict_openapi!r}")
+    door = SchemaRegistryAPI(engine, settings, workers, commits, direct=direct)
+    return [Route(MOUNT, door), Route(f"{MOUNT}/{{path:path}}", door)]
+
+
+class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
+    """The Schema Registry API 0.2."""
+
+    writes = frozenset(method for _, method in WRITES)
+
+    def request(self, scope: Scope, body: bytes) -> SchemaRequest:
+        return read_request(scope, body, self._settings)
+
+    def subject(self, scope: Scope) -> str:
+        return path_below(scope, MOUNT)
+
+    def check(self, view: View, request: SchemaRequest) -> None:
+        check(view, request)
+
+    def methods(self, request: SchemaRequest, *, read_only: bool) -> tuple[str, ...]:
+        place = request.path.place
+        writes = () if read_only else (method for where, method in WRITES if where is place)
+        return ("GET", "HEAD", *writes, "OPTIONS")
+
+    def read(self, view: View, request: SchemaRequest) -> Response:
+        return READS[request.path.place](view, request)
+
+    def write(self, session: Session, request: SchemaRequest) -> Response:
+        return WRITES[request.path.place, request.method](session, request)

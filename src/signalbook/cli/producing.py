@@ -1,0 +1,227 @@
+"""Messages of definitions for the command line: found by name, made of what options say, read and written as lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from signalbook.documents import DocumentError, read_limited
+from signalbook.errors import SignalbookError
+from signalbook.messages import (
+    CompiledDefinition,
+    Contract,
+    Message,
+    Outbound,
+    Policy,
+    of_record,
+    required_inputs,
+    to_record,
+)
+from signalbook.messages.cloudevents import CORE, JSON_BATCH_FORMAT, JSON_FORMAT
+from signalbook.messages.eventformats.json import JSON_EVENTS
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
+
+STANDARD_INPUT: Final = "-"
+_SHOWN: Final = 20
+# A message in a record, or data in an event: each may be as deep as a document.
+_DEEP: Final = MAX_DEPTH + 8
+_PATHS: Final = ("envelopemetadata.", "protocoloptions.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """The definitions of a registry, compiled, and its documents."""
+
+    contract: Contract
+    documents: tuple[JSONObject, ...]
+
+    @classmethod
+    def read(cls, registry: str, groups: Sequence[str] = ()) -> Book:
+        """Those of ``groups`` (endpoints with the groups they name), of all without. Raises ``SignalbookError``."""
+        documents = read_documents(registry)
+        contract = Snapshot.of_registry(registry, documents, groups).compile(Policy())
+        return cls(contract=contract, documents=tuple(document for _, document in documents))
+
+    def definition(self, name: str) -> CompiledDefinition:
+        """The definition with this xid or message id. Raises ``SignalbookError`` if there is none, or several."""
+        known = self.contract.definitions
+        found = [xid for xid in known if name in (xid, xid.rpartition("/")[2])]
+        if len(found) == 1:
+            return known[found[0]]
+        if found:
+            raise SignalbookError(f"several messages have the id {name}, name one by its xid: {', '.join(found)}")
+        for xid, findings in self.contract.broken.items():
+            if name in (xid, xid.rpartition("/")[2]):
+                raise SignalbookError(f"{xid} cannot be used: {'; '.join(map(str, findings))}")
+        there = ", ".join(sorted(known)[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+        raise SignalbookError(f"there is no message {name}; there are: {there}")
+
+    def endpoint(self, xid: str) -> JSONObject:
+        """The endpoint with this xid. Raises ``SignalbookError``."""
+        for document in self.documents:
+            found: Any = document
+            for part in xid.strip("/").split("/"):
+                found = found.get(part) if isinstance(found, dict) else None
+            if isinstance(found, dict) and xid.startswith("/endpoints/"):
+                return found
+        raise SignalbookError(f"there is no endpoint {xid}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What was set by name: for placeholders of the definition, for properties, for placeholders of the endpoint."""
+
+    context: Mapping[str, str]
+    overrides: Mapping[str, str]
+    more: Mapping[str, str]
+
+    @classmethod
+    def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> Settings:
+        """What each name means; a path is that of a property. Raises ``SignalbookError`` for a name of nothing."""
+        inputs = required_inputs(definition)
+        placeholders = {each.name for each in inputs if each.source == "template"}
+        properties = {path.removeprefix(_PATHS[0]) for each in inputs for path in each.paths} | CORE
+        options = json.dumps(endpoint.get("protocoloptions") or {})
+        context, overrides, more = {}, {}, {}
+        for name, value in given.items():
+            if name in placeholders:
+                context[name] = value
+            elif name.startswith(_PATHS) or (name in properties and definition.is_event):
+                overrides[name] = value
+            elif f"{{{name}}}" in options:
+                more[name] = value
+            else:
+                there = ", ".join(sorted({each.name for each in inputs})) or "none"
+                told = f"give an attribute that is not declared as {_PATHS[0]}{name}"
+                raise SignalbookError(f"{definition.xid} has no input {name}; there are: {there}; {told}")
+        return cls(context=context, overrides=overrides, more=more)
+
+
+def data_in(content: bytes, definition: CompiledDefinition) -> JSON:
+    """The data of a payload written in JSON, whatever the payload will be; XML and what nobody reads stay as they are.
+
+    Raises ``PayloadError``, and ``SignalbookError`` for what is no JSON.
+    """
+    schema = definition.schema_use.schema
+    kind = "" if schema is None else schema.format.partition("/")[0].lower()
+    if schema is not None and kind in ("avro", "protobuf"):
+        return schema.decode(content, "application/json")
+    if kind == "xsd" or (schema is None and definition.payload_type not in ("", "application/json")):
+        return content
+    try:
+        return parse_json(content)
+    except JSONError as error:
+        raise SignalbookError(f"the data is not JSON: {error}") from None
+
+
+def read(name: str) -> bytes:
+    """A file, or standard input. Raises ``DocumentError``."""
+    if name == STANDARD_INPUT:
+        return read_limited(sys.stdin.buffer, name="standard input")
+    try:
+        with Path(name).open("rb") as file:
+            return read_limited(file, name=name)
+    except OSError as error:
+        raise DocumentError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def as_event(outbound: Outbound) -> bytes:
+    """An event as a line of JSON. Raises ``SignalbookError`` for a message that is none."""
+    if outbound.event is None:
+        raise SignalbookError(f"{outbound.definition.xid} is of no event: say --as message")
+    return JSON_EVENTS.encode(outbound.event)
+
+
+def as_record(message: Message) -> bytes:
+    """A message of any protocol as a line of JSON, its body as text where it is some."""
+    record: JSONObject = json.loads(to_record(message))
+    if message.body is not None:
+        try:
+            record["body"] = message.body.decode()
+        except UnicodeDecodeError:
+            record["body_base64"] = b64encode(message.body).decode("ascii")
+    return dump_json(record)
+
+
+def as_request(message: Message, endpoint: JSONObject) -> bytes:
+    """An HTTP request or response as it is sent, to the first address of ``endpoint``.
+
+    Raises ``SignalbookError`` for a message of another protocol.
+    """
+    if message.protocol != "HTTP":
+        text = message.protocol or "no protocol: give --protocol HTTP"
+        raise SignalbookError(f"there is no HTTP request of it: the message is for {text}")
+    sections, body = message.sections, message.body or b""
+    if "status" in sections:
+        lines = [f"HTTP/1.1 {sections['status']}"]
+    else:
+        query = urlencode(sections.get("query", ()), quote_via=quote)
+        target = f"{sections['path']}?{query}" if query else sections["path"]
+        lines = [f"{sections['method']} {target} HTTP/1.1", f"Host: {_host(endpoint)}"]
+    lines += [f"{name}: {value}" for name, value in sections["headers"]]
+    lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+
+
+def _host(endpoint: JSONObject) -> str:
+    addresses = (endpoint.get("protocoloptions") or {}).get("endpoints") or [{}]
+    uri = addresses[0].get("uri") if isinstance(addresses[0], dict) else None
+    host = urlsplit(uri).netloc.rpartition("@")[2] if isinstance(uri, str) else ""
+    return host if host.isascii() and host.isprintable() and host else "localhost"
+
+
+def messages_in(name: str, content: bytes) -> Iterator[tuple[str, Message]]:
+    """The messages in a file, each with its place: events, batches of them, and records, one a line or alone.
+
+    Raises ``SignalbookError`` for what is none of these.
+    """
+    try:
+        whole = parse_json(content, max_depth=_DEEP)
+    except JSONError:
+        lines = [(f"{name}:{number}", line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()]
+    else:
+        yield name, _message(name, content, whole)
+        return
+    for place, line in lines:
+        try:
+            found = parse_json(line, max_depth=_DEEP)
+        except JSONError as error:
+            raise SignalbookError(f"{place}: not JSON: {error}") from None
+        yield place, _message(place, line, found)
+
+
+def _message(place: str, text: bytes, found: JSON) -> Message:
+    if isinstance(found, list):
+        return Message(content_type=JSON_BATCH_FORMAT, body=text)
+    if not isinstance(found, dict):
+        raise SignalbookError(f"{place}: neither an event nor a message")
+    if "protocol" not in found or "specversion" in found:
+        return Message(content_type=JSON_FORMAT, body=text)
+    try:
+        body = b64decode(found.pop("body_base64"), validate=True) if "body_base64" in found else _text(found)
+        return of_record(json.dumps(found), body)
+    except ValueError as error:
+        raise SignalbookError(f"{place}: not a message as message build writes it: {error}") from None
+
+
+def _text(record: JSONObject) -> bytes:
+    """The body of a record, which says that there is none by its absence."""
+    if "body" not in record:
+        record["body"] = None
+        return b""
+    return str(record.pop("body")).encode()
+
+
+def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Rows as lines, in columns."""
+    kept = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)] if kept else []
+    for row in kept:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,214 @@
+"""``signalbook pipeline replay`` and ``backtest``: dead letters and history against other definitions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from signalbook.cli.console import plain, working
+from signalbook.values import dump_json
+
+if TYPE_CHECKING:
+    from signalbook.pipeline import Backtest, Progress, Replay
+
+REPLAY: Final = (
+    "Run dead letters again, by the definitions of today.\n\n"
+    "What conforms by now is moved to its table, each message once however often this is killed; the rest stays, with "
+    "its new reason if that changed."
+)
+BACKTEST: Final = (
+    "Hold landed messages and dead letters to a candidate, before it is in force.\n\n"
+    "Tells how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if more "
+    "than --allow messages would be rejected. Nothing is written."
+)
+RegistryOption = Annotated[
+    str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False)
+]
+OutputArgument = Annotated[Path, typer.Argument(metavar="OUTPUT", help="The output folder.", show_default=False)]
+GroupOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group", metavar="XID", help="Only this message group or endpoint; may be given again.", show_default=False
+    ),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="[XID:]NAME=VALUE",
+        help="What to do where definitions leave a choice, for all or for a group or definition; may be given again.",
+        show_default=False,
+    ),
+]
+_SHOWN: Final = 20
+MasterOption = Annotated[str, typer.Option("--master", help="Spark master.")]
+
+
+def replay(
+    output: OutputArgument,
+    registry: RegistryOption,
+    group: GroupOption = None,
+    reason: Annotated[
+        list[str] | None,
+        typer.Option("--reason", metavar="REASON", help="Only letters for this reason; again.", show_default=False),
+    ] = None,
+    definition: Annotated[
+        list[str] | None,
+        typer.Option("--definition", metavar="XID", help="Only letters meant for this; again.", show_default=False),
+    ] = None,
+    batch: Annotated[
+        list[str] | None,
+        typer.Option("--batch", metavar="ID", help="Only letters of this batch; again.", show_default=False),
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option("--since", help="Only letters of batches since then, in UTC.", show_default=False)
+    ] = None,
+    version: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--version",
+            metavar="XID",
+            help="A Version of a schema or message to use instead of the default one; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: PolicyOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be moved, and move nothing.")] = False,
+    master: MasterOption = "local[*]",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Replay dead letters; progress goes to standard error, the result to standard output."""
+    from signalbook import pipeline
+    from signalbook.messages import parse_flags
+
+    wanted = pipeline.DeadLetterFilter(
+        reasons=tuple(reason or ()),
+        definitions=tuple(definition or ()),
+        batches=tuple(batch or ()),
+        since=None if since is None else since.replace(tzinfo=UTC),
+    )
+    job = pipeline.ReplayJob(
+        registry=registry,
+        output=output,
+        wanted=wanted,
+        groups=tuple(group or ()),
+        versions=tuple(version or ()),
+        policy=parse_flags(policy or ()),
+        master=master,
+        dry_run=dry_run,
+    )
+    with working("starting") as tell:
+        found = pipeline.replay(job, progress=lambda now: tell(_stage(now)))
+    if as_json:
+        typer.echo(dump_json(found.to_json()))
+    else:
+        _show(found)
+
+
+def backtest(
+    output: OutputArgument,
+    registry: RegistryOption,
+    candidate: Annotated[
+        str,
+        typer.Option(
+            "--candidate",
+            metavar="FILE|XID",
+            help="A registry document, a schema document (with --definition), or a Version in the registry.",
+            show_default=False,
+        ),
+    ],
+    definition: Annotated[
+        list[str] | None,
+        typer.Option("--definition", metavar="XID", help="Only messages meant for this; again.", show_default=False),
+    ] = None,
+    group: GroupOption = None,
+    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",
+    sample: Annotated[float, typer.Option("--sample", metavar="SHARE", help="Of all messages, above 0 to 1.")] = 1.0,
+    policy: PolicyOption = None,
+    allow: Annotated[int, typer.Option("--allow", metavar="N", min=0, help="So many may newly be rejected.")] = 0,
+    master: MasterOption = "local[*]",
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the result for a pull request.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Compare; progress goes to standard error, the result to standard output."""
+    from signalbook import pipeline
+    from signalbook.messages import parse_flags
+
+    job = pipeline.BacktestJob(
+        registry=registry,
+        output=output,
+        candidate=candidate,
+        definitions=tuple(definition or ()),
+        groups=tuple(group or ()),
+        by=by,
+        sample=sample,
+        policy=parse_flags(policy or ()),
+        master=master,
+    )
+    with working("reading") as tell:
+        found = pipeline.backtest(job, tell)
+    if as_json:
+        typer.echo(dump_json(found.to_json()))
+    elif markdown:
+        typer.echo(found.to_markdown(), nl=False)
+    else:
+        _compare(found)
+    if found.broken.messages > allow:
+        raise typer.Exit(1)
+
+
+def _compare(found: Backtest) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    screen = Console(highlight=False)
+    for title, changes in (("Would be rejected", found.broken), ("Would land after all", found.mended)):
+        for name, counts in (("producer", changes.producers), ("rule", changes.rules)):
+            if counts:
+                table = Table(name, title=title, title_justify="left")
+                table.add_column("messages", justify="right")
+                for text, count in counts.most_common(_SHOWN):
+                    table.add_row(plain(text), f"{count:,}")
+                screen.print(table)
+        for example in changes.examples:
+            said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
+            screen.print(plain(f"{example.id} of {example.producer}: {said}"), soft_wrap=True, markup=False)
+    screen.print(
+        f"{found.messages:,} messages: {found.broken.messages:,} would be rejected, {found.mended.messages:,} would "
+        f"land after all, {found.accepted:,} conform as before, {found.refused:,} are refused as before",
+        soft_wrap=True,
+    )
+    if found.doubtful:
+        screen.print(f"of {found.doubtful:,} landed messages too little is known to tell", soft_wrap=True)
+
+
+def _stage(now: Progress) -> str:
+    counts = f": {now.read:,} letters, {now.landed:,} conform" if now.read else ""
+    return f"{now.stage}{counts}"
+
+
+def _show(found: Replay) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    screen = Console(highlight=False)
+    result = found.to_json()
+    moved = "would be moved" if found.dry_run else "were moved"
+    for title, name, counts in (
+        ("Moved", "message", result["by_message"]),
+        ("Still here", "reason", result["reasons"]),
+    ):
+        if counts:
+            table = Table(name, title=title, title_justify="left")
+            table.add_column("messages", justify="right")
+            for text, count in counts.items():
+                table.add_row(plain(text), f"{count:,}")
+            screen.print(table)
+    screen.print(
+        f"{result['replayed']:,} dead letters: {result['landed']:,} {moved}, {result['dead_lettered']:,} stay, "
+        f"{result['changed']:,} of them for another reason, {result['dropped']:,} dropped",
+        soft_wrap=True,
+    )

@@ -1,0 +1,133 @@
+"""Responses: what is taken from them, and the errors they are (core/http.md "Error Processing")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import unquote
+
+import httpx
+
+from signalbook.errors import SignalbookError, describe
+from signalbook.values import Finding, JSONError, JSONObject, parse_json
+
+_LONGEST_PAUSE: Final = 10.0
+_MAX_DEPTH: Final = 128
+_PREFIX: Final = "xregistry-"
+
+
+class ClientError(SignalbookError):
+    """A request that brought no answer to use; the message is fit to show a person."""
+
+
+class Unreachable(ClientError):
+    """The server cannot be reached, or did not answer in time."""
+
+
+class BadAnswer(ClientError):
+    """What answered does not speak like a registry: no JSON, too large, or sent elsewhere."""
+
+
+class Refused(ClientError):
+    """The server answered with an error (core/spec.md "Error Processing").
+
+    ``code`` is the error's name (``unknown_attribute``; ``""`` if the server gave none), ``subject`` the xid or path it
+    is about, ``faults`` every single fault, if the server tells them.
+    """
+
+    def __init__(self, status: int, body: JSONObject) -> None:
+        self.status = status
+        self.code = str(body.get("type", "")).partition("#")[2]
+        self.title = str(body.get("title") or f"HTTP {status} {_reason(status)}")
+        self.detail = str(body.get("detail", ""))
+        self.subject = str(body.get("subject", ""))
+        self.faults = tuple(Finding.from_json(item) for item in body.get("faults", ()) if isinstance(item, dict))
+        super().__init__(describe(self.title, self.detail, self.faults))
+
+
+class NotFound(Refused):
+    """There is no such entity or API (404)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A Resource's or Version's document. ``url`` is where it is if the registry does not keep it.
+
+    ``attributes`` are the ``xRegistry-`` headers, decoded, names in lower case without the prefix.
+    """
+
+    content: bytes
+    contenttype: str | None
+    url: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def document(answer: httpx.Response) -> Document:
+    """The document that ``answer`` carries, or tells where to find."""
+    names = {name: value for name, value in answer.headers.items() if name.startswith(_PREFIX)}
+    return Document(
+        content=answer.content,
+        contenttype=answer.headers.get("content-type"),
+        url=answer.headers.get("location") if answer.status_code == HTTPStatus.SEE_OTHER else None,
+        attributes={name.removeprefix(_PREFIX): unquote(value) for name, value in names.items()},
+    )
+
+
+def checked(answer: httpx.Response) -> httpx.Response:
+    """``answer`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadAnswer``."""
+    status = answer.status_code
+    if answer.is_success or status == HTTPStatus.SEE_OTHER:
+        return answer
+    if status < HTTPStatus.BAD_REQUEST:
+        raise BadAnswer(f"{answer.url}: the server sends to {answer.headers.get('location', 'nowhere')}: use that URL")
+    try:
+        body = parse_json(answer.content, max_depth=_MAX_DEPTH)
+    except JSONError:
+        body = {}
+    error = NotFound if status == HTTPStatus.NOT_FOUND else Refused
+    raise error(status, body if isinstance(body, dict) else {})
+
+
+def json_object(answer: httpx.Response) -> JSONObject:
+    """The JSON object in ``answer``. Raises ``BadAnswer``."""
+    try:
+        value = parse_json(answer.content, max_depth=_MAX_DEPTH)
+    except JSONError as error:
+        raise BadAnswer(f"{answer.url}: this is no registry: it answers without JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise BadAnswer(f"{answer.url}: this is no registry: it answers without a JSON object")
+    return value
+
+
+def json_objects(answer: httpx.Response, what: str) -> list[JSONObject]:
+    """The JSON objects listed in ``answer``; ``what`` they are is said in errors. Raises ``BadAnswer``."""
+    try:
+        found = parse_json(answer.content, max_depth=_MAX_DEPTH)
+    except JSONError as error:
+        raise BadAnswer(f"{answer.url}: these are no {what} ({error})") from None
+    if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
+        raise BadAnswer(f"{answer.url}: these are no {what}: it answers without a list of objects")
+    return found
+
+
+def unreachable(base_url: str, error: httpx.HTTPError) -> str:
+    """What to tell a person about a failed connection."""
+    if isinstance(error, httpx.TimeoutException):
+        return f"the server at {base_url} did not answer in time"
+    reason = str(error) or type(error).__name__
+    return f"cannot reach the server at {base_url} ({reason}): is it running, and is the URL right?"
+
+
+def retry_after(answer: httpx.Response, otherwise: float) -> float:
+    """Seconds to wait before the next attempt (RFC9110 10.2.3); dates are not understood."""
+    text = answer.headers.get("retry-after", "")
+    return min(float(text), _LONGEST_PAUSE) if text.isdigit() else otherwise
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

@@ -1,0 +1,296 @@
+"""Reports of a run: totals, requirements with and without a case, JSON, JUnit's XML, the scoreboard in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from itertools import groupby
+from typing import Any
+from xml.etree import ElementTree
+
+from signalbook.conformance.cases import Case, Level, Topic, topics
+from signalbook.conformance.running import Outcome, Result
+from signalbook.documents import DocumentError, parse_document
+from signalbook.errors import CATALOGUE
+from signalbook.values import JSONObject, dump_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The results of a run against ``url``. ``known`` has reasons for failures that were expected, by case."""
+
+    url: str
+    results: Sequence[Result]
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    def count(self, outcome: Outcome, level: Level | None = None) -> int:
+        """How many cases ended so, of all levels or of one."""
+        return sum(row.outcome is outcome and level in (None, row.case.level) for row in self.results)
+
+    def failures(self) -> Iterator[Result]:
+        """Cases that failed and were not expected to."""
+        return (row for row in self.results if row.outcome is Outcome.FAILED and row.case.id not in self.known)
+
+    def mended(self) -> Iterator[Result]:
+        """Cases that were expected to fail and passed: the word about them is out of date."""
+        return (row for row in self.results if row.outcome is Outcome.PASSED and row.case.id in self.known)
+
+    @property
+    def conforms(self) -> bool:
+        """Whether nothing failed that the specification demands, apart from what is known."""
+        return all(row.case.level is not Level.MUST for row in self.failures())
+
+
+def read_known(data: bytes, *, name: str) -> dict[str, str]:
+    """Known failures from a file: a map of case ids to reasons. Raises ``DocumentError``."""
+    document, _ = parse_document(data, name=name)
+    if not isinstance(document, dict) or not all(isinstance(reason, str) and reason for reason in document.values()):
+        raise DocumentError(f"{name}: needs to map ids of cases to the reasons why they fail")
+    return dict(document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the specification and the numbers of its requirements, in order."""
+
+    name: str
+    requirements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """One requirement: the results of its cases, or the reason that it has none."""
+
+    requirement: str
+    results: tuple[Result, ...]
+    reason: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """``failed`` if one case did, else ``passed`` if one did, else ``skipped`` or ``no case``."""
+        outcomes = {result.outcome for result in self.results}
+        for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.SKIPPED):
+            if outcome in outcomes:
+                return str(outcome)
+        return "no case"
+
+
+def requirement_coverage(results: Iterable[Result]) -> list[tuple[Section, list[Covered]]]:
+    """Every requirement, by section, with what became of its cases."""
+    by_requirement: dict[str, list[Result]] = {}
+    for result in results:
+        for name in result.case.requirements:
+            by_requirement.setdefault(name, []).append(result)
+    reasons = unobserved()
+    return [
+        (
+            section,
+            [
+                Covered(requirement=name, results=tuple(by_requirement.get(name, ())), reason=reasons.get(name, ""))
+                for name in section.requirements
+            ],
+        )
+        for section in sections()
+    ]
+
+
+def unexplained(cases: Iterable[Case]) -> list[str]:
+    """Requirements that have neither a case nor a reason."""
+    shown = {name for case in cases for name in case.requirements}
+    return [name for section in sections() for name in section.requirements if name not in shown | unobserved().keys()]
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """The parts of the specification."""
+    return tuple(
+        Section(name=item["name"], requirements=tuple(_range(item["from"], item["to"])))
+        for item in _requirement_table()["sections"]
+    )
+
+
+@cache
+def unobserved() -> Mapping[str, str]:
+    """Requirements without a case and why."""
+    return _reasons("unobserved", "requirements")
+
+
+@cache
+def unreached() -> Mapping[str, str]:
+    """Errors of the catalogue that no case asks for by name, and why."""
+    return _reasons("errors", "codes")
+
+
+def _reasons(table: str, names: str) -> dict[str, str]:
+    return {name: item["reason"] for item in _requirement_table()[table] for name in item[names].split()}
+
+
+def _range(first: str, last: str) -> Iterator[str]:
+    prefix = first.rstrip("0123456789")
+    return (f"{prefix}{number}" for number in range(int(first[len(prefix) :]), int(last[len(prefix) :]) + 1))
+
+
+@cache
+def _requirement_table() -> dict[str, Any]:
+    data = (resources.files("signalbook.conformance") / "data" / "requirements.yaml").read_bytes()
+    document, _ = parse_document(data, name="requirements.yaml")
+    return dict(document)
+
+
+def as_json(summary: Summary) -> bytes:
+    """The run as one JSON object: ``url``, ``conforms``, ``totals``, ``cases[]`` and ``requirements{}``."""
+    document: JSONObject = {
+        "url": summary.url,
+        "conforms": summary.conforms,
+        "totals": {
+            level.value: {outcome.value: summary.count(outcome, level) for outcome in Outcome} for level in Level
+        },
+        "cases": [_case(row, summary.known.get(row.case.id)) for row in summary.results],
+        "requirements": {
+            row.requirement: {"outcome": row.outcome, "cases": [result.case.id for result in row.results]}
+            | ({"reason": row.reason} if row.reason else {})
+            for _, rows in requirement_coverage(summary.results)
+            for row in rows
+        },
+    }
+    return dump_json(document, indent=2)
+
+
+def as_junit(summary: Summary) -> bytes:
+    """The run as JUnit's XML: a suite per topic, a test case per case."""
+    root = ElementTree.Element("testsuites", name="xRegistry 1.0-rc4", tests=str(len(summary.results)))
+    for topic, rows in groupby(summary.results, key=lambda row: row.case.topic):
+        members = list(rows)
+        suite = ElementTree.SubElement(root, "testsuite", name=topic, tests=str(len(members)))
+        suite.set("failures", str(sum(row.outcome is Outcome.FAILED for row in members)))
+        suite.set("skipped", str(sum(row.outcome is Outcome.SKIPPED for row in members)))
+        for row in members:
+            _junit_case(suite, row)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text
+
+
+def _case(row: Result, known: str | None) -> JSONObject:
+    shown: JSONObject = {
+        "id": row.case.id,
+        "topic": row.case.topic,
+        "says": row.case.says,
+        "level": row.case.level.value,
+        "requirements": list(row.case.requirements),
+        "outcome": row.outcome.value,
+        "seconds": round(row.seconds, 6),
+    }
+    if row.reason:
+        shown["reason"] = row.reason
+    if row.mismatches:
+        shown["mismatches"] = [
+            {"path": item.path, "expected": item.expected, "actual": item.actual} for item in row.mismatches
+        ]
+    if row.exchange:
+        shown["request"], shown["answer"] = str(row.exchange.request), str(row.exchange.answer)
+    return shown | ({"known": known} if known else {})
+
+
+def _junit_case(suite: ElementTree.Element, row: Result) -> None:
+    element = ElementTree.SubElement(
+        suite, "testcase", classname=row.case.topic, name=row.case.id, time=f"{row.seconds:.6f}"
+    )
+    if row.outcome is Outcome.SKIPPED:
+        ElementTree.SubElement(element, "skipped", message=row.reason)
+    elif row.outcome is Outcome.FAILED:
+        failure = ElementTree.SubElement(element, "failure", message=f"{row.case.level}: {row.case.says}")
+        failure.text = _printable("\n".join([*map(str, row.mismatches), "", str(row.exchange or "")]))
+
+
+def _printable(text: str) -> str:
+    """XML has no place for most control characters."""
+    return "".join(char if char in "\n\t" or char >= " " else f"\\x{ord(char):02x}" for char in text)
+
+
+BEGIN = "<!-- scoreboard: written by `signalbook conform --scoreboard` -->"
+END = "<!-- end of the scoreboard -->"
+
+
+def insert(page: str, summary: Summary) -> str:
+    """``page`` with the scoreboard between its two marks renewed; at its end if it has none."""
+    before, mark, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2] if mark else ""
+    return f"{before}{BEGIN}\n\n{render_scoreboard(summary)}\n{END}{after or chr(10)}"
+
+
+def render_scoreboard(summary: Summary) -> str:
+    """The tables: topics, sections of the specification, requirements, gaps. Nothing in it depends on time."""
+    results = {row.case.id: row for row in summary.results}
+    covered = requirement_coverage(summary.results)
+    blocks = [
+        _markdown_table(
+            "| topic | cases | passed | failed | skipped |", (_topic(topic, results) for topic in topics())
+        ),
+        f"{_total(summary)}\n",
+        "### Requirements\n",
+        _markdown_table("| section | requirements | shown by a case | passed |", (_section(*row) for row in covered)),
+        "### Gaps\n",
+        *_gaps(summary, covered),
+        "### Requirement by requirement\n",
+        _markdown_table(
+            "| requirement | outcome | cases |", (_requirement(row) for _, rows in covered for row in rows)
+        ),
+    ]
+    return "\n".join(blocks)
+
+
+def _markdown_table(head: str, rows: Iterator[str]) -> str:
+    columns = head.count("|") - 1
+    return "\n".join([head, "|" + "---|" * columns, *rows, ""])
+
+
+def _topic(topic: Topic, results: dict[str, Result]) -> str:
+    rows = [results[case.id] for case in topic.cases if case.id in results]
+    counts = [sum(row.outcome is outcome for row in rows) for outcome in Outcome]
+    return f"| {topic.title} | {len(rows)} | {' | '.join(map(str, counts))} |"
+
+
+def _total(summary: Summary) -> str:
+    passed = ", ".join(_passed(summary, level) for level in Level)
+    reached = len(CATALOGUE) - len(unreached())
+    skipped = summary.count(Outcome.SKIPPED)
+    return f"Passed: {passed}; {skipped} skipped. {reached} of {len(CATALOGUE)} errors have a case."
+
+
+def _passed(summary: Summary, level: Level) -> str:
+    passed, failed = (summary.count(outcome, level) for outcome in (Outcome.PASSED, Outcome.FAILED))
+    return f"{level} {passed} of {passed + failed}"
+
+
+def _section(section: Section, rows: list[Covered]) -> str:
+    shown = [row for row in rows if row.results]
+    passed = sum(row.outcome == "passed" for row in shown)
+    first, last = section.requirements[0], section.requirements[-1]
+    return f"| {section.name} ({first} to {last}) | {len(rows)} | {len(shown)} | {passed} |"
+
+
+def _gaps(summary: Summary, covered: list[tuple[Section, list[Covered]]]) -> Iterator[str]:
+    failed = [row for row in summary.results if row.outcome is Outcome.FAILED]
+    skipped = [row for row in summary.results if row.outcome is Outcome.SKIPPED]
+    yield "Cases that fail:\n" if failed else "No case fails.\n"
+    yield "\n".join(
+        f"- `{row.case.id}` ({row.case.level}): {summary.known.get(row.case.id, 'not explained')}" for row in failed
+    ) + "\n" * bool(failed)
+    if skipped:
+        yield "Cases that are skipped:\n"
+        yield "\n".join(f"- `{row.case.id}`: {row.reason}" for row in skipped) + "\n"
+    yield "Requirements without a case:\n"
+    reasons: dict[str, list[str]] = {}
+    for row in (row for _, rows in covered for row in rows if not row.results):
+        reasons.setdefault(row.reason or "not explained", []).append(row.requirement)
+    yield "\n".join(f"- {', '.join(names)}: {reason}" for reason, names in reasons.items()) + "\n"
+    yield "Errors that no case asks for by name:\n"
+    yield "\n".join(f"- `{code}`: {reason}" for code, reason in unreached().items()) + "\n"
+
+
+def _requirement(row: Covered) -> str:
+    cases = ", ".join(f"`{result.case.id}`" for result in row.results)
+    return f"| {row.requirement} | {row.outcome} | {cases} |"

@@ -1,0 +1,1 @@
+"""What governs a registry beside its entities: its model and its capabilities."""

@@ -1,0 +1,1 @@
+"""Reading: entities and collections as the JSON that clients see."""

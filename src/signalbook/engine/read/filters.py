@@ -1,0 +1,313 @@
+"""The ``filter`` flag: its syntax, and how a value compares (core/spec.md "Filter Flag", core R181 to R196).
+
+Booleans and numbers compare as such, timestamps (``datetime`` here) as instants, all else as strings without regard to
+case.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from signalbook.engine.read.paths import Steps, collections_of, defined, entity_type, read_path, write_path
+from signalbook.errors import RegistryError
+from signalbook.model import Model, ResourceType
+from signalbook.values import JSON, format_timestamp, parse_timestamp
+from signalbook.xid import Kind, Xid
+
+Value: TypeAlias = JSON | datetime
+
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,9})?", re.ASCII)
+_WHOLE: Final = re.compile(r"-?[0-9]+", re.ASCII)
+_STAR: Final = re.compile(r"\\?\*")
+
+
+class Operator(StrEnum):
+    """How an expression tests its attribute; the value is how it is written."""
+
+    EQUAL = "="
+    UNEQUAL = "!="
+    LESS = "<"
+    AT_MOST = "<="
+    GREATER = ">"
+    AT_LEAST = ">="
+    PRESENT = ""
+    ABSENT = "=null"
+
+
+_RELATIONS: Final[dict[Operator, Callable[[JSON, JSON], bool]]] = {
+    Operator.EQUAL: operator.eq,
+    Operator.LESS: operator.lt,
+    Operator.AT_MOST: operator.le,
+    Operator.GREATER: operator.gt,
+    Operator.AT_LEAST: operator.ge,
+}
+RELATIVE: Final = frozenset(_RELATIONS) - {Operator.EQUAL}
+
+
+@dataclass(frozen=True)
+class Operand:
+    r"""The value of an expression as every type reads it. A star stands for any characters, ``\*`` for itself."""
+
+    text: str
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """What stands between the wildcards, without regard to case; one piece is a text without any."""
+        pieces, start = [""], 0
+        for match in _STAR.finditer(self.text):
+            pieces[-1] += self.text[start : match.start()]
+            if match[0] == "*":
+                pieces.append("")
+            else:
+                pieces[-1] += "*"
+            start = match.end()
+        pieces[-1] += self.text[start:]
+        return tuple(piece.casefold() for piece in pieces)
+
+    @property
+    def wild(self) -> bool:
+        """Whether there is a wildcard."""
+        return len(self.pieces) > 1
+
+    @cached_property
+    def boolean(self) -> bool | None:
+        """The boolean it spells, in lower case only."""
+        return {"true": True, "false": False}.get(self.text)
+
+    @cached_property
+    def number(self) -> int | float | None:
+        """The number it spells."""
+        if not _NUMBER.fullmatch(self.text):
+            return None
+        return int(self.text) if _WHOLE.fullmatch(self.text) else float(self.text)
+
+    @cached_property
+    def instant(self) -> datetime | None:
+        """The timestamp it spells, in UTC."""
+        try:
+            return parse_timestamp(self.text)
+        except ValueError:
+            return None
+
+    def matches(self, text: str) -> bool:
+        """Whether ``text`` is this, wildcards standing for any characters. In one pass, whatever the wildcards."""
+        text = text.casefold()
+        first, *middle = self.pieces
+        if not middle:
+            return text == first
+        last = middle.pop()
+        if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+            return False
+        position, end = len(first), len(text) - len(last)
+        for piece in middle:
+            found = text.find(piece, position, end)
+            if found < 0:
+                return False
+            position = found + len(piece)
+        return True
+
+
+def holds(value: Value, relation: Operator, operand: Operand) -> bool:
+    """Whether a value that is there stands in ``relation`` (equal, or one of ``RELATIVE``) to ``operand``."""
+    compare = _RELATIONS[relation]
+    if isinstance(value, bool):
+        return operand.boolean is not None and compare(value, operand.boolean)
+    if isinstance(value, int | float):
+        return operand.number is not None and compare(value, operand.number)
+    if isinstance(value, datetime):
+        if operand.instant is not None:
+            return compare(value, operand.instant)
+        value = format_timestamp(value)
+    if not isinstance(value, str):
+        return False
+    if relation is Operator.EQUAL:
+        return operand.matches(value)
+    return compare(value.casefold(), operand.pieces[0])
+
+
+SortKey: TypeAlias = tuple[int, bool | int | float | str | datetime]
+
+
+def sort_key(value: Value) -> SortKey:
+    """What a value sorts by: none, objects and arrays lowest (R214), then booleans, numbers, timestamps, strings."""
+    if isinstance(value, bool):
+        return 1, value
+    if isinstance(value, int | float):
+        return 2, value
+    if isinstance(value, datetime):
+        return 3, value
+    return (4, value.casefold()) if isinstance(value, str) else (0, 0)
+
+
+def as_instant(value: JSON) -> Value:
+    """The value of a timestamp attribute as an instant; what is no timestamp stays as it is."""
+    try:
+        return parse_timestamp(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+MAX_EXPRESSIONS: Final = 100
+MAX_LENGTH: Final = 2000
+EXCLUDE_ALL: Final = "excludeall"
+
+_OPERATORS: Final = {
+    "!=": Operator.UNEQUAL,
+    "<>": Operator.UNEQUAL,
+    "<=": Operator.AT_MOST,
+    ">=": Operator.AT_LEAST,
+    "=": Operator.EQUAL,
+    "<": Operator.LESS,
+    ">": Operator.GREATER,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterExpression:
+    """One test of one attribute.
+
+    ``types`` are the collections to step through from the entity that the filter is relative to (R182), ``steps`` lead
+    to the attribute inside the entity reached; ``timestamp`` says that it is one. ``ending`` is the operator and value
+    as written.
+    """
+
+    types: tuple[str, ...]
+    steps: Steps
+    operator: Operator
+    operand: Operand
+    timestamp: bool
+    ending: str
+
+    def accepts(self, found: Iterable[Value]) -> bool:
+        """Whether the values at ``steps`` pass. What is not there is unequal to everything (R183, R184)."""
+        match self.operator:
+            case Operator.PRESENT:
+                return any(True for _ in found)
+            case Operator.ABSENT:
+                return not any(True for _ in found)
+            case Operator.UNEQUAL:
+                return not any(holds(value, Operator.EQUAL, self.operand) for value in found)
+            case _:
+                return any(holds(value, self.operator, self.operand) for value in found)
+
+    def below(self, depth: int) -> str:
+        """How it is written relative to the members of its collection number ``depth``."""
+        return write_path((*self.types[depth:], *self.steps)) + self.ending
+
+
+Alternative: TypeAlias = tuple[FilterExpression, ...]
+"""Expressions that an entity and those around it have to pass together (R181)."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What to keep: entities that pass one of ``alternatives``, with all around and beneath them. None passes none."""
+
+    alternatives: tuple[Alternative, ...] = ()
+
+    @cached_property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """Of each alternative the collections that lead to the entities it keeps."""
+        return tuple(max((each.types for each in alternative), key=len) for alternative in self.alternatives)
+
+
+FILTER_NOTHING: Final = Filter()
+
+
+def parse_filter(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> Filter | None:
+    """The flag's ``values``, one per occurrence, relative to the entity or collection ``target``; None without any.
+
+    The outcome is relative to an entity: of a collection to its owner. Raises ``bad_filter`` about ``subject``.
+    """
+    if not values:
+        return None
+    if EXCLUDE_ALL in values and len(values) == 1:
+        return FILTER_NOTHING
+    if sum(value.count(",") + 1 for value in values) > MAX_EXPRESSIONS:
+        detail = f"there are more than {MAX_EXPRESSIONS} expressions; ask in several requests"
+        raise RegistryError("bad_filter", subject=subject, value=values[0][:100], error_detail=detail)
+    parsed = (_alternative(value, target, model, subject) for value in values)
+    return Filter(tuple(dict.fromkeys(each for each in parsed if _joined(each))))
+
+
+def _alternative(value: str, target: Xid, model: Model, subject: str) -> Alternative:
+    expressions = []
+    for text in value.split(","):
+        try:
+            expressions.append(_expression(text.lstrip(" "), target, model))
+        except ValueError as error:
+            shown = text if len(text) <= 100 else f"{text[:100]}..."
+            raise RegistryError("bad_filter", subject=subject, value=shown, error_detail=str(error)) from None
+    return tuple(dict.fromkeys(expressions))
+
+
+def _joined(alternative: Alternative) -> bool:
+    """Whether all expressions are about one entity and those around it: no entity lies on two branches."""
+    longest = max((each.types for each in alternative), key=len)
+    return all(each.types == longest[: len(each.types)] for each in alternative)
+
+
+def _expression(text: str, target: Xid, model: Model) -> FilterExpression:
+    if not text:
+        raise ValueError("an expression is missing; a comma stands between two")
+    if text == EXCLUDE_ALL:
+        raise ValueError(f"{EXCLUDE_ALL} stands alone")
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"an expression has at most {MAX_LENGTH} characters")
+    steps, ending = read_path(text)
+    operator, operand = _test(ending)
+    types, steps = _split(steps, target, model)
+    # Types that are fixed by the target are no part of the way.
+    start = len(_owner_types(target))
+    timestamp = any(each.type == "timestamp" for each in defined(model, types, steps))
+    return FilterExpression(
+        types=types[start:], steps=steps, operator=operator, operand=operand, timestamp=timestamp, ending=ending
+    )
+
+
+def _test(ending: str) -> tuple[Operator, Operand]:
+    """The operator and the value behind a path (R183 to R185)."""
+    if not ending:
+        return Operator.PRESENT, Operand("")
+    sign = next((sign for sign in _OPERATORS if ending.startswith(sign)), None)
+    if sign is None:
+        raise ValueError("an operator is one of = != <> < <= > >=")
+    operator, operand = _OPERATORS[sign], Operand(ending.removeprefix(sign))
+    if operator in RELATIVE and (operand.wild or operand.text == "null"):
+        raise ValueError(f"{sign} takes no {'wildcard' if operand.wild else 'null'}")
+    if operand.text == "null":
+        return (Operator.ABSENT if operator is Operator.EQUAL else Operator.PRESENT), operand
+    if operand.text == "*":
+        return (Operator.PRESENT if operator is Operator.EQUAL else Operator.ABSENT), operand
+    return operator, operand
+
+
+def _owner_types(target: Xid) -> tuple[str, ...]:
+    types = target.parts[0::2]
+    return types[:2] if target.kind is Kind.META else types[:-1] if target.is_collection else types
+
+
+def _split(steps: Steps, target: Xid, model: Model) -> tuple[tuple[str, ...], Steps]:
+    """The collections that ``steps`` go through from the root, and the attribute of the entity they come to."""
+    if target.kind is Kind.META:
+        return target.parts[0:4:2], ("meta", *steps)
+    types = target.parts[0::2]
+    while steps and steps[0] in collections_of(model, types):
+        types, steps = (*types, str(steps[0])), steps[1:]
+    if not steps:
+        raise ValueError(f'"{types[-1]}" is a collection: name an attribute of its entities behind it')
+    found = entity_type(model, types)
+    if isinstance(found, ResourceType) and found.hasdocument and steps[0] in _document_names(found):
+        raise ValueError("documents are not searched, only attributes")
+    return types, steps
+
+
+def _document_names(type: ResourceType) -> tuple[str, str]:
+    return type.singular, f"{type.singular}base64"

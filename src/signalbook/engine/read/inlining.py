@@ -1,0 +1,381 @@
+"""What a response holds beside the entity asked for, fetched level by level (core/spec.md "Inline Flag").
+
+A handful of queries per type, however many entities there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from signalbook.errors import RegistryError
+from signalbook.model import Model, ResourceType
+from signalbook.storage.base import Reader, Row
+from signalbook.xid import Kind, Xid
+
+CONFIGURATION: Final = ("capabilities", "model", "modelsource")
+"""Parts of the Registry that ``*`` leaves out: they must be named (R199)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inline:
+    """What to inline at one level, by name, and beneath each of these; ``everything`` is ``*``."""
+
+    names: Mapping[str, Inline] = field(default_factory=dict)
+    everything: bool = False
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or (self.everything and name not in CONFIGURATION)
+
+    def below(self, name: str) -> Inline:
+        """What to inline inside ``name``."""
+        return ALL if self.everything else self.names.get(name, NOTHING)
+
+    def __or__(self, other: Inline) -> Inline:
+        names = {
+            name: self.names.get(name, NOTHING) | other.names.get(name, NOTHING)
+            for name in dict.fromkeys((*self.names, *other.names))
+        }
+        return Inline(names=names, everything=self.everything or other.everything)
+
+
+NOTHING: Final = Inline()
+ALL: Final = Inline(everything=True)
+EXPORT: Final = Inline(names={"capabilities": NOTHING, "modelsource": NOTHING}, everything=True)
+"""What ``/export`` inlines unless told otherwise (R274)."""
+
+
+def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:
+    """The flag's ``values``, one per occurrence, each a comma list of paths relative to ``target`` (R198-R201).
+
+    ``target`` is what the response shows: an entity, or a collection whose entities the paths start in. Its types exist
+    in ``model``. Raises ``bad_inline`` for bad syntax and ``inline_noninlineable`` for a name that cannot be inlined
+    there (R202), about ``subject``.
+    """
+    result = NOTHING
+    for value in values:
+        for path in value.split(",") if value else ("*",):
+            result |= _tree(_steps(path, value, subject), target, model, subject)
+    return result
+
+
+def _steps(path: str, value: str, subject: str) -> list[str]:
+    steps = path.strip().split(".")
+    wrong = ""
+    if not all(steps):
+        wrong = "a path has names between its dots and commas"
+    elif any("*" in step for step in steps[:-1]) or ("*" in steps[-1] and steps[-1] != "*"):
+        wrong = "* stands alone, as the last part of a path"
+    if wrong:
+        raise RegistryError("bad_inline", subject=subject, value=value, error_detail=wrong)
+    return steps
+
+
+def _tree(steps: list[str], target: Xid, model: Model, subject: str) -> Inline:
+    """One path as a chain of levels, each checked against what there is."""
+    types = list(target.parts[0:4:2])
+    kind = _ENTITY.get(target.kind, target.kind)
+    for step in steps:
+        if step == "*":
+            continue
+        if step not in _inlineable(kind, types, model):
+            raise RegistryError("inline_noninlineable", subject=subject, name=".".join(steps))
+        kind = _inside(kind, step)
+        if kind in (Kind.GROUP, Kind.RESOURCE):
+            types.append(step)
+    result = NOTHING
+    for step in reversed(steps):
+        result = ALL if step == "*" else Inline(names={step: result})
+    return result
+
+
+_ENTITY: Final = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE, Kind.VERSIONS: Kind.VERSION}
+_BELOW: Final = {Kind.REGISTRY: Kind.GROUP, Kind.GROUP: Kind.RESOURCE, Kind.RESOURCE: Kind.VERSION}
+
+
+def _inside(kind: Kind, name: str) -> Kind:
+    """What a name leads to; a leaf has nothing to inline, like meta."""
+    if name in CONFIGURATION or kind is Kind.VERSION or (kind is Kind.RESOURCE and name != "versions"):
+        return Kind.META
+    return _BELOW[kind]
+
+
+def _inlineable(kind: Kind, types: list[str], model: Model) -> Collection[str]:
+    """Names that can be inlined at this level (R197)."""
+    if kind is Kind.REGISTRY:
+        return {*CONFIGURATION, *model.groups}
+    if kind is Kind.GROUP:
+        return set(model.groups[types[0]].resources)
+    if kind is Kind.META:
+        return ()
+    document = _document(model.groups[types[0]].resources[types[1]])
+    return document if kind is Kind.VERSION else {"meta", "versions", *document}
+
+
+def _document(type: ResourceType) -> set[str]:
+    return {type.singular} if type.hasdocument else set()
+
+
+_ENTITY_BYTES: Final = 300
+"""Least size of an entity in a response. With the documents' sizes a lower bound, known before much is in memory."""
+_DOCUMENTS_AT_ONCE: Final = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class Remainder:
+    """What a filter leaves beneath an entity: all, or of each collection a count and, of inlined ones, the members.
+
+    ``members`` are by storage key. ``passed`` are the numbers of the filter's alternatives that left something, and
+    ``queries`` by collection what its URL needs to show the same (R193); none means that all of it is left.
+    """
+
+    whole: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    members: dict[str, dict[int, Remainder]] = field(default_factory=dict)
+    passed: set[int] = field(default_factory=set)
+    queries: dict[str, str] = field(default_factory=dict)
+
+    def holds(self, plural: str, key: int) -> bool:
+        """Whether this member of an inlined collection is left."""
+        return self.whole or key in self.members.get(plural, ())
+
+    def below(self, plural: str, key: int) -> Remainder:
+        """What is left beneath a member that is."""
+        return WHOLE if self.whole else self.members[plural][key]
+
+
+WHOLE: Final = Remainder(whole=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class EntityNode:
+    """One entity to be shown.
+
+    ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
+    row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
+    of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
+    ``content`` is the document when it is inlined. ``kept`` is what the response's filter leaves, None without one.
+    """
+
+    xid: Xid
+    row: Row
+    shown: Row | None = None
+    default: Row | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    collections: dict[str, dict[str, EntityNode]] = field(default_factory=dict)
+    meta: bool = False
+    content: bytes | None = None
+    kept: Remainder | None = None
+
+    @property
+    def folded(self) -> str:
+        """The id as it is sorted by."""
+        return self.xid.id.lower()
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything beneath it may be shown."""
+        return self.kept is None or self.kept.whole
+
+
+class ResponseBudget:
+    """What a response may grow to, in bytes. ``spend`` raises ``too_large`` (R203) about ``subject`` beyond it."""
+
+    def __init__(self, limit: int, subject: str) -> None:
+        self._left = limit
+        self._limit = limit
+        self._subject = subject
+
+    def spend(self, size: int) -> None:
+        """Count ``size`` more bytes."""
+        self._left -= size
+        if self._left < 0:
+            detail = f"it would have more than {self._limit} bytes; ask for parts of it, or inline less"
+            raise RegistryError("too_large", subject=self._subject, detail=detail)
+
+
+class NodeLoader:
+    """Fetches what nodes of one type have beneath them. With ``doc`` only what document view shows (R270, R271)."""
+
+    def __init__(self, reader: Reader, model: Model, budget: ResponseBudget, *, doc: bool) -> None:
+        self._reader = reader
+        self._model = model
+        self._budget = budget
+        self._doc = doc
+
+    def fill(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        """Complete ``nodes``, all of one kind and type, with what ``inline`` names."""
+        self._budget.spend(_ENTITY_BYTES * len(nodes))
+        self._fill(nodes, inline)
+
+    def _fill(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        if nodes:
+            _FILL_BY_KIND[nodes[0].xid.kind](self, nodes, inline)
+
+    def resolve(self, nodes: Collection[EntityNode]) -> None:
+        """Set what Resources show: a target missing or itself a cross reference is not followed (R267, R268)."""
+        wanted = {node.row.xref for node in nodes if node.row.xref is not None}
+        targets = self._reader.get_many(wanted) if wanted and not self._doc else {}
+        for node in nodes:
+            node.shown = node.row if node.row.xref is None else targets.get(node.row.xref)
+            if node.shown is not None and node.shown.xref is not None:
+                node.shown = None
+
+    def _registry(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        self._owners(nodes, self._model.groups, inline)
+
+    def _groups(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        self._owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
+
+    def _owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
+        """The Registry or Groups: counts of all their collections in one query, each inlined collection in another."""
+        by_key = {node.row.key: node for node in nodes}
+        counts = self._reader.counts(by_key)
+        for plural in plurals:
+            for key, node in by_key.items():
+                node.counts[plural] = _count(node, plural, counts.get((key, plural), 0))
+            if plural in inline:
+                self._inline(by_key, plural, inline.below(plural))
+
+    def _inline(self, by_key: Mapping[int, EntityNode], plural: str, inline: Inline) -> None:
+        for node in by_key.values():
+            node.collections[plural] = {}
+        children = []
+        for row in member_rows(self._reader, by_key.items(), plural):
+            self._budget.spend(_ENTITY_BYTES)
+            child = member_node(by_key[row.parent], row, plural)
+            by_key[row.parent].collections[plural][row.xid.id] = child
+            children.append(child)
+        self._fill(children, inline)
+
+    def _resources(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        kind = self._type(nodes[0].xid)
+        self.resolve(nodes)
+        present = [node for node in nodes if node.shown is not None]
+        for node in nodes:
+            node.meta = "meta" in inline
+        if "versions" in inline:
+            self._inline_versions(present, inline.below("versions"))
+        else:
+            self._count_versions(present)
+        if not self._doc:
+            self._defaults(present)
+            if kind.singular in inline:
+                self._documents([(node, node.default) for node in present if node.default is not None], kind)
+
+    def _inline_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        showing: dict[int, list[EntityNode]] = {}
+        for node in nodes:
+            node.collections["versions"] = {}
+            showing.setdefault(_key(node.shown), []).append(node)
+        versions = []
+        for row in member_rows(self._reader, [(_key(node.shown), node) for node in nodes], "versions"):
+            for node in showing[row.parent]:
+                members = node.collections["versions"]
+                if row.xid.id in members or not (node.kept is None or node.kept.holds("versions", row.key)):
+                    continue
+                self._budget.spend(_ENTITY_BYTES)
+                members[row.xid.id] = member_node(node, row, "versions")
+                versions.append(members[row.xid.id])
+        for node in nodes:
+            node.counts["versions"] = len(node.collections["versions"])
+        self._fill(versions, inline)
+
+    def _count_versions(self, nodes: Sequence[EntityNode]) -> None:
+        counts = self._reader.counts({_key(node.shown) for node in nodes})
+        for node in nodes:
+            node.counts["versions"] = _count(node, "versions", counts.get((_key(node.shown), "versions"), 0))
+
+    def _defaults(self, nodes: Sequence[EntityNode]) -> None:
+        wanted = {_default_xid(node.shown) for node in nodes if not _lists_all(node) and node.shown}
+        rows = self._reader.get_many(wanted) if wanted else {}
+        for node in nodes:
+            if _lists_all(node) and node.shown is not None:
+                version = node.collections["versions"].get(node.shown.defaultversionid or "")
+                node.default = version.row if version else None
+            elif node.shown is not None:
+                node.default = rows.get(_default_xid(node.shown))
+
+    def _versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        kind = self._type(nodes[0].xid)
+        if kind.singular in inline:
+            self._documents([(node, node.row) for node in nodes], kind)
+
+    def _documents(self, shown: Iterable[tuple[EntityNode, Row]], type: ResourceType) -> None:
+        """Set ``content`` where the document is here and not behind a ``<RESOURCE>url``."""
+        if not type.hasdocument:
+            return
+        by_digest: dict[str, list[EntityNode]] = {}
+        for node, version in shown:
+            if version.document is not None:
+                by_digest.setdefault(version.document, []).append(node)
+            elif f"{type.singular}url" not in version.attributes:
+                node.content = b""
+        digests = iter(by_digest)
+        while batch := list(islice(digests, _DOCUMENTS_AT_ONCE)):
+            for digest, content in self._reader.documents(batch).items():
+                self._budget.spend(len(content) * len(by_digest[digest]))
+                for node in by_digest[digest]:
+                    node.content = content
+
+    def _type(self, xid: Xid) -> ResourceType:
+        return self._model.groups[xid.group_type].resources[xid.resource_type]
+
+
+_FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inline], None]]] = {
+    Kind.REGISTRY: NodeLoader._registry,
+    Kind.GROUP: NodeLoader._groups,
+    Kind.RESOURCE: NodeLoader._resources,
+    Kind.VERSION: NodeLoader._versions,
+}
+
+
+def version_node(resource: Xid, shown: Row | None, row: Row) -> EntityNode:
+    """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
+    xid = row.xid if shown is None or shown.xid == resource else resource / "versions" / row.xid.id
+    return EntityNode(xid=xid, row=row, shown=shown)
+
+
+def member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
+    """A member of a collection of ``owner`` that its filter leaves."""
+    version = row.xid.kind is Kind.VERSION
+    node = version_node(owner.xid, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
+    node.kept = owner.kept and owner.kept.below(plural, row.key)
+    return node
+
+
+def member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural: str) -> Iterator[Row]:
+    """The rows that filters leave of a collection of some entities, given with the keys that its members are beneath.
+
+    A row may come twice if two entities show it, of whom only one shows all.
+    """
+    whole: set[int] = set()
+    some: set[int] = set()
+    for key, node in owners:
+        if node.whole:
+            whole.add(key)
+        elif node.kept is not None:
+            some.update(node.kept.members.get(plural, ()))
+    if whole:
+        yield from reader.children(whole, plural)
+    if some:
+        yield from reader.by_key(some)
+
+
+def _count(node: EntityNode, plural: str, everything: int) -> int:
+    return everything if node.kept is None or node.kept.whole else node.kept.counts.get(plural, 0)
+
+
+def _lists_all(node: EntityNode) -> bool:
+    """Whether the default Version is among the inlined ones."""
+    return "versions" in node.collections and node.whole
+
+
+def _key(shown: Row | None) -> int:
+    return shown.key if shown else 0
+
+
+def _default_xid(resource: Row) -> Xid:
+    return resource.xid / "versions" / (resource.defaultversionid or "")

@@ -1,0 +1,184 @@
+"""The ``sort`` flag, and one page of a collection (core/spec.md "Sort Flag", core R212 to R215; R285 to R292).
+
+A page begins behind a position, never at a number: what is added or removed meanwhile neither repeats nor skips others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import nlargest, nsmallest
+from itertools import islice
+from typing import Final, Generic, Protocol, TypeVar
+
+from signalbook.engine.read.filters import SortKey, Value, as_instant, sort_key
+from signalbook.engine.read.paths import Steps, Wild, collections_of, defined, read_path
+from signalbook.errors import RegistryError
+from signalbook.model import Model
+from signalbook.values import JSON, format_timestamp
+from signalbook.xid import Xid
+
+_ORDERS = {"": False, "=asc": False, "=desc": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """By the attribute at ``steps``, which is a ``timestamp`` or not, then by id; both ``descending`` or neither."""
+
+    steps: Steps
+    descending: bool = False
+    timestamp: bool = False
+
+
+def parse_sort(value: str | None, target: Xid, model: Model, *, subject: str) -> Sort | None:
+    """The flag's value for the collection ``target``; None without one.
+
+    Raises ``sort_noncollection`` if ``target`` is none (R212) and ``bad_sort`` about ``subject``.
+    """
+    if value is None:
+        return None
+    if not target.is_collection:
+        raise RegistryError("sort_noncollection", subject=subject)
+    try:
+        return _read_sort(value, target.parts[0::2], model)
+    except ValueError as error:
+        shown = value if len(value) <= 100 else f"{value[:100]}..."
+        raise RegistryError("bad_sort", subject=subject, value=shown, error_detail=str(error)) from None
+
+
+def _read_sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
+    steps, ending = read_path(value)
+    if ending not in _ORDERS:
+        raise ValueError("behind the attribute there may be =asc or =desc")
+    if any(isinstance(step, Wild) for step in steps):
+        raise ValueError("an entity is sorted by one value: there are no wildcards")
+    if steps[0] in collections_of(model, types):
+        raise ValueError(f'"{steps[0]}" is a collection; sort by an attribute of the entities themselves')
+    found = defined(model, types, steps)
+    if found and not any(each.scalar or each.type == "any" for each in found):
+        raise ValueError("only a scalar has an order")
+    timestamp = any(each.type == "timestamp" for each in found)
+    return Sort(steps=steps, descending=_ORDERS[ending], timestamp=timestamp)
+
+
+_LONGEST: Final = 256
+"""Characters of a string that count for its order: a position has to fit into a URL."""
+
+
+class Identified(Protocol):
+    """An entity of a collection."""
+
+    @property
+    def folded(self) -> str:
+        """The folded id."""
+
+
+class Member(Identified, Protocol):
+    """One whose attributes can be asked for."""
+
+    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+        """As ``Lookup.values``."""
+
+
+M = TypeVar("M", bound=Member)
+T = TypeVar("T", bound=Identified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Behind a member: its folded id and, if the collection is sorted by an attribute, the value of that."""
+
+    id: str
+    value: JSON = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """What to show of a collection: up to ``limit`` members behind ``after``; ``total`` is known from page 1 on."""
+
+    limit: int | None = None
+    after: Position | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPage(Generic[T]):
+    """The members of one page, where the next begins if there is one, and how many members there are in all.
+
+    Without a limit the members may be fetched while they are iterated over, once.
+    """
+
+    members: Iterable[T]
+    following: Position | None = None
+    total: int | None = None
+
+
+def by_id(members: Iterator[T], page: PageRequest, total: int | None = None) -> ListedPage[T]:
+    """The page of members that come by id from where it begins; the total is counted if it is not known."""
+    if page.limit is None:
+        return ListedPage(members=members)
+    listed = list(islice(members, page.limit + 1))
+    shown = listed[: page.limit]
+    if len(listed) <= page.limit:
+        return ListedPage(members=shown, total=page.total)
+    known = page.total if page.total is not None else total
+    if known is None:
+        known = len(listed) + sum(1 for _ in members)
+    return ListedPage(members=shown, following=Position(id=shown[-1].folded), total=known)
+
+
+def sorted_by(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
+    """The page of all members, sorted (R214). Holds no more than the page."""
+    order = _Order(sort, page.after)
+    best = nlargest if sort.descending else nsmallest
+    if page.limit is None:
+        everything = sorted(order.entries(members), key=_by_place, reverse=sort.descending)
+        return ListedPage(members=[member for _, member in everything])
+    entries = best(page.limit + 1, order.entries(members), key=_by_place)
+    shown = [member for _, member in entries[: page.limit]]
+    if len(entries) <= page.limit:
+        return ListedPage(members=shown, total=page.total)
+    total = order.seen if page.total is None else page.total
+    return ListedPage(members=shown, following=order.position(shown[-1]), total=total)
+
+
+class _Order:
+    """Where each member stands. ``seen`` counts those that were asked for."""
+
+    def __init__(self, sort: Sort, after: Position | None) -> None:
+        self._sort = sort
+        self._after = None if after is None else (self._key(_position_value(after, sort)), after.id)
+        self.seen = 0
+
+    def entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
+        """Those behind the position."""
+        for member in members:
+            self.seen += 1
+            place = self._key(self._value(member)), member.folded
+            if self._after is None or (place < self._after if self._sort.descending else place > self._after):
+                yield place, member
+
+    def position(self, member: Member) -> Position:
+        """The position of a member."""
+        value = self._value(member)
+        if isinstance(value, datetime):
+            value = format_timestamp(value)
+        if isinstance(value, str):
+            value = value[:_LONGEST]
+        return Position(id=member.folded, value=None if isinstance(value, dict | list) else value)
+
+    def _value(self, member: Member) -> Value:
+        return next(member.values(self._sort.steps, timestamp=self._sort.timestamp), None)
+
+    @staticmethod
+    def _key(value: Value) -> SortKey:
+        return sort_key(value[:_LONGEST] if isinstance(value, str) else value)
+
+
+def _by_place(entry: tuple[tuple[SortKey, str], object]) -> tuple[SortKey, str]:
+    return entry[0]
+
+
+def _position_value(position: Position, sort: Sort) -> Value:
+    return as_instant(position.value) if sort.timestamp else position.value

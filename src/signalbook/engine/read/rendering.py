@@ -1,0 +1,326 @@
+"""Entities as JSON: attributes in the specification's order, URLs made here and never stored (R47-R57, R249, R270).
+
+Streamed rendering writes trees of any size as JSON text in pieces and in bounded memory, byte for byte what a view
+shows at once. What fits is fetched and rendered together, a batch of siblings at a time. Of an entity with more beneath
+it than fits, the attributes come first and its collections after them, each in batches again.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeAlias
+
+from signalbook.engine.read.inlining import (
+    NOTHING,
+    EntityNode,
+    Inline,
+    NodeLoader,
+    ResponseBudget,
+    member_node,
+    member_rows,
+    version_node,
+)
+from signalbook.errors import RegistryError
+from signalbook.model import SPECVERSION, Model, ResourceType
+from signalbook.storage.base import Reader, Row
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, format_timestamp, parse_json
+from signalbook.xid import Kind, Xid
+
+ResponsePath: TypeAlias = str
+"""JSON Pointer of an entity in the response, ``""`` for the response itself."""
+
+EXCLUDE_ALL: Final = "?filter=excludeall"
+_VALIDATION: Final = (
+    "formatvalidated",
+    "formatvalidatedreason",
+    "compatibilityvalidated",
+    "compatibilityvalidatedreason",
+)
+
+
+class Renderer:
+    """Renders nodes of one response.
+
+    ``doc`` makes it document view; ``binary`` shows inlined documents as base64 (R176); without ``details`` the
+    ``self`` of a Resource or Version names its document (R30).
+    """
+
+    def __init__(self, model: Model, base_url: str, *, doc: bool, binary: bool, details: bool = True) -> None:
+        self._model = model
+        self._base = base_url.rstrip("/")
+        self._doc = doc
+        self._binary = binary
+        self._details = "$details" if details else ""
+
+    def entity(self, node: EntityNode, place: ResponsePath = "") -> JSONObject:
+        """One entity with everything its node holds; a configuration part of the Registry is the caller's to add."""
+        return _RENDER[node.xid.kind](self, node, place)
+
+    def collections(self, node: EntityNode, place: ResponsePath = "") -> JSONObject:
+        """The inlined collections alone (R177)."""
+        return {name: self._map(members, f"{place}/{name}") for name, members in node.collections.items()}
+
+    def meta(self, resource: EntityNode, place: ResponsePath = "") -> JSONObject:
+        """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
+        kind, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
+        values: JSONObject = {
+            f"{kind.singular}id": resource.xid.id,
+            "self": self._relative(place) if self._doc else self._url(xid),
+            "xid": str(xid),
+        }
+        if resource.row.xref is not None:
+            values["xref"] = str(resource.row.xref)
+        if shown is None or (self._doc and resource.row.xref is not None):
+            return values
+        values |= {"epoch": shown.epoch, "readonly": False, **shown.attributes, **_times(shown)}
+        values["defaultversionid"] = shown.defaultversionid
+        values["defaultversionurl"] = self._default_url(resource, shown, kind, place)
+        values["defaultversionsticky"] = shown.defaultversionsticky
+        return _ordered(values, kind.metaattributes)
+
+    def _default_url(self, resource: EntityNode, shown: Row, type: ResourceType, place: ResponsePath) -> str:
+        """Relative if that Version is in the response, beside the meta (R233)."""
+        version = shown.defaultversionid or ""
+        if self._doc and version in resource.collections.get("versions", {}):
+            return self._relative(place.removesuffix("/meta") + pointer("versions", version))
+        return self._url(resource.xid / "versions" / version, type)
+
+    def _registry(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+        values = {"specversion": SPECVERSION, **self._common(node, place), **node.row.attributes}
+        return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, place)
+
+    def _group(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+        kind = self._model.groups[node.xid.group_type]
+        values = {f"{kind.singular}id": node.xid.id, **self._common(node, place), **node.row.attributes}
+        return _ordered(values, kind.attributes) | self._members(node, kind.resources, place)
+
+    def _resource(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+        kind = self._type(node.xid)
+        values: JSONObject = {f"{kind.singular}id": node.xid.id, **self._identity(node, place, kind)}
+        if node.default is not None and not self._doc:
+            values |= self._version_values(node.default, kind, node.content) | {"isdefault": True}
+            values = _ordered(values, kind.attributes)
+        inside = self._doc and node.meta
+        values["metaurl"] = self._relative(f"{place}/meta") if inside else self._url(node.xid / "meta")
+        if node.meta:
+            values["meta"] = self.meta(node, f"{place}/meta")
+        return values if node.shown is None else values | self._members(node, ("versions",), place)
+
+    def _version(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+        kind = self._type(node.xid)
+        values = {
+            f"{kind.singular}id": node.xid.resource_id,
+            **self._identity(node, place, kind),
+            **self._version_values(node.row, kind, node.content),
+            "isdefault": node.shown is not None and node.shown.defaultversionid == node.xid.id,
+        }
+        return _ordered(values, kind.attributes)
+
+    def _version_values(self, row: Row, type: ResourceType, content: bytes | None) -> JSONObject:
+        values = {"versionid": row.xid.id, "epoch": row.epoch, **row.attributes, **_times(row)}
+        values["ancestorid"] = row.ancestorid
+        if self._doc:
+            for name in _VALIDATION:
+                values.pop(name, None)
+        if content is not None:
+            name, value = inlined(content, values.get("contenttype"), type, binary=self._binary)
+            values[name] = value
+        return values
+
+    def _common(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+        return {**self._identity(node, place), "epoch": node.row.epoch, **_times(node.row)}
+
+    def _identity(self, node: EntityNode, place: ResponsePath, type: ResourceType | None = None) -> JSONObject:
+        return {"self": self._relative(place) if self._doc else self._url(node.xid, type), "xid": str(node.xid)}
+
+    def _members(self, node: EntityNode, plurals: Iterable[str], place: ResponsePath) -> JSONObject:
+        """URL, count and, when inlined, map of each collection (R48, R49)."""
+        values: JSONObject = {}
+        for plural in plurals:
+            members = node.collections.get(plural)
+            inside = self._doc and members is not None
+            url = self._relative(f"{place}/{plural}") if inside else self._url(node.xid / plural) + _query(node, plural)
+            values[f"{plural}url"] = url
+            values[f"{plural}count"] = node.counts.get(plural, 0)
+            if members is not None:
+                values[plural] = self._map(members, f"{place}/{plural}")
+        return values
+
+    def _map(self, members: Mapping[str, EntityNode], place: ResponsePath) -> JSONObject:
+        return {name: self.entity(member, place + pointer(name)) for name, member in members.items()}
+
+    def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
+        """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""
+        return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
+
+    @staticmethod
+    def _relative(place: ResponsePath) -> str:
+        return f"#{place or '/'}"
+
+    def _type(self, xid: Xid) -> ResourceType:
+        return self._model.groups[xid.group_type].resources[xid.resource_type]
+
+
+_RENDER: Final[dict[Kind, Callable[[Renderer, EntityNode, ResponsePath], JSONObject]]] = {
+    Kind.REGISTRY: Renderer._registry,
+    Kind.GROUP: Renderer._group,
+    Kind.RESOURCE: Renderer._resource,
+    Kind.VERSION: Renderer._version,
+}
+
+
+def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bool = False) -> tuple[str, JSON]:
+    """Name and value of the attribute that shows a document in JSON (R249): what fits no other way is base64."""
+    kind = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
+    try:
+        if kind == "json":
+            value = parse_json(content)
+            if value is not None:  # a null would read back as "no document" (R246)
+                return type.singular, value
+        if kind == "string":
+            return type.singular, content.decode("utf-8")
+    except (JSONError, UnicodeDecodeError):
+        pass
+    return f"{type.singular}base64", base64.b64encode(content).decode("ascii")
+
+
+def _query(node: EntityNode, plural: str) -> str:
+    """What makes a collection's URL show what the response's filter leaves of it (R193, R194)."""
+    if node.kept is None:
+        return ""
+    return node.kept.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
+
+
+def _times(row: Row) -> JSONObject:
+    return {"createdat": format_timestamp(row.createdat), "modifiedat": format_timestamp(row.modifiedat)}
+
+
+def _ordered(values: JSONObject, order: Iterable[str]) -> JSONObject:
+    """``values`` as the model lists its attributes, those it does not list behind."""
+    return {name: values[name] for name in order if name in values} | values
+
+
+def pointer(*steps: str) -> ResponsePath:
+    """Names and ids as a JSON Pointer (RFC6901); of what they may consist of only a tilde needs escaping."""
+    return "".join(f"/{step.replace('~', '~0')}" for step in steps)
+
+
+_TOGETHER: Final = 64
+_PIECE: Final = 600_000
+"""What is fetched at once, as a ``Budget`` counts: 2000 entities without their documents."""
+_UNLIMITED: Final = 1 << 62
+
+Piece = Iterator[bytes]
+Complete = Callable[[JSONObject], JSONObject]
+
+
+class StreamedRendering:
+    """Writes what nodes and their inlined collections look like. One for each response."""
+
+    def __init__(self, reader: Reader, model: Model, renderer: Renderer, *, doc: bool) -> None:
+        self._reader = reader
+        self._model = model
+        self._renderer = renderer
+        self._doc = doc
+
+    def entity(self, node: EntityNode, inline: Inline, complete: Complete, place: ResponsePath = "") -> Piece:
+        """The Registry, a Group or a Resource; ``complete`` may add to what is shown of it alone."""
+        plurals = self._shallow(node, inline)
+        shown = complete(self._renderer.entity(node, place))
+        return _object(shown, {plural: self._collection(node, plural, inline, place) for plural in plurals})
+
+    def collections(self, node: EntityNode, inline: Inline) -> Piece:
+        """The collections of the Registry or a Group alone (R177)."""
+        plurals = self._shallow(node, inline)
+        shown = self._renderer.collections(node)
+        return _object(shown, {plural: self._collection(node, plural, inline, "") for plural in plurals})
+
+    def members(self, nodes: Iterable[EntityNode], inline: Inline, place: ResponsePath = "") -> Piece:
+        """A collection: ``nodes`` by id, all of one type."""
+        separator, waiting = b"{", iter(nodes)
+        while batch := list(islice(waiting, _TOGETHER)):
+            for node, content in self._batch(batch, inline, place):
+                yield separator + dump_json(node.xid.id) + b":"
+                yield from content
+                separator = b","
+        yield b"{}" if separator == b"{" else b"}"
+
+    def _batch(
+        self, nodes: list[EntityNode], inline: Inline, place: ResponsePath
+    ) -> Iterator[tuple[EntityNode, Iterable[bytes]]]:
+        try:
+            self._loader(_PIECE).fill(nodes, inline)
+        except RegistryError as error:
+            if error.code != "too_large":
+                raise
+            for node in nodes:
+                yield node, self._alone(_fresh(node), inline, place + pointer(node.xid.id))
+        else:
+            for node in nodes:
+                yield node, (dump_json(self._renderer.entity(node, place + pointer(node.xid.id))),)
+
+    def _alone(self, node: EntityNode, inline: Inline, place: ResponsePath) -> Piece:
+        """One of a batch that did not fit: in pieces of its own, but for a Version, which has none."""
+        if node.xid.kind is not Kind.VERSION:
+            return self.entity(node, inline, lambda shown: shown, place)
+        self._loader(_UNLIMITED).fill([node], inline)
+        return iter((dump_json(self._renderer.entity(node, place)),))
+
+    def _shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
+        """Complete ``node`` but for its inlined collections, which are there, empty; returns their names."""
+        own = {name: NOTHING for name in self._leaves(node) if name in inline}
+        self._loader(_UNLIMITED).fill([node], Inline(names=own))
+        plurals = tuple(plural for plural in self._plurals(node) if plural in inline)
+        node.collections = {plural: {} for plural in plurals}
+        if node.shown is not None and "versions" in plurals:
+            self._name_default(node)
+        return plurals
+
+    def _name_default(self, node: EntityNode) -> None:
+        """The default Version is in the response: document view needs to know (R233)."""
+        shown = node.shown
+        assert shown is not None
+        default = self._reader.get(shown.xid / "versions" / (shown.defaultversionid or ""))
+        if default is not None and (node.kept is None or node.kept.holds("versions", default.key)):
+            node.collections["versions"] = {default.xid.id: version_node(node.xid, shown, default)}
+
+    def _plurals(self, node: EntityNode) -> Iterable[str]:
+        match node.xid.kind:
+            case Kind.REGISTRY:
+                return self._model.groups
+            case Kind.GROUP:
+                return self._model.groups[node.xid.group_type].resources
+            case _:
+                return () if node.shown is None else ("versions",)
+
+    def _leaves(self, node: EntityNode) -> Iterable[str]:
+        """What may be inlined in the entity itself."""
+        if node.xid.kind is not Kind.RESOURCE:
+            return ()
+        return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)
+
+    def _collection(self, owner: EntityNode, plural: str, inline: Inline, place: ResponsePath) -> Piece:
+        rows = member_rows(self._reader, [((owner.shown or owner.row).key, owner)], plural)
+        nodes = (member_node(owner, row, plural) for row in rows)
+        return self.members(nodes, inline.below(plural), place + pointer(plural))
+
+    def _loader(self, budget: int) -> NodeLoader:
+        return NodeLoader(self._reader, self._model, ResponseBudget(budget, ""), doc=self._doc)
+
+
+def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
+    """``shown`` with the text of ``collections`` in their places."""
+    separator = b"{"
+    for name, value in shown.items():
+        yield separator + dump_json(name) + b":"
+        yield from collections.get(name) or (dump_json(value),)
+        separator = b","
+    yield b"{}" if separator == b"{" else b"}"
+
+
+def _fresh(node: EntityNode) -> EntityNode:
+    """``node`` without what was fetched for it."""
+    shown = node.shown if node.xid.kind is Kind.VERSION else None
+    return EntityNode(xid=node.xid, row=node.row, shown=shown, kept=node.kept)

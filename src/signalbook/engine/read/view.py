@@ -1,0 +1,412 @@
+"""Reading the registry: any entity or collection as the JSON a client sees (core/spec.md "API view", "Doc Flag")."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from signalbook.engine.config.capabilities import require_available
+from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
+from signalbook.engine.read.filters import Filter
+from signalbook.engine.read.inlining import (
+    ALL,
+    CONFIGURATION,
+    EXPORT,
+    NOTHING,
+    EntityNode,
+    Inline,
+    NodeLoader,
+    Remainder,
+    ResponseBudget,
+    member_node,
+    version_node,
+)
+from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, sorted_by
+from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
+from signalbook.errors import RegistryError
+from signalbook.model import Model, ResourceType
+from signalbook.storage.base import Reader, Row
+from signalbook.values import JSONObject, dump_json
+from signalbook.xid import ROOT, Kind, Xid
+
+_TOGETHER: Final = 1000
+
+
+class CollectionMembers:
+    """The members of the collection ``plural`` of ``owner``, a Resource with what it shows."""
+
+    def __init__(self, reader: Reader, lookup: AttributeLookup, owner: EntityNode, plural: str) -> None:
+        self._reader = reader
+        self._lookup = lookup
+        self._owner = owner
+        self._plural = plural
+
+    def listed(
+        self, page: PageRequest, *, filter: Filter | None, sort: Sort | None, inline: Inline
+    ) -> ListedPage[EntityNode]:
+        """Those on ``page`` that ``filter`` leaves, with what it leaves beneath them if that is in ``inline``."""
+        if filter is None and sort is None:
+            return self._by_id(page)
+        places = self._places(page, filter, sort, inline)
+        listed = by_id(places, page) if sort is None else sorted_by(sort, places, page)
+        nodes = self._fetched(listed.members)
+        return ListedPage(members=nodes, following=listed.following, total=listed.total)
+
+    def _by_id(self, page: PageRequest) -> ListedPage[EntityNode]:
+        """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
+        owner, plural = self._owner, self._plural
+        key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
+        rows = self._reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
+        total = self._reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
+        return by_id((member_node(owner, row, plural) for row in rows), page, total)
+
+    def _places(
+        self, page: PageRequest, filter: Filter | None, sort: Sort | None, inline: Inline
+    ) -> Iterator[PathMember]:
+        """The members that the filter leaves, by id; without an order from where the page begins."""
+        asked = None if sort is None else sort.steps
+        if filter is None:
+            walk = PathWalk(self._reader, self._lookup, self._owner, (self._plural,), {0: ()}, asked=asked)
+            return (way.first for way in walk.ways())
+        after = page.after.id if page.after is not None and sort is None else None
+        narrowing = FilterEvaluation(self._reader, filter, self._lookup)
+        return narrowing.members(self._owner, self._plural, inline, after=after, asked=asked)
+
+    def _fetched(self, places: Iterable[PathMember]) -> Iterator[EntityNode]:
+        """The entities at ``places``, fetched together."""
+        waiting = iter(places)
+        while batch := list(islice(waiting, _TOGETHER)):
+            rows = {row.key: row for row in self._reader.by_key([place.hit.key for place in batch])}
+            for place in batch:
+                node = member_node(self._owner, rows[place.hit.key], self._plural)
+                node.kept = place.kept
+                yield node
+
+
+UNLIMITED: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    """How to show what is read.
+
+    ``base_url`` is the URL of the registry root; ``max_bytes`` bounds the response (R203), roughly and early: whoever
+    encodes it looks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178), and so are
+    ``filter`` and, for collections only, ``sort``.
+    """
+
+    base_url: str = ""
+    inline: Inline = NOTHING
+    doc: bool = False
+    binary: bool = False
+    collections: bool = False
+    filter: Filter | None = None
+    sort: Sort | None = None
+    max_bytes: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentView:
+    """A Resource's or Version's document with the attributes that go beside it (R156-R159).
+
+    ``url`` is where the document is when it is not here (``<RESOURCE>url``); then ``content`` is empty.
+    """
+
+    content: bytes
+    contenttype: str | None
+    url: str | None
+    attributes: JSONObject
+    type: ResourceType
+
+
+class View:
+    """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force.
+
+    ``reader`` is for other questions of the engine's own (``uris``, ``numbers``).
+    """
+
+    def __init__(self, reader: Reader, model: Model, capabilities: JSONObject) -> None:
+        self.reader = reader
+        self.model = model
+        self.capabilities = capabilities
+
+    def modelsource(self) -> JSONObject:
+        """What the user supplied as model; ``{}`` if nothing (R63)."""
+        return self.model.source
+
+    def state(self) -> str:
+        """A name for the present state: as long as it is the same, so is everything here.
+
+        It is that of the last change, whose correlation id no other database has, be it made of the same documents.
+        """
+        position = self.reader.position()
+        return "".join(f"{position} {record.correlationid}" for record in self.reader.outbox(position - 1, 1))
+
+    def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
+        """The Registry, a Group, Resource, meta or Version.
+
+        Raises ``not_found``, also if the filter leaves nothing of it (R192), ``too_large``, ``cannot_doc_xref``, and
+        ``bad_flag`` for ``collections`` on anything but the Registry and Groups.
+        """
+        _check_collections(xid, options)
+        if options.collections:
+            options = replace(options, inline=ALL)
+        node = self._find(xid, doc=options.doc)
+        node.kept = self._kept(xid, options)
+        renderer = self._renderer(options)
+        if xid.kind is Kind.META:
+            self._loader(xid, options).resolve([node])
+            return renderer.meta(node)
+        self._loader(xid, options).fill([node], options.inline)
+        if options.collections:
+            return renderer.collections(node)
+        shown = renderer.entity(node)
+        return self._with_configuration(shown, options.inline) if xid == ROOT else shown
+
+    def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
+        """All entities of a collection. Raises ``not_found`` if its owner is missing; else as ``entity``."""
+        return self.members(xid, self.listed(xid, options, PageRequest()), options)
+
+    def listed(self, xid: Xid, options: ViewOptions, page: PageRequest) -> ListedPage[EntityNode]:
+        """Which entities of a collection to show: by id unless sorted otherwise (R212-R215), all or a page (R285-R292).
+
+        Raises as ``collection``. Ends with the transaction.
+        """
+        _check_collections(xid, options)
+        members = CollectionMembers(self.reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
+        return members.listed(page, filter=options.filter, sort=options.sort, inline=options.inline)
+
+    def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
+        """What was listed of a collection as JSON."""
+        return self._nested(xid, listed.members, options)
+
+    def pieces(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
+        """The JSON text of ``entity``, or of what was ``listed`` of a collection, piece by piece in bounded memory.
+
+        Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
+        """
+        _check_collections(xid, options)
+        pieces = StreamedRendering(self.reader, self.model, self._renderer(options), doc=options.doc)
+        if xid.is_collection:
+            return pieces.members((listed or self.listed(xid, options, PageRequest())).members, options.inline)
+        if xid.kind in (Kind.META, Kind.VERSION):
+            return iter((dump_json(self.entity(xid, options)),))
+        inline = ALL if options.collections else options.inline
+        node = self._find(xid, doc=options.doc)
+        node.kept = self._kept(xid, replace(options, inline=inline))
+        if options.collections:
+            return pieces.collections(node, ALL)
+        return pieces.entity(
+            node,
+            options.inline,
+            lambda shown: self._with_configuration(shown, options.inline) if xid == ROOT else shown,
+        )
+
+    def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
+        """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146)."""
+        _check_collections(target, options)
+        rows = self.reader.get_many({*xids, *(xid.resource for xid in xids)})
+        nodes = []
+        for xid in dict.fromkeys(xids):
+            if xid in rows and xid.kind is Kind.VERSION:
+                nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
+            elif xid in rows:
+                nodes.append(EntityNode(xid=xid, row=rows[xid]))
+        return self._nested(target, self._chosen(target, nodes, options), options)
+
+    def _chosen(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
+        """Those of ``nodes``, members of one or more collections at ``target``, that the filter leaves, sorted."""
+        lookup = self._lookup(options)
+        if options.filter is not None and nodes:
+            plurals = dict.fromkeys(node.xid.parts[-2] for node in nodes)
+            inline = Inline(names={plural: _below(options.inline, (plural,)) for plural in plurals})
+            inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
+            base = self._base(target.owner if target.is_collection else target, options)
+            kept = FilterEvaluation(self.reader, options.filter, lookup).beneath(base, inline) or Remainder()
+            nodes = [node for node in nodes if kept.holds(node.xid.parts[-2], node.row.key)]
+            for node in nodes:
+                node.kept = kept.below(node.xid.parts[-2], node.row.key)
+        if options.sort is not None:
+            self._filled(nodes, options)
+            listed = sorted_by(options.sort, [LoadedMember(node, lookup) for node in nodes], PageRequest())
+            nodes = [known.node for known in listed.members]
+        return nodes
+
+    def _kept(self, xid: Xid, options: ViewOptions) -> Remainder | None:
+        """What the filter leaves of an entity, None without a filter. Raises ``not_found`` if that is nothing."""
+        if options.filter is None:
+            return None
+        base = self._base(xid, options)
+        kept = FilterEvaluation(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
+        if kept is None:
+            raise RegistryError("not_found", subject=str(xid))
+        return kept
+
+    def _base(self, xid: Xid, options: ViewOptions) -> EntityNode:
+        """The entity a filter starts from, with all that may be asked of it."""
+        node = self._find(xid, doc=False)
+        self._filled([node], options)
+        return node
+
+    def _filled(self, nodes: list[EntityNode], options: ViewOptions) -> None:
+        """Give nodes their default Versions and counts, as in API view."""
+        for members in _by_type(nodes):
+            self._loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
+
+    def _lookup(self, options: ViewOptions) -> AttributeLookup:
+        return AttributeLookup(self.model, options.base_url)
+
+    def document(self, xid: Xid, options: ViewOptions) -> DocumentView:
+        """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
+        kind = self.model.groups[xid.group_type].resources[xid.resource_type]
+        self._kept(xid, options)
+        node = self._find(xid, doc=False)
+        self._loader(xid, options).fill([node], NOTHING)
+        version = node.row if xid.kind is Kind.VERSION else node.default
+        attributes = Renderer(self.model, options.base_url, doc=False, binary=False, details=False).entity(node)
+        return DocumentView(
+            content=self._content(version, xid),
+            contenttype=attributes.get("contenttype"),
+            url=attributes.get(f"{kind.singular}url"),
+            attributes=attributes,
+            type=kind,
+        )
+
+    def export(self, options: ViewOptions) -> JSONObject:
+        """The whole registry as ``export_options`` says."""
+        return self.entity(ROOT, self.export_options(options))
+
+    def export_options(self, options: ViewOptions) -> ViewOptions:
+        """``options`` that show the Registry as an export: in document view, with everything inlined (R274).
+
+        An ``inline`` that names anything replaces the default one, which leaves out what is not available.
+        """
+        offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
+        inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
+        return replace(options, doc=True, inline=inline)
+
+    def exists(self, xid: Xid) -> bool:
+        """Whether there is such an entity or, of a collection, its owner."""
+        try:
+            self._find(xid.owner if xid.is_collection else xid, doc=False)
+        except RegistryError:
+            return False
+        return True
+
+    def _with_configuration(self, registry: JSONObject, inline: Inline) -> JSONObject:
+        """The Registry with the parts of its configuration that are inlined, ahead of its collections (R53).
+
+        Raises ``not_available`` for one that is switched off (R117).
+        """
+        parts = {"capabilities": self.capabilities, "model": self.model.document, "modelsource": self.model.source}
+        wanted = {name: parts[name] for name in CONFIGURATION if name in inline}
+        if not wanted:
+            return registry
+        for name in wanted:
+            require_available(self.capabilities, name)
+        derived = {f"{plural}{suffix}" for plural in self.model.groups for suffix in ("url", "count", "")}
+        own = {name: value for name, value in registry.items() if name not in derived}
+        return {**own, **wanted, **registry}
+
+    def _find(self, xid: Xid, *, doc: bool) -> EntityNode:
+        """The entity's node, through a cross reference if need be (R265)."""
+        if xid.kind is Kind.VERSION:
+            return self._find_version(xid, doc=doc)
+        row = self.reader.get(xid.resource if xid.kind is Kind.META else xid)
+        if row is None:
+            raise RegistryError("not_found", subject=str(xid))
+        return EntityNode(xid=row.xid, row=row)
+
+    def _find_version(self, xid: Xid, *, doc: bool) -> EntityNode:
+        rows = self.reader.get_many({xid, xid.resource})
+        resource, version = rows.get(xid.resource), rows.get(xid)
+        shown = resource
+        if resource is not None and resource.xref is not None:
+            _check_not_doc(resource, doc=doc)
+            shown, version = self._target_version(resource.xref, xid.version_id)
+        if version is None:
+            raise RegistryError("not_found", subject=str(xid))
+        return version_node(xid.resource, shown, version)
+
+    def _target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
+        wanted = target / "versions" / versionid
+        rows = self.reader.get_many({target, wanted})
+        return rows.get(target), rows.get(wanted)
+
+    def _owner(self, collection: Xid, options: ViewOptions) -> EntityNode:
+        """The entity that has the collection; a Resource with what it shows."""
+        owner = self._find(collection.owner, doc=options.doc)
+        if owner.xid.kind is Kind.RESOURCE:
+            _check_not_doc(owner.row, doc=options.doc)
+            self._loader(collection, options).resolve([owner])
+            if owner.shown is None:
+                raise RegistryError("not_found", subject=str(collection))
+        return owner
+
+    def _members(self, collection: Xid, options: ViewOptions) -> Iterator[EntityNode]:
+        """The entities of a collection; its owner is looked for now, they are fetched one by one."""
+        owner = self._owner(collection, options)
+        rows = self.reader.children([(owner.shown or owner.row).key], collection.parts[-1])
+        if collection.kind is Kind.VERSIONS:
+            return (version_node(owner.xid, owner.shown, row) for row in rows)
+        return (EntityNode(xid=row.xid, row=row) for row in rows)
+
+    def _nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
+        """``nodes`` as maps of maps along the path from ``target`` to each."""
+        by_type: dict[tuple[str, ...], list[EntityNode]] = {}
+        depth = len(target.parts)
+        for node in nodes:
+            by_type.setdefault(node.xid.parts[depth:-1], []).append(node)
+        loader, renderer = self._loader(target, options), self._renderer(options)
+        result: JSONObject = {}
+        for types, members in by_type.items():
+            loader.fill(members, ALL if options.collections else _below(options.inline, types))
+            place = result
+            for plural in types:
+                place = place.setdefault(plural, {})
+            for node in members:
+                place[node.xid.id] = renderer.entity(node, pointer(*types, node.xid.id))
+        return result
+
+    def _content(self, version: Row | None, target: Xid) -> bytes:
+        if version is None or version.document is None:
+            return b""
+        content = self.reader.documents([version.document]).get(version.document)
+        if content is None:
+            detail = f"the document of {version.xid} is not in the store"
+            raise RegistryError("data_retrieval_error", subject=str(target), detail=detail)
+        return content
+
+    def _loader(self, xid: Xid, options: ViewOptions) -> NodeLoader:
+        return NodeLoader(self.reader, self.model, ResponseBudget(options.max_bytes, str(xid)), doc=options.doc)
+
+    def _renderer(self, options: ViewOptions) -> Renderer:
+        return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)
+
+
+def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
+    """Nodes of one kind and type together."""
+    by_type: dict[tuple[str, ...], list[EntityNode]] = {}
+    for node in nodes:
+        by_type.setdefault(node.xid.parts[0::2], []).append(node)
+    return list(by_type.values())
+
+
+def _below(inline: Inline, types: Iterable[str]) -> Inline:
+    for plural in types:
+        inline = inline.below(plural)
+    return inline
+
+
+def _check_collections(xid: Xid, options: ViewOptions) -> None:
+    """The flag ``collections`` is for the Registry and Groups only (R177)."""
+    if options.collections and xid.kind not in (Kind.REGISTRY, Kind.GROUP):
+        raise RegistryError("bad_flag", subject=str(xid), flag="collections")
+
+
+def _check_not_doc(resource: Row, *, doc: bool) -> None:
+    """Versions of a cross reference do not exist in document view (R271)."""
+    if doc and resource.xref is not None:
+        raise RegistryError("cannot_doc_xref", subject=str(resource.xid))

@@ -1,0 +1,218 @@
+"""What a write changed, per subject and attribute, as events report it (core/events.md, R293-R308)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Self
+
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy, WorkingTree
+from signalbook.model import Model
+from signalbook.values import JSONObject
+from signalbook.xid import Kind
+
+
+class Action(StrEnum):
+    """Last part of an event's type (R293)."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    DEPRECATION = "deprecation"
+    DELETED = "deleted"
+
+
+class Entity(StrEnum):
+    """What an event is about (R293); a meta has no events of its own."""
+
+    REGISTRY = "registry"
+    MODEL = "model"
+    MODELSOURCE = "modelsource"
+    CAPABILITIES = "capabilities"
+    GROUP = "group"
+    RESOURCE = "resource"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that happened to one subject in one interaction (R297).
+
+    ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
+    attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
+    ``cascaded`` tells that the subject went because its owner did.
+    """
+
+    xid: str
+    entity: Entity
+    action: Action
+    changed: tuple[str, ...] = ()
+    cascaded: bool = False
+
+    def to_json(self) -> JSONObject:
+        """The form the outbox keeps."""
+        kept: JSONObject = {
+            "xid": self.xid,
+            "entity": self.entity.value,
+            "action": self.action.value,
+            "changed": list(self.changed),
+        }
+        return {**kept, "cascaded": True} if self.cascaded else kept
+
+    @classmethod
+    def from_json(cls, value: JSONObject) -> Self:
+        """Read back what ``to_json`` wrote."""
+        return cls(
+            xid=value["xid"],
+            entity=Entity(value["entity"]),
+            action=Action(value["action"]),
+            changed=tuple(value["changed"]),
+            cascaded=value.get("cascaded", False),
+        )
+
+
+_STRONGEST: Final = (Action.DELETED, Action.CREATED, Action.UPDATED, Action.DEPRECATION)
+
+
+def coalesce(changes: Iterable[Change]) -> list[Change]:
+    """``changes`` of one interaction, at most one of each kind per subject (R297), in the order they first appear.
+
+    A deletion hides a creation, which hides updates; the names that several updates changed are put together.
+    """
+    found: dict[tuple[str, bool], Change] = {}
+    for change in changes:
+        key = (change.xid, change.action is Action.DEPRECATION)
+        found[key] = _merged(found[key], change) if key in found else change
+    return list(found.values())
+
+
+def _merged(one: Change, other: Change) -> Change:
+    strongest = min(one.action, other.action, key=_STRONGEST.index)
+    told = strongest in (Action.UPDATED, Action.DEPRECATION)
+    names = tuple(dict.fromkeys((*one.changed, *other.changed))) if told else ()
+    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded)
+
+
+_ENTITIES = {
+    Kind.REGISTRY: Entity.REGISTRY,
+    Kind.GROUP: Entity.GROUP,
+    Kind.RESOURCE: Entity.RESOURCE,
+    Kind.VERSION: Entity.VERSION,
+}
+
+_ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
+
+
+def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
+    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
+    found: list[Change] = [*_owner(tree.registry, config)]
+    for group in tree.groups.values():
+        found += _owner(group)
+    for resource in tree.resources.values():
+        singular = model.groups[resource.xid.group_type].resources[resource.xid.resource_type].singular
+        found += _resource(resource, singular)
+        for version in resource.versions.values():
+            found += _version(version, singular)
+        found += [_change(version, Action.DELETED) for version in resource.removed.values()]
+    return (*found, *_deleted(tree))
+
+
+def _change(draft: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
+    return Change(
+        xid=str(draft.xid), entity=_ENTITIES[draft.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
+    )
+
+
+def _deleted(tree: WorkingTree) -> Iterator[Change]:
+    gone = {draft.xid for draft in tree.deleted}
+    for draft in tree.deleted:
+        yield replace(_change(draft, Action.DELETED), cascaded=draft.xid.owner in gone)
+
+
+def _owner(draft: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
+    if draft.before is None:
+        yield _change(draft, Action.CREATED)
+        return
+    changed = _stamps(draft, draft.before.createdat, draft.before.modifiedat)
+    changed += _differences(draft.before.attributes, draft.attributes)
+    for plural in sorted(draft.collections):
+        changed += [plural, f"{plural}count"]
+    changed += config
+    if changed:
+        yield _change(draft, Action.UPDATED, changed)
+    yield from _deprecation(draft)
+
+
+def _resource(draft: ResourceCopy, singular: str) -> Iterator[Change]:
+    before = draft.before
+    if before is None:
+        yield _change(draft, Action.CREATED)
+        return
+    changed = [f"meta.{name}" for name in _stamps(draft, before.createdat, before.modifiedat)]
+    changed += [f"meta.{name}" for name in _differences(before.attributes, draft.attributes)]
+    pairs = (
+        ("xref", before.xref, draft.xref),
+        ("defaultversionid", before.defaultversionid, draft.defaultversionid),
+        ("defaultversionsticky", before.defaultversionsticky, draft.sticky),
+    )
+    changed += [f"meta.{name}" for name, old, new in pairs if old != new]
+    if draft.removed or any(version.before is None for version in draft.versions.values()):
+        changed += ["versions", "versionscount"]
+    changed += _default_version(draft, singular)
+    if changed:
+        yield _change(draft, Action.UPDATED, changed)
+    yield from _deprecation(draft)
+
+
+def _default_version(draft: ResourceCopy, singular: str) -> list[str]:
+    """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
+    old_id = draft.before.defaultversionid if draft.before else None
+    if old_id == draft.defaultversionid:
+        current = draft.versions.get(old_id or "")
+        return _version_changes(current, singular) if current else []
+    both = [draft.versions.get(old_id or "") or draft.removed.get(old_id or "")]
+    both.append(draft.versions.get(draft.defaultversionid or ""))
+    return [name for version in both if version for name in _present(version, singular)]
+
+
+def _present(version: VersionCopy, singular: str) -> list[str]:
+    """Every attribute that a Version shows, but for those computed for one answer."""
+    return [f"{singular}id", *_ALWAYS, *version.attributes, *([singular] if version.document else [])]
+
+
+def _version(draft: VersionCopy, singular: str) -> Iterator[Change]:
+    if draft.before is None:
+        yield _change(draft, Action.CREATED)
+        return
+    changed = _version_changes(draft, singular)
+    if changed:
+        yield _change(draft, Action.UPDATED, changed)
+
+
+def _version_changes(draft: VersionCopy, singular: str) -> list[str]:
+    before = draft.before
+    if before is None:
+        return _present(draft, singular)
+    changed = _stamps(draft, before.createdat, before.modifiedat)
+    changed += _differences(before.attributes, draft.attributes)
+    pairs = (("ancestorid", before.ancestorid, draft.ancestorid), (singular, before.document, draft.document))
+    return changed + [name for name, old, new in pairs if old != new]
+
+
+def _stamps(draft: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
+    names = ["epoch"] if draft.before is None or draft.epoch != draft.before.epoch else []
+    names += ["createdat"] if draft.createdat != createdat else []
+    return names + (["modifiedat"] if draft.modifiedat != modifiedat else [])
+
+
+def _differences(before: JSONObject, after: JSONObject) -> list[str]:
+    return [name for name in {**before, **after} if before.get(name) != after.get(name)]
+
+
+def _deprecation(draft: WorkingCopy) -> Iterator[Change]:
+    """The separate event for ``deprecated``, naming its members (R303)."""
+    old = (draft.before.attributes if draft.before else {}).get("deprecated")
+    new = draft.attributes.get("deprecated")
+    if old != new:
+        yield _change(draft, Action.DEPRECATION, _differences(old or {}, new or {}))

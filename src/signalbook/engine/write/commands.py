@@ -1,0 +1,492 @@
+"""What an API may ask the engine to do, and the body of a command as a tree of intents.
+
+An API translates its request into a command; nothing else writes. Intents are one shape for every write, from one
+Version to a whole registry. Only structure is looked at here (maps are maps, ids are ids, types exist); values are
+checked when the write is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from signalbook.engine.write.changes import Change
+from signalbook.errors import RegistryError
+from signalbook.model import GroupType, Included, Model, ResourceType
+from signalbook.values import JSON, Finding, JSONObject
+from signalbook.xid import Kind, Xid, XidError, check_id
+
+
+class Method(StrEnum):
+    """The four kinds of write (core/spec.md "Design: Protocol Bindings"): replace, merge, add, delete."""
+
+    PUT = "PUT"
+    PATCH = "PATCH"
+    POST = "POST"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """Request flags of a write (core/spec.md "Request Flags").
+
+    ``epoch`` is checked on DELETE of one entity (R179); ``ignore`` holds lower-case names out of the capability
+    ``ignores`` (``capabilities.resolve_ignore`` makes it of what a client sent); ``setdefaultversionid`` is the flag's
+    value as sent, ``"null"`` and ``"request"`` included, None when the flag is absent (R208-R211).
+    """
+
+    epoch: int | None = None
+    ignore: frozenset[str] = frozenset()
+    setdefaultversionid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentBody:
+    """A write in document form (core/http.md "Serializing Resource Domain-Specific Documents").
+
+    ``content`` replaces the stored bytes, even when empty; ``contenttype`` None erases the stored one (R160).
+    ``attributes`` are the decoded ``xRegistry-`` headers with PATCH semantics: a value of None deletes (R162), a map is
+    replaced whole (R163). A non-null ``<RESOURCE>url`` takes the place of the content.
+    """
+
+    content: bytes = b""
+    contenttype: str | None = None
+    attributes: JSONObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One write of entities. ``target`` is an entity, a meta or a collection.
+
+    ``body`` is the decoded metadata document, None when none was sent (R148, R169); ``document`` is set instead for a
+    write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
+    it, so that schemas may refer to others by URL. ``included`` is what a model in the body includes from elsewhere.
+    """
+
+    method: Method
+    target: Xid
+    body: JSON = None
+    document: DocumentBody | None = None
+    flags: Flags = field(default_factory=Flags)
+    base_url: str = ""
+    included: Included = field(default_factory=Included)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigCommand:
+    """One write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT, with what it includes from elsewhere)."""
+
+    name: str
+    method: Method
+    body: JSON = None
+    included: Included = field(default_factory=Included)
+
+
+ONE_RESOURCE: Final = frozenset({Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION})
+"""Targets of a write to one Resource and what is its own."""
+METHODS: Final[dict[Kind, tuple[Method, ...]]] = {
+    Kind.REGISTRY: (Method.PUT, Method.PATCH, Method.POST),
+    Kind.GROUPS: (Method.PATCH, Method.POST, Method.DELETE),
+    Kind.GROUP: (Method.PUT, Method.PATCH, Method.POST, Method.DELETE),
+    Kind.RESOURCES: (Method.PATCH, Method.POST, Method.DELETE),
+    Kind.RESOURCE: (Method.PUT, Method.PATCH, Method.POST, Method.DELETE),
+    Kind.META: (Method.PUT, Method.PATCH),
+    Kind.VERSIONS: (Method.PATCH, Method.POST, Method.DELETE),
+    Kind.VERSION: (Method.PUT, Method.PATCH, Method.DELETE),
+}
+"""Which writes each kind of target takes (core/http.md method matrix); anything else is ``action_not_supported``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What a door needs to answer a write.
+
+    ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
+    ``created`` tells whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
+    collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
+    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domain``.
+    """
+
+    target: Xid
+    created: bool = False
+    processed: tuple[Xid, ...] = ()
+    version: Xid | None = None
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def check_command(command: Command, model: Model) -> None:
+    """The target's types exist, the method fits and the flags do too.
+
+    Raises ``not_found`` (GAP 14), ``action_not_supported``, ``bad_flag``, ``bad_defaultversionid``.
+    """
+    target = command.target
+    group = model.groups.get(target.group_type)
+    if target.parts and (group is None or (target.resource_type and target.resource_type not in group.resources)):
+        raise RegistryError("not_found", subject=str(target))
+    if command.method not in METHODS[target.kind]:
+        raise RegistryError("action_not_supported", subject=str(target), action=command.method.value)
+    _check_default_version_flag(command)
+    if command.flags.epoch is not None and (command.method is not Method.DELETE or target.is_collection):
+        raise RegistryError("bad_flag", subject=str(target), flag="epoch")
+
+
+def _check_default_version_flag(command: Command) -> None:
+    """``setdefaultversionid`` only with a write to one Resource, ``request`` only with POST to it (R208-R211)."""
+    flag, target = command.flags.setdefaultversionid, command.target
+    if flag is None:
+        return
+    to_resource = target.kind is Kind.RESOURCE
+    wrong = target.kind not in ONE_RESOURCE or (to_resource and command.method is Method.DELETE)
+    misused = flag == "request" and not (to_resource and command.method is Method.POST)
+    if misused and not wrong and _versions_in(command) > 1:
+        raise RegistryError("too_many_versions", subject=str(target))
+    if wrong or misused:
+        raise RegistryError("bad_flag", subject=str(target), flag="setdefaultversionid")
+    if not flag:
+        detail = "it needs to be a versionid, null or request"
+        raise RegistryError("bad_defaultversionid", subject=str(target), value='""', error_detail=detail)
+
+
+def _versions_in(command: Command) -> int:
+    """How many Versions the request message has in a map."""
+    body = command.body if isinstance(command.body, dict) else {}
+    versions = body if command.target.kind is Kind.VERSIONS else body.get("versions")
+    return len(versions) if isinstance(versions, dict) else 0
+
+
+_DEFAULT: Final = ("defaultversionid", "defaultversionsticky")
+_RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
+
+
+class WriteMode(StrEnum):
+    """How attributes that a body leaves out are taken: reset (R142) or kept (R144)."""
+
+    REPLACE = "replace"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionIntent:
+    """One Version to create or update. ``id`` None asks for a generated ``versionid`` (R234)."""
+
+    id: str | None
+    body: JSONObject
+    mode: WriteMode
+    document: DocumentBody | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceIntent:
+    """What to do with one Resource and all beneath it.
+
+    ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None when the request does not speak
+    of them (a write to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete.
+    ``explicit`` tells that the request targets this Resource, not a collection it is in.
+    """
+
+    xid: Xid
+    type: ResourceType
+    group: GroupType
+    mode: WriteMode
+    attributes: JSONObject | None = None
+    document: DocumentBody | None = None
+    meta: JSONObject | None = None
+    versions: tuple[VersionIntent, ...] = ()
+    remove: tuple[str, ...] = ()
+    explicit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupIntent:
+    """What to do with one Group. ``body`` None leaves its own attributes alone (creating it if it is missing, R52)."""
+
+    xid: Xid
+    type: GroupType
+    mode: WriteMode
+    body: JSONObject | None = None
+    resources: tuple[ResourceIntent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """The whole write. ``body`` None leaves the Registry's own attributes alone; ``processed`` as in ``Result``."""
+
+    mode: WriteMode
+    body: JSONObject | None = None
+    groups: tuple[GroupIntent, ...] = ()
+    processed: tuple[Xid, ...] = ()
+
+    def resources(self) -> Iterator[ResourceIntent]:
+        """Every Resource intent, in request order."""
+        for group in self.groups:
+            yield from group.resources
+
+
+def read_intent(command: Command, model: Model) -> Intent:
+    """The intent of a PUT, PATCH or POST, whose target's types exist in ``model``.
+
+    Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
+    """
+    return _IntentReader(command, model).intent()
+
+
+def require_object(value: JSON, subject: Xid, what: str) -> JSONObject:
+    """``value`` if it is a JSON object, else ``bad_request`` (R50)."""
+    if not isinstance(value, dict):
+        raise RegistryError("bad_request", subject=str(subject), error_detail=f"{what} needs to be a JSON object")
+    return value
+
+
+def entry_id(collection: Xid, id: str) -> str:
+    """``id`` if it may name an entity of ``collection`` (R25, R28), else ``malformed_id``."""
+    try:
+        if collection.kind is Kind.VERSIONS and id in _RESERVED_VERSIONIDS:
+            raise XidError("null and request are reserved words")
+        return check_id(id)
+    except XidError as error:
+        raise RegistryError("malformed_id", subject=str(collection), id=id, error_detail=str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _IntentReader:
+    command: Command
+    model: Model
+    mode: WriteMode = field(init=False)
+
+    def __post_init__(self) -> None:
+        merge = self.command.method is Method.PATCH
+        object.__setattr__(self, "mode", WriteMode.MERGE if merge else WriteMode.REPLACE)
+
+    @property
+    def target(self) -> Xid:
+        return self.command.target
+
+    @property
+    def _root(self) -> Xid | None:
+        """The one entity the request is about, if it is one (a Resource for its meta and Versions too)."""
+        if self.target.is_collection or (self.command.method is Method.POST and self.target.kind is not Kind.RESOURCE):
+            return None
+        return Xid(self.target.parts[:4])
+
+    def intent(self) -> Intent:
+        for position in range(1, len(self.target.parts), 2):
+            entry_id(Xid(self.target.parts[:position]), self.target.parts[position])
+        return _BY_KIND[self.target.kind](self)
+
+    def body(self) -> JSONObject:
+        """The request's body; of a single entity without its ``$schema`` (R21)."""
+        if self.command.body is None:
+            raise RegistryError("missing_body", subject=str(self.target))
+        body = require_object(self.command.body, self.target, "the body")
+        single = self.command.method is not Method.POST and not self.target.is_collection
+        return {key: value for key, value in body.items() if key != "$schema"} if single else body
+
+    def registry(self) -> Intent:
+        body = self.body()
+        only_maps = self.command.method is Method.POST
+        groups: list[GroupIntent] = []
+        rest: JSONObject = {}
+        for name, value in body.items():
+            if name in self.model.groups:
+                groups += self.groups(Xid((name,)), value)
+            elif only_maps:
+                raise RegistryError("groups_only", subject=str(self.target), name=name)
+            else:
+                rest[name] = value
+        return Intent(
+            mode=self.mode,
+            body=None if only_maps else self.kept(self.target, _without(rest, self.model.groups), "registryid"),
+            groups=tuple(groups),
+            processed=tuple(g.xid for g in groups) if only_maps else (),
+        )
+
+    def groups(self, collection: Xid, entries: JSON) -> list[GroupIntent]:
+        return [
+            self.group(collection / entry_id(collection, key), body) for key, body in _map_entries(collection, entries)
+        ]
+
+    def group(self, xid: Xid, body: JSON, *, only_maps: bool = False) -> GroupIntent:
+        kind = self.model.groups[xid.group_type]
+        resources: list[ResourceIntent] = []
+        rest: JSONObject = {}
+        for name, value in require_object(body, xid, f'"{xid}"').items():
+            if name in kind.resources:
+                resources += self.resources(xid / name, value)
+            elif only_maps:
+                raise RegistryError("resources_only", subject=str(xid), name=name)
+            else:
+                rest[name] = value
+        return GroupIntent(
+            xid=xid,
+            type=kind,
+            mode=self.mode,
+            body=None if only_maps else self.kept(xid, _without(rest, kind.resources), f"{kind.singular}id"),
+            resources=tuple(resources),
+        )
+
+    def resources(self, collection: Xid, entries: JSON) -> list[ResourceIntent]:
+        return [
+            self.resource(collection / entry_id(collection, key), body)
+            for key, body in _map_entries(collection, entries)
+        ]
+
+    def resource(self, xid: Xid, body: JSON, *, explicit: bool = False) -> ResourceIntent:
+        attributes = dict(require_object(body, xid, f'"{xid}"'))
+        meta = attributes.pop("meta", None)
+        versions = attributes.pop("versions", None)
+        return self.about(
+            xid,
+            attributes=attributes,
+            meta=None if meta is None else require_object(meta, xid / "meta", '"meta"'),
+            versions=self.versions(xid / "versions", versions),
+            explicit=explicit,
+        )
+
+    def versions(self, collection: Xid, entries: JSON) -> tuple[VersionIntent, ...]:
+        return tuple(
+            VersionIntent(
+                id=entry_id(collection, key), body=require_object(body, collection / key, f'"{key}"'), mode=self.mode
+            )
+            for key, body in _map_entries(collection, entries)
+        )
+
+    def about(
+        self,
+        xid: Xid,
+        *,
+        attributes: JSONObject | None = None,
+        document: DocumentBody | None = None,
+        meta: JSONObject | None = None,
+        versions: tuple[VersionIntent, ...] = (),
+        explicit: bool = False,
+    ) -> ResourceIntent:
+        group = self.model.groups[xid.group_type]
+        kind = group.resources[xid.resource_type]
+        own = f"{kind.singular}id"
+        ids = (own, "versionid") if self.target.kind is Kind.VERSION else (own,)
+        return ResourceIntent(
+            xid=xid,
+            type=kind,
+            group=group,
+            mode=WriteMode.MERGE if document is not None else self.mode,
+            attributes=None if attributes is None else self.kept(xid, attributes, own),
+            document=document,
+            meta=None if meta is None else self.kept(xid, meta, own, *_DEFAULT),
+            versions=tuple(self.kept_version(xid, version, ids) for version in versions),
+            explicit=explicit,
+        )
+
+    def kept_version(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
+        """``version`` with what is ``kept`` of its body."""
+        body = self.kept(resource, version.body, *ids)
+        return version if body is version.body else replace(version, body=body)
+
+    def kept(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
+        """``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the target.
+
+        Every ``<RESOURCE>id`` in the request for one Resource is that Resource's own, its meta's and Versions' too.
+        """
+        ignored = self.command.flags.ignore
+        if not ignored:
+            return body
+        drop: set[str] = {
+            name for name in ("epoch", *_DEFAULT) if name in ignored and (name == "epoch" or name in names)
+        }
+        if "id" in ignored and xid == self._root:
+            drop |= {name for name in names if name not in _DEFAULT}
+        return {name: value for name, value in body.items() if name not in drop}
+
+    def wrap(self, *resources: ResourceIntent, group: GroupIntent | None = None, collection: bool = False) -> Intent:
+        """An intent about Resources of one Group, whose own attributes are left alone."""
+        xid = Xid(self.target.parts[:2])
+        owner = group or GroupIntent(
+            xid=xid, type=self.model.groups[xid.group_type], mode=self.mode, resources=resources
+        )
+        return Intent(
+            mode=self.mode, groups=(owner,), processed=tuple(r.xid for r in owner.resources) if collection else ()
+        )
+
+    def group_collection(self) -> Intent:
+        groups = tuple(self.groups(self.target, self.body()))
+        return Intent(mode=self.mode, groups=groups, processed=tuple(g.xid for g in groups))
+
+    def one_group(self) -> Intent:
+        only_maps = self.command.method is Method.POST
+        return self.wrap(group=self.group(self.target, self.body(), only_maps=only_maps), collection=only_maps)
+
+    def resource_collection(self) -> Intent:
+        return self.wrap(*self.resources(self.target, self.body()), collection=True)
+
+    def one_resource(self) -> Intent:
+        if self.command.method is Method.POST:
+            return self.wrap(self.posted_version())
+        document = self.command.document
+        if document is not None:
+            attributes = dict(document.attributes)
+            return self.wrap(self.about(self.target, attributes=attributes, document=document, explicit=True))
+        return self.wrap(self.resource(self.target, self.body(), explicit=True))
+
+    def posted_version(self) -> ResourceIntent:
+        document = self.command.document
+        body = dict(document.attributes) if document is not None else dict(self.body())
+        body.pop("$schema", None)
+        named = body.get("versionid")
+        if named is not None:
+            named = entry_id(self.target / "versions", _versionid_text(named, self.target))
+        mode = WriteMode.MERGE if document is not None else WriteMode.REPLACE
+        version = VersionIntent(id=named, body=body, mode=mode, document=document)
+        return self.about(self.target, versions=(version,), explicit=True)
+
+    def one_meta(self) -> Intent:
+        return self.wrap(self.about(self.target.resource, meta=self.body(), explicit=True))
+
+    def version_collection(self) -> Intent:
+        versions = self.versions(self.target, self.body())
+        about = self.about(self.target.resource, versions=versions, explicit=True)
+        return replace(self.wrap(about), processed=tuple(self.target / str(v.id) for v in versions))
+
+    def one_version(self) -> Intent:
+        document = self.command.document
+        version = VersionIntent(
+            id=self.target.version_id,
+            body=dict(document.attributes) if document is not None else self.body(),
+            mode=WriteMode.MERGE if document is not None else self.mode,
+            document=document,
+        )
+        return self.wrap(self.about(self.target.resource, versions=(version,), explicit=True))
+
+
+_BY_KIND: Final = {
+    Kind.REGISTRY: _IntentReader.registry,
+    Kind.GROUPS: _IntentReader.group_collection,
+    Kind.GROUP: _IntentReader.one_group,
+    Kind.RESOURCES: _IntentReader.resource_collection,
+    Kind.RESOURCE: _IntentReader.one_resource,
+    Kind.META: _IntentReader.one_meta,
+    Kind.VERSIONS: _IntentReader.version_collection,
+    Kind.VERSION: _IntentReader.one_version,
+}
+
+
+def _map_entries(collection: Xid, entries: JSON) -> list[tuple[str, JSON]]:
+    """The entries of a nested map; absent or null changes nothing (R50)."""
+    if entries is None:
+        return []
+    return list(require_object(entries, collection, f'"{collection.parts[-1]}"').items())
+
+
+def _without(attributes: JSONObject, collections: JSON) -> JSONObject:
+    """Drop the read-only ``<COLLECTION>url`` and ``<COLLECTION>count`` (R50)."""
+    derived = {f"{plural}{suffix}" for plural in collections for suffix in ("url", "count")}
+    return {name: value for name, value in attributes.items() if name not in derived}
+
+
+def _versionid_text(value: JSON, subject: Xid) -> str:
+    if isinstance(value, str):
+        return value
+    raise RegistryError(
+        "invalid_attribute", subject=str(subject), name="versionid", error_detail="it needs to be a string"
+    )

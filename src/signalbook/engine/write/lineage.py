@@ -1,0 +1,211 @@
+"""Newest, oldest and ancestors of a Resource's Versions, per ``versionmode`` (core/model.md "versionmode")."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from signalbook.engine.write.workingcopies import VersionCopy
+
+Versions: TypeAlias = dict[str, VersionCopy]
+
+_SEMVER: Final = re.compile(r"[vV]?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+_STAMP: Final = len("2030-12-19T06:00:00.000000")  # all drafts' instants are UTC
+
+
+def semver_key(versionid: str) -> str:
+    """A text that sorts by semantic-version precedence; missing minor or patch count as 0, an id that is no semver is
+    lowest."""
+    match = _SEMVER.fullmatch(versionid)
+    if match is None:
+        return ""
+    *numbers, prerelease = match.groups()
+    identifiers = [part for part in (prerelease or "").split(".") if part]
+    release = "".join(_number(number or "0") for number in numbers)
+    return f"{release}{'0' if identifiers else '1'}" + "".join(f" {_identifier(part)}" for part in identifiers)
+
+
+def _identifier(part: str) -> str:
+    return f"0{_number(part)}" if part.isdigit() else f"1{part}"
+
+
+def _number(digits: str) -> str:
+    """Digits led by how many they are, so that they sort as numbers. Ids have up to 128 characters."""
+    digits = digits.lstrip("0") or "0"
+    return f"{len(digits):03}{digits}"
+
+
+def _stamp(stamp: datetime) -> str:
+    return stamp.isoformat(timespec="microseconds")[:_STAMP]
+
+
+def rank(version: VersionCopy, mode: str) -> str:
+    """The text by which the store knows where ``version`` is among its siblings: as ``ORDERED`` says, or by age."""
+    if mode == "semver":
+        return semver_key(version.id)
+    return _stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
+
+
+def _by_id(version: VersionCopy) -> tuple[object, ...]:
+    # The id itself settles a tie that case-folding leaves open.
+    return (version.id.casefold(), version.id)
+
+
+def _by_createdat(version: VersionCopy) -> tuple[object, ...]:
+    return (version.createdat, *_by_id(version))
+
+
+def _by_modifiedat(version: VersionCopy) -> tuple[object, ...]:
+    return (version.modifiedat, *_by_id(version))
+
+
+def _by_semver(version: VersionCopy) -> tuple[object, ...]:
+    return (semver_key(version.id), *_by_id(version))
+
+
+ORDERED: Final[dict[str, Callable[[VersionCopy], tuple[object, ...]]]] = {
+    "createdat": _by_createdat,
+    "modifiedat": _by_modifiedat,
+    "semver": _by_semver,
+}
+"""The modes in which all Versions form one line, with the key that orders them; the mode left over is ``manual``."""
+
+
+def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
+    """The newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
+    if mode in ORDERED:
+        return max(versions.values(), key=ORDERED[mode])
+    ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
+    leaves = [v for v in versions.values() if v.id not in ancestors]
+    return max(leaves or versions.values(), key=_by_createdat)
+
+
+def surplus(versions: Versions, mode: str, limit: int, keep: str | None) -> list[str]:
+    """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``keep`` (R93)."""
+    excess = len(versions) - limit
+    if mode in ORDERED:
+        line = sorted(versions.values(), key=ORDERED[mode])
+        return [v.id for v in line if v.id != keep][:excess]
+    return _oldest_roots({vid: v for vid, v in versions.items() if vid != keep}, excess)
+
+
+def _oldest_roots(candidates: Versions, count: int) -> list[str]:
+    """``count`` times the oldest root (R235); deleting one makes its children roots."""
+    children: dict[str, list[VersionCopy]] = {}
+    heap = []
+    for version in candidates.values():
+        if version.ancestorid == version.id or version.ancestorid not in candidates:
+            heap.append((_by_createdat(version), version.id))
+        else:
+            children.setdefault(version.ancestorid, []).append(version)
+    heapq.heapify(heap)
+    gone: list[str] = []
+    while heap and len(gone) < count:
+        gone.append(heapq.heappop(heap)[1])
+        for child in children.get(gone[-1], ()):
+            heapq.heappush(heap, (_by_createdat(child), child.id))
+    return gone
+
+
+def roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
+    """Versions that are their own ancestor."""
+    return [v for v in versions if v.ancestorid == v.id]
+
+
+def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None, inner: Collection[str] = ()) -> None:
+    """Settle every ``ancestorid``: by order where the mode has one (R236-R238), else for those without (R235).
+
+    Where not all Versions are given, only those in ``open`` are settled, and ``inner`` are as for ``newest``.
+    """
+    if mode in ORDERED:
+        _assign_in_order(sorted(versions.values(), key=ORDERED[mode]), open)
+    else:
+        _reroot_orphans(versions, open)
+        _assign_to_newest(versions, inner)
+
+
+def unknown_ancestor(
+    versions: Versions, removed: Collection[str], open: Collection[str] | None = None
+) -> VersionCopy | None:
+    """A Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any (R239)."""
+    for version in _open(versions, open):
+        ancestor = version.ancestorid
+        if ancestor is not None and ancestor not in versions and ancestor not in removed:
+            return version
+    return None
+
+
+def cycle(versions: Versions) -> tuple[str, ...]:
+    """The ids along one circle of ancestors, or nothing (R240)."""
+    done: set[str] = set()
+    for start in versions:
+        trail: dict[str, None] = {}
+        here = start
+        while here not in done and here not in trail:
+            trail[here] = None
+            ancestor = versions[here].ancestorid
+            if ancestor is None or ancestor == here or ancestor not in versions:
+                break
+            here = ancestor
+        else:
+            if here in trail:
+                ids = list(trail)
+                return tuple(ids[ids.index(here) :])
+        done.update(trail)
+    return ()
+
+
+def _open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionCopy]:
+    return (version for version in versions.values() if open is None or version.id in open)
+
+
+def _assign_in_order(line: list[VersionCopy], open: Collection[str] | None) -> None:
+    previous = line[0] if line else None
+    for version in line:
+        if open is None or version.id in open:
+            version.ancestorid = previous.id if previous else version.id
+        previous = version
+
+
+def _reroot_orphans(versions: Versions, open: Collection[str] | None) -> None:
+    for version in _open(versions, open):
+        if version.ancestorid is not None and version.ancestorid not in versions:
+            version.ancestorid = version.id
+
+
+def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
+    pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_by_id)
+    named = {v.ancestorid for v in versions.values()}
+    settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
+    last: VersionCopy | None = None
+    for version in pending:
+        candidates = settled if version.id not in named else _not_descending(settled, version.id)
+        if last is not None and last.id in candidates:
+            version.ancestorid = last.id
+        else:
+            version.ancestorid = newest(candidates, "manual", inner).id if candidates else version.id
+        settled[version.id] = version
+        last = version
+
+
+def _not_descending(versions: Versions, ancestor: str) -> Versions:
+    """Versions that do not lead up to ``ancestor``: hanging it below one that does would close a circle."""
+    return {vid: v for vid, v in versions.items() if ancestor not in _line(versions, v)}
+
+
+def _line(versions: Versions, version: VersionCopy) -> set[str]:
+    seen: set[str] = set()
+    here: VersionCopy | None = version
+    while here is not None and here.id not in seen:
+        seen.add(here.id)
+        if here.ancestorid is not None:
+            above = versions.get(here.ancestorid)
+            if above is None:
+                seen.add(here.ancestorid)
+            here = above
+        else:
+            here = None
+    return seen

@@ -1,0 +1,381 @@
+"""One Resource: the steps of core/spec.md "Resource Processing Algorithm" (R216), its meta and its cross reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
+from signalbook.engine.write.context import Context
+from signalbook.engine.write.lineage import ORDERED, assign, cycle, newest, rank, surplus, unknown_ancestor
+from signalbook.engine.write.load import gather
+from signalbook.engine.write.processing import (
+    COMMON,
+    GroupConstraints,
+    check_epoch,
+    check_id,
+    checked,
+    combine,
+    invalid,
+    update,
+    write_version,
+)
+from signalbook.engine.write.validation import check_compatibility, check_formats, check_matching, check_roots, recheck
+from signalbook.engine.write.workingcopies import ResourceCopy
+from signalbook.errors import RegistryError
+from signalbook.model import ResourceType
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Kind, Xid, XidError
+
+_STICKY: Final = "defaultversionsticky"
+_HANDLED: Final = COMMON | {"xref", "readonly", "defaultversionid", "defaultversionurl"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a request wants of the default Version: ``wanted`` is a versionid, or None for the newest one."""
+
+    sticky: bool
+    wanted: str | None = None
+
+
+def default_sticky(type: ResourceType) -> bool:
+    """What ``defaultversionsticky`` is when nobody says: false, unless the model pins it (R232)."""
+    return bool(type.metaattributes[_STICKY].default)
+
+
+def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
+    """Create or update meta's attributes (R223); returns what its body says of the default Version.
+
+    Without a meta in the request nothing changes but a default that is gone.
+    """
+    body = intent.meta
+    if body is None:
+        if resource.defaultversionid is None:  # a new Resource takes the model's defaults
+            resource.attributes = _plain(resource, {}, intent, context)
+            return Choice(sticky=default_sticky(intent.type))
+        return kept_choice(resource, intent.type)
+    check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
+    update(resource, body, context)
+    choice = _choice(resource, body, intent)
+    resource.attributes = _plain(resource, {**body, _STICKY: choice.sticky}, intent, context)
+    return choice
+
+
+def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, context: Context) -> None:
+    """Make the default what was chosen (R225-R231). Raises ``unknown_id``, ``setdefaultversionsticky_false``."""
+    if choice.sticky and type.maxversions == 1:
+        raise RegistryError("setdefaultversionsticky_false", subject=str(resource.xid))
+    wanted = choice.wanted if choice.sticky else None
+    if wanted is None:
+        wanted = newest(resource.versions, type.versionmode, resource.inner).id
+    elif wanted not in resource.versions:
+        raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=wanted)
+    if (resource.defaultversionid, resource.sticky) != (wanted, choice.sticky):
+        resource.defaultversionid, resource.sticky = wanted, choice.sticky
+        resource.touch(context.now)
+
+
+def kept_choice(resource: ResourceCopy, type: ResourceType) -> Choice:
+    """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
+    if resource.sticky and resource.defaultversionid in resource.versions:
+        return Choice(sticky=True, wanted=resource.defaultversionid)
+    return Choice(sticky=resource.sticky and default_sticky(type))
+
+
+def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
+    """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
+
+    Raises ``defaultversionid_request``.
+    """
+    flag = context.flags.setdefaultversionid
+    if flag is None:
+        return choice
+    if flag == "request":
+        flag = next(iter(resource.created), None)  # there is one at most: see writing._check_default_flag
+        if flag is None:
+            raise RegistryError("defaultversionid_request", subject=str(resource.xid))
+    chosen = Choice(sticky=False) if flag == "null" else Choice(sticky=True, wanted=flag)
+    checked({_STICKY: chosen.sticky}, intent.type.metaattributes, resource.xid / "meta")
+    return chosen
+
+
+def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) -> Choice:
+    wanted = body.get("defaultversionid")
+    if wanted is not None and not isinstance(wanted, str):
+        raise invalid(resource.xid / "meta", "defaultversionid", "it needs to be a versionid")
+    if intent.mode is WriteMode.REPLACE or resource.defaultversionid is None:
+        implied = intent.mode is WriteMode.MERGE and _STICKY not in body and wanted is not None
+        return Choice(sticky=_sticky(body, intent.type, implied), wanted=wanted)
+    if _STICKY not in body:
+        if "defaultversionid" in body:  # R227
+            return Choice(sticky=wanted is not None, wanted=wanted)
+        return kept_choice(resource, intent.type)
+    if "defaultversionid" not in body and resource.defaultversionid in resource.versions:  # R229, GAP 1: keep it
+        wanted = resource.defaultversionid
+    return Choice(sticky=_sticky(body, intent.type), wanted=wanted)
+
+
+def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:
+    """The value asked for, unjudged: the attribute check tells if it is no boolean."""
+    given = body.get(_STICKY)
+    return (implied or default_sticky(type)) if given is None else given
+
+
+def _plain(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
+    """Meta's plain attributes, checked."""
+    values = combine(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
+    result = checked(values, intent.type.metaattributes, resource.xid / "meta")
+    result.pop(_STICKY, None)
+    if _readonly(resource, body, intent.mode, admin=context.admin):
+        result["readonly"] = True
+    return result
+
+
+def _readonly(resource: ResourceCopy, body: JSONObject, mode: WriteMode, *, admin: bool) -> bool:
+    """``readonly`` is an attribute like others to an admin; from anyone else it is ignored, and stays (R261)."""
+    if not admin or (mode is WriteMode.MERGE and "readonly" not in body):
+        return resource.readonly
+    given = body.get("readonly")
+    if given not in (None, True, False):
+        raise invalid(resource.xid / "meta", "readonly", "it needs to be true or false")
+    return bool(given)
+
+
+_DERIVED: Final = frozenset({"self", "shortself", "xid", "metaurl", "versionsurl", "versionscount"})
+
+
+def wanted(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid | None:
+    """The xref this Resource is to have after the request: set, kept or gone."""
+    meta = intent.meta
+    if meta is None or ("xref" not in meta and intent.mode is WriteMode.MERGE):
+        return resource.xref
+    value = meta.get("xref")
+    return None if value is None else _target(value, resource, intent, context)
+
+
+def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: Context) -> None:
+    """Make (or leave) ``resource`` a reference to ``target``.
+
+    Raises ``extra_xref_attribute`` (R263), ``bad_request`` (R266), ``bad_flag`` for the choice of a default Version.
+    """
+    if context.flags.setdefaultversionid is not None:
+        raise RegistryError("bad_flag", subject=str(resource.xid), flag="setdefaultversionid")
+    _check_bare(resource, intent)
+    if resource.before is not None and resource.xref is None and intent.meta is not None:
+        check_epoch(intent.meta.get("epoch"), resource.before.epoch, resource.xid / "meta")
+    resource.complete()
+    for versionid in tuple(resource.versions):
+        resource.remove(versionid)  # R264
+    resource.xref = target
+    resource.attributes = {}
+    resource.defaultversionid = None
+    resource.sticky = False
+    resource.touch(context.now)
+
+
+def dissolve(resource: ResourceCopy, target_epoch: int) -> None:
+    """Take the reference away: nothing of the past returns but the creation time and a growing epoch (R269)."""
+    own = resource.before.epoch if resource.before else 0
+    resource.xref = None
+    resource.floor = max(own, target_epoch)
+    resource.touched = True
+
+
+def elsewhere(xid: Xid) -> RegistryError:
+    """The error for a write to the Versions of a reference (R266)."""
+    detail = f'"{xid}" is a cross reference; its Versions are written at its target'
+    return RegistryError("bad_request", subject=str(xid), error_detail=detail)
+
+
+def _target(value: JSON, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid:
+    try:
+        target = Xid.parse(value)
+    except (XidError, AttributeError) as error:
+        detail = str(error) if isinstance(error, XidError) else "it needs to be a string"
+        raise _malformed(value, resource, detail) from None
+    if target.kind is not Kind.RESOURCE:
+        raise _malformed(value, resource, "it needs to be the xid of a Resource")
+    group = context.model.groups.get(target.group_type)
+    if group is None or target.resource_type not in group.resources:
+        raise _malformed(value, resource, "there is no such Group type or Resource type")
+    if group.resources[target.resource_type].origin != intent.type.origin:
+        raise _malformed(value, resource, "it needs to be of the same Resource type")
+    if target == resource.xid:
+        raise _malformed(value, resource, "a Resource cannot stand for itself")
+    return target
+
+
+def _malformed(value: JSON, resource: ResourceCopy, detail: str) -> RegistryError:
+    return RegistryError("malformed_xref", subject=str(resource.xid), xref=value, error_detail=detail)
+
+
+def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
+    if intent.attributes is None and (intent.versions or intent.remove):  # R266
+        raise elsewhere(resource.xid)
+    singular = intent.type.singular
+    allowed = _DERIVED | {f"{singular}id"}
+    was_normal = resource.before is not None and resource.xref is None
+    extra = [name for name, value in (intent.attributes or {}).items() if name not in allowed and value is not None]
+    in_meta = allowed | {"xref"} | ({"epoch"} if was_normal else set())
+    extra += [name for name, value in (intent.meta or {}).items() if name not in in_meta and value is not None]
+    extra += ["versions"] if intent.versions else []
+    if intent.document is not None and intent.document.content:
+        extra.append(singular)
+    if extra:
+        raise RegistryError("extra_xref_attribute", subject=str(resource.xid), name=extra[0], singular=singular)
+    check_id(intent.attributes or {}, singular, resource.xid.id, resource.xid)
+    check_id(intent.meta or {}, singular, resource.xid.id, resource.xid / "meta")
+
+
+def write_resource(
+    resource: ResourceCopy,
+    intent: ResourceIntent,
+    limits: GroupConstraints,
+    context: Context,
+    target_epoch: Callable[[], int],
+) -> bool:
+    """Apply ``intent`` to ``resource``, steps 1 to 8; True if ``finish_resource`` is to follow.
+
+    ``target_epoch`` is the epoch of the Resource its present xref points to. Raises ``RegistryError`` at the end of the
+    step that found something wrong; single Versions report into ``context.problems`` too, so that all of them are told.
+    """
+    target = wanted(resource, intent, context)
+    if target is not None:
+        refer(resource, intent, target, context)
+        return False
+    if resource.xref is not None:
+        dissolve(resource, target_epoch())
+    found = context.problems.count
+    _write_versions(resource, intent, limits, context)
+    if context.problems.count > found:
+        return False
+    gather(resource, intent, context)
+    _settle_resource(resource, intent, limits, context)
+    return context.problems.count == found
+
+
+def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
+    check_compatibility(resource, type, context)
+    _prune(resource, type, context)
+    check_roots(resource, type)
+    _mark(resource, type, moved=_touch_moved(resource, context))
+
+
+def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Steps 3, 5, 6 and 9 for a Resource that no request names: the model has changed (R242, R254).
+
+    Reports into ``context.problems`` what the documents have against it.
+    """
+    _settle_lineage(resource, type)
+    settle_default(resource, type, kept_choice(resource, type), context)
+    recheck(resource, type, context)
+    _mark(resource, type, moved=_touch_moved(resource, context))
+
+
+def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> None:
+    """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
+    own = _resource_level(resource, intent)
+    for version in (*intent.versions, *own):
+        with context.problems:
+            write_version(resource, version, intent, limits, context)
+    resource.find(*intent.remove)
+    for versionid in intent.remove:
+        resource.remove(versionid)
+    if resource.removed or resource.created:
+        resource.touch(context.now)  # R38
+
+
+def _resource_level(resource: ResourceCopy, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
+    """The write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
+    attributes = intent.attributes
+    if attributes is None:
+        if resource.defaultversionid is not None or intent.versions:
+            return ()
+        attributes = {}  # a write to the meta of a Resource yet to be (GAP 23)
+    check_id(attributes, intent.type.singular, resource.xid.id, resource.xid)
+    if resource.defaultversionid is not None:
+        check_id(attributes, "version", resource.defaultversionid, resource.xid)
+        owner: str | None = resource.defaultversionid
+    else:
+        owner = _first_version(resource, attributes, intent)
+        if owner is None and intent.versions:
+            return ()
+    if owner is not None and any(version.id == owner for version in intent.versions):
+        return ()
+    return (VersionIntent(id=owner, body=attributes, mode=intent.mode, document=intent.document),)
+
+
+def _first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
+    """The id that a new Resource's own attributes name for their Version (R219, R220)."""
+    named = attributes.get("versionid")
+    if named is None:
+        named = (intent.meta or {}).get("defaultversionid")
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        detail = "it needs to be a string"
+        raise RegistryError("invalid_attribute", subject=str(resource.xid), name="versionid", error_detail=detail)
+    return entry_id(resource.xid / "versions", named)
+
+
+def _settle_resource(
+    resource: ResourceCopy,
+    intent: ResourceIntent,
+    limits: GroupConstraints,
+    context: Context,
+) -> None:
+    """Steps 3 to 8, once the Versions are what the request says."""
+    kind = intent.type
+    _settle_lineage(resource, kind)
+    choice = flagged(write_meta(resource, intent, context), resource, intent, context)
+    settle_default(resource, kind, choice, context)
+    check_formats(resource, kind, context)
+    limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
+    check_matching(resource, kind)
+
+
+def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
+    """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
+    processing = resource.versions
+    if type.versionmode not in ORDERED:
+        lost = unknown_ancestor(processing, resource.removed, resource.open)
+        if lost is not None:
+            raise RegistryError("unknown_id", subject=str(lost.xid), singular="version", id=lost.ancestorid)
+    assign(processing, type.versionmode, open=resource.open, inner=resource.inner)
+    circle = cycle(processing)
+    if circle:
+        raise RegistryError("ancestor_circular_reference", subject=str(resource.xid), list=", ".join(circle))
+
+
+def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Step 10: delete the oldest Versions beyond ``maxversions`` (R93), and settle again what hung on them."""
+    if not type.maxversions or len(resource.versions) <= type.maxversions:
+        return
+    keep = None if type.maxversions == 1 else resource.defaultversionid
+    for versionid in surplus(resource.versions, type.versionmode, type.maxversions, keep):
+        resource.remove(versionid)
+    assign(resource.versions, type.versionmode)
+    if resource.defaultversionid not in resource.versions:
+        settle_default(resource, type, Choice(sticky=False), context)
+    resource.touch(context.now)
+
+
+def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
+    """A Version whose ancestor changed counts as updated (R241); tells whether there was one.
+
+    Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
+    """
+    moved = [v for v in resource.versions.values() if v.before is not None and v.before.ancestorid != v.ancestorid]
+    for version in moved:
+        version.touch(context.now)
+    return bool(moved)
+
+
+def _mark(resource: ResourceCopy, type: ResourceType, *, moved: bool) -> None:
+    """Say where each Version is, and by which mode: a stamp that came after the order may have put it out of order."""
+    for version in resource.versions.values():
+        version.rank = rank(version, type.versionmode)
+    resource.settled = None if moved and type.versionmode == "modifiedat" else type.versionmode

@@ -1,0 +1,381 @@
+"""Checks over all Versions of one Resource: ``format``, ``matchversions``, ``compatibility``, roots.
+
+core/spec.md "format", "formatvalidated", "compatibility", "compatibilityvalidated" (R252-R258); core/model.md
+"validateformat", "matchversions", "singleversionroot". What may follow what is up to each format; the ancestors say who
+follows whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from signalbook.engine.config import capabilities
+from signalbook.engine.write.context import Context
+from signalbook.engine.write.lineage import roots
+from signalbook.engine.write.processing import VALIDATION
+from signalbook.engine.write.references import schema_text
+from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
+from signalbook.errors import RegistryError
+from signalbook.formats import SchemaError
+from signalbook.formats import registry as formats
+from signalbook.formats.compatibility import SchemaText, finding, is_transitive, violations
+from signalbook.model import ResourceType
+from signalbook.storage.base import Row
+from signalbook.values import JSON, Finding, JSONObject
+
+VersionsById = Mapping[str, VersionCopy]
+
+MAX_FAULTS: Final = 100
+MAX_PAIRS: Final = 10_000
+"""Comparisons for one Resource in one request: others wait for it to end."""
+_MAX_KNOWN: Final = 10_000
+# Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
+_known: Final[dict[tuple[str | None, ...], None]] = {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Comparisons:
+    """What comes of comparing a Resource's Versions.
+
+    ``reasons`` has every Version looked at: None if it is compatible, else why that could not be found out. ``broken``
+    names the offending Versions, each with the ancestors it does not fit, ``faults`` every difference (at most
+    ``MAX_FAULTS``); ``compared`` counts the comparisons made.
+    """
+
+    reasons: dict[str, str | None] = field(default_factory=dict)
+    broken: dict[str, list[str]] = field(default_factory=dict)
+    faults: list[Finding] = field(default_factory=list)
+    compared: int = 0
+
+    def error(self, resource: ResourceCopy, rule: str) -> RegistryError:
+        """``compatibility_violation`` with all that was found."""
+        listed = "; ".join(f"{new} (after {', '.join(old)})" for new, old in self.broken.items())
+        return RegistryError(
+            "compatibility_violation",
+            subject=str(resource.xid),
+            compat=rule,
+            detail=f"Versions that do not fit: {listed}",
+            faults=self.faults,
+        )
+
+
+def compare_versions(resource: ResourceCopy, rule: str, context: Context) -> Comparisons:
+    """Compare what has to be compared anew under ``rule``; documents are read pair by pair."""
+    verdict = Comparisons()
+    for version, ancestors in pending(resource, rule, assumed=context.compatibility is not None):
+        if version.attributes.get("format"):
+            _compare_with_ancestors(version, ancestors, rule, context, verdict)
+    return verdict
+
+
+def pending(
+    resource: ResourceCopy, rule: str, *, assumed: bool = False
+) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
+    """Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
+
+    A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
+    between them are what they were. A rule that is only ``assumed`` is held against what this request changes.
+    """
+    anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
+    changed = {v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed)}
+    _load_compared(resource, changed)
+    if is_transitive(rule):
+        stirred = _stirred(resource.versions, changed)
+        found = (
+            (v, _moved_ancestors(v, resource.versions, changed)) for v in resource.versions.values() if v.id in stirred
+        )
+    else:
+        found = ((v, _nearest(v, resource.versions, changed)) for v in resource.versions.values())
+    yield from ((version, ancestors) for version, ancestors in found if ancestors or version.id in changed)
+
+
+def _load_compared(resource: ResourceCopy, changed: set[str]) -> None:
+    """Load what a Resource with some of its Versions at hand lacks: those before and behind what is to be compared."""
+    if resource.stored is not None:
+        moved = [v for v in resource.versions.values() if v.id in changed or _relinked(v)]
+        resource.find(*(version.ancestorid for version in moved if version.ancestorid is not None))
+        resource.add(resource.stored.derived(changed))
+        resource.arrange()
+
+
+def _rule(attributes: Mapping[str, object]) -> str:
+    return str(attributes.get("compatibility") or "").casefold()
+
+
+def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
+    """Whether a Version is another schema than the one it was found compatible with."""
+    before = version.before
+    if before is None or before.document != version.document:
+        return True
+    if before.attributes.get("format") != version.attributes.get("format"):
+        return True
+    return not assumed and before.attributes.get("compatibilityvalidated") is not True
+
+
+def _parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
+    return None if version.ancestorid in (None, version.id) else versions.get(version.ancestorid or "")
+
+
+def _relinked(version: VersionCopy) -> bool:
+    return version.before is None or version.before.ancestorid != version.ancestorid
+
+
+def _nearest(version: VersionCopy, versions: VersionsById, changed: set[str]) -> list[VersionCopy]:
+    parent = _parent(version, versions)
+    if parent is None or not (version.id in changed or parent.id in changed or _relinked(version)):
+        return []
+    return [parent]
+
+
+def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: set[str]) -> list[VersionCopy]:
+    """The ancestors a Version has not been compared with since it, they, or a link between them changed."""
+    found, moved, here = [], version.id in changed, version
+    while (parent := _parent(here, versions)) is not None:
+        moved = moved or _relinked(here)
+        if moved or parent.id in changed:
+            found.append(parent)
+        here = parent
+    return found
+
+
+def _stirred(versions: VersionsById, changed: set[str]) -> set[str]:
+    """Versions on whose line up to the root anything changed; each link is looked at once."""
+    known: dict[str, bool] = {}
+    for start in versions.values():
+        trail, here = [start], start
+        while here.id not in known and (parent := _parent(here, versions)) is not None:
+            trail.append(here := parent)
+        above = known.get(here.id, False)
+        for version in reversed(trail):
+            above = known.setdefault(version.id, above or version.id in changed or _relinked(version))
+    return {name for name, moved in known.items() if moved}
+
+
+def _compare_with_ancestors(
+    version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, verdict: Comparisons
+) -> None:
+    reason = _obstacle(version, rule, context)
+    for ancestor in ancestors if reason is None else ():
+        told = _obstacle(ancestor, rule, context)
+        if told is None:
+            told = _compare(version, ancestor, rule, context, verdict)
+        reason = reason or told
+    verdict.reasons[version.id] = reason
+
+
+def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
+    """Why a Version cannot be compared with any other (R254)."""
+    name, told = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
+    if not name:
+        return f'Version "{version.id}" has no format'
+    if told is not None:
+        return f'Version "{version.id}" was not validated: {told}'
+    if context.compatibility is None and not capabilities.compares(context.capabilities, str(name), rule):
+        return f'{rule} is not supported for the format "{name}"'
+    return None
+
+
+def _compare(
+    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, verdict: Comparisons
+) -> str | None:
+    """Put what is in the way of ``version`` into ``verdict``; returns why there is no answer, if there is none."""
+    new, old = _names(version), _names(ancestor)
+    pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
+    if pair in _known:
+        return None
+    if verdict.compared >= MAX_PAIRS:
+        return f"more than {MAX_PAIRS} comparisons in one request"
+    verdict.compared += 1
+    asked: list[str] = []
+
+    def resolve(uri: str) -> bytes | None:
+        asked.append(uri)
+        return context.resolve(uri)
+
+    texts = [
+        SchemaText(document=schema_text(context.documents.read(digest), name), format=name, resolve=resolve)
+        for digest, name in (new, old)
+    ]
+    try:
+        found = violations(rule, *texts)
+    except (SchemaError, LookupError) as error:
+        return f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
+    if found:
+        verdict.broken.setdefault(version.id, []).append(ancestor.id)
+        against = f'Version "{ancestor.id}"'
+        verdict.faults += [
+            finding(direction, difference, document=str(version.xid), against=against)
+            for direction, difference in found[: MAX_FAULTS - len(verdict.faults)]
+        ]
+    elif not asked:  # what another document says may change
+        _remember(pair)
+    return None
+
+
+def _names(version: VersionCopy) -> tuple[str | None, str]:
+    return version.document, str(version.attributes["format"])
+
+
+def _remember(pair: tuple[str | None, ...]) -> None:
+    while len(_known) >= _MAX_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    _known[pair] = None
+
+
+_FORMAT: Final = VALIDATION[:2]
+_COMPATIBILITY: Final = VALIDATION[2:]
+
+
+def check_formats(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Validate the documents this request wrote against their ``format`` (R252-R255).
+
+    Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
+    ``format_unknown`` or ``format_external``.
+    """
+    for version in resource.versions.values():
+        if version.touched:
+            with context.problems:
+                _set(version, _FORMAT, _outcome(version, type, context))
+
+
+def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Hold all Versions of a stored Resource to what the model asks now, documents included.
+
+    For when ``validateformat``, ``validatecompatibility`` or ``strictvalidation`` have changed: outcomes are set that
+    were not, and go where they are no longer asked for (R253, R256). What was found valid is not read again. Reports
+    as ``check_formats`` and ``check_compatibility`` do; the latter says nothing while formats are in question.
+    """
+    found = context.problems.count
+    for version in resource.versions.values():
+        with context.problems:
+            _set(version, _FORMAT, _outcome(version, type, context))
+    if context.problems.count == found:
+        with context.problems:
+            check_compatibility(resource, type, context)
+
+
+def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
+    """All Versions agree on every ``matchversions`` attribute (R81), else ``mismatched_version_attribute``."""
+    if type.matchversions:
+        for name in type.mismatched(version.attributes for version in resource.versions.values()):
+            raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
+
+
+def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Compare Versions with their ancestors as ``meta.compatibility`` asks (R256-R258).
+
+    Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
+    ``strictvalidation``, ``compatibility_unknown`` for what cannot be compared.
+    """
+    rule = context.compatibility or resource.attributes.get("compatibility")
+    if not rule or not (type.validatecompatibility or context.compatibility):
+        for version in resource.versions.values():
+            _set(version, _COMPATIBILITY, {})
+        return
+    verdict = compare_versions(resource, str(rule), context)
+    if verdict.broken:
+        raise verdict.error(resource, str(rule))
+    for version in resource.versions.values():
+        if not version.attributes.get("format"):
+            _set(version, _COMPATIBILITY, {})
+        elif version.id in verdict.reasons:
+            reason = verdict.reasons[version.id]
+            if reason is not None and type.strictvalidation:
+                raise _unknown(resource, version, str(rule), reason)
+            _set(version, _COMPATIBILITY, _said("compatibilityvalidated", reason))
+        elif version.before is not None:  # nothing it was found by has changed
+            known = version.before.attributes
+            _set(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
+
+
+def doubts(row: Row) -> Iterator[Finding]:
+    """What was asked for and not found out about a stored Version (R253, R256)."""
+    for name in (_FORMAT[0], _COMPATIBILITY[0]):
+        if row.attributes.get(name) is False:
+            reason = str(row.attributes.get(f"{name}reason"))
+            yield Finding(path=f"{row.xid}#{name}", rule="not_validated", message=reason, severity="warning")
+
+
+def check_roots(resource: ResourceCopy, type: ResourceType) -> None:
+    """No second root where the type allows one only (R98, R243), else ``multiple_roots``."""
+    if type.singleversionroot and len(roots(resource.versions.values())) > 1:
+        raise RegistryError("multiple_roots", subject=str(resource.xid), plural=type.plural)
+
+
+def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
+    name = version.attributes.get("format")
+    if not type.validateformat or not name:
+        return {}
+    known = _unchanged(version, type)
+    if known is not None:
+        return known
+    if version.attributes.get(f"{type.singular}url") is not None:
+        if type.strictvalidation:
+            raise RegistryError("format_external", subject=str(version.xid))
+        return _said("formatvalidated", "the document is stored outside of the registry")
+    reader = formats.find(name) if _offered(name, context) else None
+    if reader is None:
+        if type.strictvalidation:
+            raise RegistryError("format_unknown", subject=str(version.xid), format=name)
+        return _said("formatvalidated", f'the format "{name}" is not supported')
+    content = schema_text(context.documents.read(version.document), name)
+    faults = [finding for finding in reader.check(content, name) if finding.severity == "error"]
+    if faults:
+        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
+    return _said("formatvalidated", None)
+
+
+def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
+    """The stored outcome, when nothing it depends on is different now."""
+    before = version.before
+    if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
+        return None
+    if any(before.attributes.get(n) != version.attributes.get(n) for n in ("format", f"{type.singular}url")):
+        return None
+    if not before.attributes["formatvalidated"]:
+        return None  # the format may be offered by now
+    return {name: before.attributes[name] for name in _FORMAT if name in before.attributes}
+
+
+def _offered(name: str, context: Context) -> bool:
+    """Whether the capability ``formats`` lists ``name`` or a wildcard that covers it (R120).
+
+    A name without a version stands for whichever its documents are of: one that is listed will do.
+    """
+    wanted = name.casefold()
+    family = wanted.partition("/")[0]
+    listed = _folded(tuple(context.capabilities["formats"]))
+    if listed & {wanted, "*", f"{family}/*", family} or _canonical(name) in listed:
+        return True
+    return wanted == family and any(value.partition("/")[0] == formats.family(family) for value in listed)
+
+
+@lru_cache(maxsize=8)
+def _folded(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in names)
+
+
+def _canonical(name: str) -> JSON:
+    reader = formats.find(name)
+    canonical = reader.canonical(name) if reader else None
+    return canonical.casefold() if canonical else None
+
+
+def _unknown(resource: ResourceCopy, version: VersionCopy, rule: str, reason: str) -> RegistryError:
+    name = version.attributes["format"]
+    return RegistryError("compatibility_unknown", subject=str(resource.xid), detail=reason, compat=rule, format=name)
+
+
+def _said(name: str, reason: str | None) -> JSONObject:
+    """The outcome of a check: it held, or could not be made for this reason."""
+    return {name: True} if reason is None else {name: False, f"{name}reason": reason}
+
+
+def _set(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
+    """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
+    if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
+        kept = {name: value for name, value in version.attributes.items() if name not in names}
+        version.attributes = kept | outcome

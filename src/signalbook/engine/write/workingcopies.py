@@ -1,0 +1,329 @@
+"""Working copies: entities as one command leaves them, before they are rows again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+from signalbook.cncf.uris import uri_digest
+from signalbook.errors import RegistryError
+from signalbook.storage.base import Reader, Row
+from signalbook.values import JSONObject
+from signalbook.xid import Xid
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkingCopy:
+    """An entity in the making. ``before`` is its stored row, None while it is new.
+
+    ``stamped`` tells that the client gave ``modifiedat``, which a knock-on change must not overwrite.
+    """
+
+    xid: Xid
+    createdat: datetime
+    modifiedat: datetime
+    before: Row | None = None
+    attributes: JSONObject = field(default_factory=dict)
+    touched: bool = False
+    stamped: bool = False
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """The draft of a stored entity, unchanged."""
+        return cls(
+            xid=row.xid,
+            before=row,
+            attributes=row.attributes,
+            createdat=row.createdat,
+            modifiedat=row.modifiedat,
+        )
+
+    def touch(self, now: datetime) -> None:
+        """Count as updated in this request: the epoch will rise once (R34), ``modifiedat`` is now (R41)."""
+        self.touched = True
+        if not self.stamped:
+            self.modifiedat = now
+
+    @property
+    def epoch(self) -> int:
+        """The epoch this entity will have: 1 when new, one more when touched (R34)."""
+        return 1 if self.before is None else self.before.epoch + self.touched
+
+    def row(self, key: int, parent: int) -> Row:
+        """This draft as the row to store."""
+        return Row(
+            key=key,
+            parent=parent,
+            xid=self.xid,
+            epoch=self.epoch,
+            createdat=self.createdat,
+            modifiedat=self.modifiedat,
+            attributes=self.attributes,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OwnerCopy(WorkingCopy):
+    """The Registry or a Group; ``collections`` are its nested collections that gained or lost an entity (R37)."""
+
+    collections: set[str] = field(default_factory=set)
+
+    def membership_changed(self, plural: str, now: datetime) -> None:
+        """An entity of this type was added or removed below."""
+        self.collections.add(plural)
+        self.touch(now)
+
+
+@dataclass(slots=True, kw_only=True)
+class VersionCopy(WorkingCopy):
+    """A Version. ``ancestorid`` is None until lineage is settled; ``document`` is a digest or None."""
+
+    ancestorid: str | None = None
+    document: str | None = None
+    rank: str | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """The draft of a stored Version, unchanged."""
+        return cls(
+            xid=row.xid,
+            before=row,
+            attributes=row.attributes,
+            createdat=row.createdat,
+            modifiedat=row.modifiedat,
+            ancestorid=row.ancestorid,
+            document=row.document,
+            rank=row.rank,
+        )
+
+    @property
+    def id(self) -> str:
+        """The ``versionid``."""
+        return self.xid.parts[-1]
+
+    def row(self, key: int, parent: int) -> Row:
+        """This draft as the row to store."""
+        return Row(
+            key=key,
+            parent=parent,
+            xid=self.xid,
+            epoch=self.epoch,
+            createdat=self.createdat,
+            modifiedat=self.modifiedat,
+            attributes=self.attributes,
+            ancestorid=self.ancestorid,
+            document=self.document,
+            rank=self.rank,
+            uri=uri_digest(self.xid.group_type, self.attributes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersions:
+    """The Versions of one Resource as they are stored, ``count`` of them: for a draft that has some."""
+
+    reader: Reader
+    row: Row
+    count: int
+
+    @property
+    def key(self) -> int:
+        """The Resource's."""
+        return self.row.key
+
+    def find(self, ids: Iterable[str]) -> list[VersionCopy]:
+        """Those that exist among ``ids``."""
+        return _copies(self.reader.get_many([self.row.xid / "versions" / each for each in ids]).values())
+
+    def all(self) -> list[VersionCopy]:
+        """Every one."""
+        return _copies(self.reader.children([self.key], "versions"))
+
+    def newest(self) -> list[VersionCopy]:
+        """The two newest ones: one of them is the newest whatever becomes of a single Version."""
+        return _copies(self.reader.newest(self.key, 2))
+
+    def leaves(self, limit: int, *, above: tuple[str, str] = ("", "")) -> list[VersionCopy]:
+        """The newest of those that are no other's ancestor, behind the place ``above`` (rank, id)."""
+        return _copies(self.reader.leaves(self.key, limit, above=above))
+
+    def neighbours(self, rank: str, id: str) -> tuple[list[VersionCopy], list[VersionCopy]]:
+        """The two before this place and the two behind it."""
+        before, behind = self.reader.neighbours(self.key, rank, id, 2)
+        return _copies(before), _copies(behind)
+
+    def derived(self, ancestors: Collection[str]) -> list[VersionCopy]:
+        """Those whose ancestor is another one, among ``ancestors``."""
+        return _copies(self.reader.derived(self.key, ancestors))
+
+    def ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
+        """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
+        ids = {version.before.key: version.id for version in versions if version.before is not None}
+        return {ids[key] for key in self.reader.ancestors(ids)}
+
+
+def _copies(rows: Iterable[Row]) -> list[VersionCopy]:
+    return [VersionCopy.of(row) for row in rows]
+
+
+@dataclass(slots=True, kw_only=True)
+class ResourceCopy(WorkingCopy):
+    """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
+
+    ``removed`` are stored Versions that will be gone; ``floor`` is the epoch the new one must exceed after an xref is
+    taken away (R269); ``settled`` is the ``versionmode`` by which the Versions are in order.
+
+    ``versions`` are all there will be, or some if ``stored`` is there (see ``vicinity``): ``find`` brings those with
+    certain ids. Then only those in ``open`` may get another ancestor, and those in ``inner`` are ancestors of others.
+    """
+
+    defaultversionid: str | None = None
+    sticky: bool = False
+    versioncounter: int = 0
+    xref: Xid | None = None
+    versions: dict[str, VersionCopy] = field(default_factory=dict)
+    removed: dict[str, VersionCopy] = field(default_factory=dict)
+    floor: int = 0
+    settled: str | None = None
+    stored: StoredVersions | None = None
+    open: set[str] | None = None
+    inner: Collection[str] = ()
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """The draft of a stored Resource, unchanged; the caller adds its Versions."""
+        return cls(
+            xid=row.xid,
+            before=row,
+            attributes=row.attributes,
+            createdat=row.createdat,
+            modifiedat=row.modifiedat,
+            defaultversionid=row.defaultversionid,
+            sticky=row.defaultversionsticky,
+            versioncounter=row.versioncounter,
+            xref=row.xref,
+            settled=row.settled,
+        )
+
+    @property
+    def epoch(self) -> int:
+        """Meta's epoch as it will be (R38, R269)."""
+        plain = 1 if self.before is None else self.before.epoch + self.touched
+        return max(plain, self.floor + 1) if self.floor else plain
+
+    @property
+    def readonly(self) -> bool:
+        """Whether clients may not change this Resource (R261)."""
+        return bool(self.attributes.get("readonly", False))
+
+    @property
+    def size(self) -> int:
+        """How many Versions are stored."""
+        return self.stored.count if self.stored else sum(v.before is not None for v in self.versions.values())
+
+    @property
+    def created(self) -> frozenset[str]:
+        """Ids of the Versions that are new."""
+        return frozenset(version.id for version in self.versions.values() if version.before is None)
+
+    def find(self, *ids: str) -> None:
+        """Have the Versions with these ids among ``versions``, as far as they exist."""
+        missing = [each for each in ids if each not in self.versions and each not in self.removed]
+        if self.stored and missing:
+            self.add(self.stored.find(missing))
+
+    def complete(self) -> None:
+        """Have all Versions among ``versions``."""
+        if self.stored:
+            self.add(self.stored.all())
+            self.stored, self.open, self.inner = None, None, ()
+            self.arrange()
+
+    def add(self, versions: Iterable[VersionCopy]) -> None:
+        """Have these stored Versions too, but for those that are there or were removed.
+
+        In another dict: a check of the Versions may come to look for another one.
+        """
+        found = {version.id: version for version in versions if version.id not in self.removed}
+        self.versions = {**self.versions, **{name: v for name, v in found.items() if name not in self.versions}}
+
+    def arrange(self) -> None:
+        """Put the Versions in the order in which they are when all are loaded: those stored by id, then new ones."""
+        line = sorted(self.versions.values(), key=lambda v: (v.before is None, v.before and v.id.casefold()))
+        self.versions = {version.id: version for version in line}
+
+    def remove(self, versionid: str) -> None:
+        """Take a Version out; one that was never stored simply vanishes."""
+        version = self.versions.pop(versionid)
+        if version.before is not None:
+            self.removed[versionid] = version
+
+    def row(self, key: int, parent: int) -> Row:
+        """This draft as the row to store."""
+        return Row(
+            key=key,
+            parent=parent,
+            xid=self.xid,
+            epoch=self.epoch,
+            createdat=self.createdat,
+            modifiedat=self.modifiedat,
+            attributes=self.attributes,
+            defaultversionid=self.defaultversionid,
+            defaultversionsticky=self.sticky,
+            versioncounter=self.versioncounter,
+            xref=self.xref,
+            settled=self.settled,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkingTree:
+    """Drafts by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
+
+    registry: OwnerCopy
+    groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
+    resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
+    deleted: list[WorkingCopy] = field(default_factory=list)
+
+    def group(self, xid: Xid, now: datetime) -> OwnerCopy:
+        """The Group at ``xid``, made if it is missing (R52)."""
+        draft = self.groups.get(xid)
+        if draft is None:
+            draft = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
+            self.registry.membership_changed(xid.group_type, now)
+        return draft
+
+    def resource(self, xid: Xid, now: datetime) -> ResourceCopy:
+        """The Resource at ``xid``, made (without Versions yet) if it is missing."""
+        draft = self.resources.get(xid)
+        if draft is None:
+            draft = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now)
+            self.group(xid.owner, now).membership_changed(xid.resource_type, now)
+        return draft
+
+
+def check_siblings(tree: WorkingTree) -> None:
+    """No two new siblings whose ids differ in case only (R26), else ``bad_request``; the store looks at stored ones."""
+    for resource in tree.resources.values():
+        seen: dict[str, Xid] = {}
+        for version in resource.versions.values():
+            _check_id_case(seen, version.xid)
+    folded: dict[Xid, dict[str, Xid]] = defaultdict(dict)
+    for xid in (*tree.groups, *tree.resources):
+        _check_id_case(folded[xid.parent], xid)
+
+
+class IdClash(RegistryError):
+    """An id that exists in other case (R26): to clients of xRegistry a ``bad_request``."""
+
+    def __init__(self, xid: Xid) -> None:
+        detail = f'"{xid.parent}" already has an entity with the id "{xid.id}" (upper and lower case are one)'
+        super().__init__("bad_request", subject=str(xid), error_detail=detail)
+
+
+def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
+    if seen.setdefault(xid.id.casefold(), xid) != xid:
+        raise IdClash(xid)

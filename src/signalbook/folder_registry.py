@@ -1,0 +1,292 @@
+"""The folder registry: documents in a folder, served as a read-only registry that follows them (``serve --from``).
+
+``read_snapshot`` reads the folder, ``synchronise`` makes a registry say the same, ``FolderWatch`` looks for changes.
+A synchronisation touches only what is different: what did not change keeps its epochs and times, so that caches and the
+change feed see just the difference.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from signalbook.cncf.messagecatalog.sources import adopt
+from signalbook.documents import DocumentError, Source, Upload, entities, extend_model, merge, read_folder
+from signalbook.engine.config import capabilities
+from signalbook.engine.config.configuration import MODELSOURCE
+from signalbook.engine.engine import Engine, Session
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.errors import RegistryError, SignalbookError
+from signalbook.values import JSONObject, fingerprint, format_timestamp
+from signalbook.xid import ROOT, Kind, Xid
+
+NOTE: Final = "folder"
+"""Under which the registry keeps what it was made of: ``revision``, ``since``, ``documents``, ``repairs``, ``mark``,
+and ``parts``, a fingerprint for each Group and Resource."""
+
+_LOG: Final = logging.getLogger("signalbook.folder_registry")
+_LOGGED_REPAIRS: Final = 20
+_UNFINISHED: Final = "L-37"
+"""The rule of a lenient repair: a document that ends before it is complete."""
+_IGNORED: Final = Flags(ignore=frozenset({"capabilities", "epoch", "id", "modelsource"}))
+_CONFIGURATION: Final = ("capabilities", "model", "modelsource")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSnapshot:
+    """All documents of a folder as one.
+
+    ``revision`` is a fingerprint of what they say, whatever their form; ``mark`` the ``folder_mark`` of the folder
+    they were read from.
+    """
+
+    source: Source
+    revision: str
+    mark: str
+
+    @property
+    def document(self) -> JSONObject:
+        """What they say, as the body of a write to the Registry."""
+        found: JSONObject = self.source.document
+        return found
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What had to be put right, with the file it was in."""
+        return tuple(f"{part.name}, {repair}" for part in self.source.parts for repair in part.repairs)
+
+
+def read_snapshot(folder: Path) -> FolderSnapshot:
+    """Read every document of ``folder`` leniently. Raises ``DocumentError``."""
+    before = folder_mark(folder)
+    sources = read_folder(folder, lenient=True)
+    for source in sources:
+        _check_complete(source)
+    source = merge(adopt(sources), name=str(folder))
+    return FolderSnapshot(source=source, revision=fingerprint(source.document), mark=before)
+
+
+def _check_complete(source: Source) -> None:
+    """A file that ends too soon is being written: what it lacks is not to be deleted for that."""
+    for repair in source.repairs:
+        if repair.rule == _UNFINISHED:
+            raise DocumentError(f"{source.name}: line {repair.line}: the document ends before it is complete")
+
+
+def folder_mark(folder: Path) -> str:
+    """A cheap fingerprint that changes when a file does: of names, sizes and times of all files that are not hidden."""
+    return fingerprint(sorted(_files(folder)))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            try:
+                found = Path(top, name).stat()
+            except OSError:  # deleted meanwhile: the next look sees that
+                continue
+            yield f"{top}/{name}", found.st_size, found.st_mtime_ns
+
+
+def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> bool:
+    """Bring ``engine``'s registry to ``snapshot``, and whether that changed anything.
+
+    ``base`` is the model source that the documents' own extends. Where the way from what is there to what is wanted is
+    barred (a model that neither old nor new entities fit), everything is made anew. The registry refuses writes
+    afterwards. Raises ``RegistryError``, or ``DocumentError`` naming the files it is about; then nothing has changed.
+    """
+    try:
+        try:
+            return _write(engine, snapshot, base, anew=False)
+        except RegistryError:
+            return _write(engine, snapshot, base, anew=True)
+    except RegistryError as error:
+        places = [error.subject, *(fault.path for fault in error.faults)]
+        named = "".join(f"\n  in {name}" for name in snapshot.source.naming(places))
+        raise DocumentError(f"{error}{named}") from None
+
+
+def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: bool) -> bool:
+    with engine.writing(admin=True) as session:
+        note = session.kept(NOTE) or {}
+        if note.get("revision") == snapshot.revision:
+            session.keep(NOTE, {**note, "mark": snapshot.mark})
+            return False
+        now = _parts(snapshot.document)
+        before = {} if anew else {Xid.parse(xid): known for xid, known in note.get("parts", {}).items()}
+        if anew:
+            _clear(session)
+        _delete(session, before.keys() - now.keys())
+        _write_model(session, snapshot.document, base)
+        _write_registry(session, snapshot.document)
+        fingerprints = {xid: fingerprint(body) for xid, body in now.items()}
+        _create(session, {xid: body for xid, body in now.items() if xid not in before})
+        for xid, known in before.items():
+            if fingerprints.get(xid, known) != known:
+                _replace(session, xid, now[xid])
+        session.switch(_read_only())
+        session.keep(NOTE, _note(snapshot, session, {str(xid): text for xid, text in fingerprints.items()}))
+    return True
+
+
+def _note(snapshot: FolderSnapshot, session: Session, parts: dict[str, str]) -> JSONObject:
+    return {
+        "revision": snapshot.revision,
+        "since": format_timestamp(session.now),
+        "documents": len(snapshot.source.parts),
+        "repairs": len(snapshot.repairs),
+        "mark": snapshot.mark,
+        "parts": parts,
+    }
+
+
+def _parts(document: JSONObject) -> dict[Xid, JSONObject]:
+    """Groups without their collections, and Resources with all that is theirs."""
+    parts: dict[Xid, JSONObject] = {}
+    for xid, body in entities(document):
+        if xid.kind is Kind.GROUP:
+            parts[xid] = dict(body)
+        elif xid.kind is Kind.RESOURCE:
+            parts[xid] = body
+            parts[xid.owner].pop(xid.resource_type, None)
+    return parts
+
+
+def _clear(session: Session) -> None:
+    for plural in session.view.model.groups:
+        session.execute(Command(method=Method.DELETE, target=ROOT / plural))
+
+
+def _delete(session: Session, gone: set[Xid]) -> None:
+    for xid in sorted(gone):
+        if xid.owner not in gone:
+            session.execute(Command(method=Method.DELETE, target=xid))
+
+
+def _write_model(session: Session, document: JSONObject, base: JSONObject) -> None:
+    given = document.get(MODELSOURCE) or {}
+    wanted = extend_model(Upload(target=ROOT, body={MODELSOURCE: given}), base).body.get(MODELSOURCE, base)
+    if wanted != session.view.modelsource():
+        session.execute(ConfigCommand(name=MODELSOURCE, method=Method.PUT, body=wanted))
+
+
+def _write_registry(session: Session, document: JSONObject) -> None:
+    """The Registry's own attributes, if they are others."""
+    plurals = set(session.view.model.groups)
+    own = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
+    shown = session.view.entity(ROOT, ViewOptions())
+    note = fingerprint(own)
+    if note != session.kept(f"{NOTE}.own"):
+        session.execute(
+            Command(method=Method.PUT, target=ROOT, body={**own, "registryid": shown["registryid"]}, flags=_IGNORED)
+        )
+        session.keep(f"{NOTE}.own", note)
+
+
+def _create(session: Session, new: dict[Xid, JSONObject]) -> None:
+    """All at once: one tree is one write."""
+    tree: JSONObject = {}
+    for xid, body in new.items():
+        node = tree
+        for part in xid.parts:
+            node = node.setdefault(part, {})
+        node.update(body)
+    if tree:
+        session.execute(Command(method=Method.PATCH, target=ROOT, body=tree, flags=_IGNORED))
+
+
+def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
+    """PUT resets what the body leaves out, but for Versions that it does not name: those go."""
+    if xid.kind is Kind.RESOURCE and "versions" in body:
+        there = (
+            session.view.collection(xid / "versions", ViewOptions()) if session.view.exists(xid / "versions") else {}
+        )
+        session.execute(Command(method=Method.PUT, target=xid, body={"meta": {}, **body}, flags=_IGNORED))
+        for name in there.keys() - body["versions"].keys():
+            session.execute(Command(method=Method.DELETE, target=xid / "versions" / name))
+    else:
+        session.execute(Command(method=Method.PUT, target=xid, body=body, flags=_IGNORED))
+
+
+def _read_only() -> JSONObject:
+    """All capabilities, except that nothing is mutable."""
+    wanted = capabilities.everything()
+    wanted["available"] = {name: {"mutable": False} for name in wanted["available"]}
+    return wanted
+
+
+class FolderWatch:
+    """The folder behind a registry. ``base`` is the model source that its documents extend.
+
+    ``look`` raises nothing: what is wrong with the folder is logged and shown by ``status``, and what was there before
+    stays.
+    """
+
+    def __init__(self, engine: Engine, folder: Path, base: JSONObject) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._base = base
+        self._seen = ""
+        self._error: str | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def status(self) -> JSONObject:
+        """The ``folder``, the ``revision`` served ``since`` when, and the ``error`` of what is there now, if any."""
+        note = self._engine.kept(NOTE) or {}
+        known = {name: note.get(name) for name in ("revision", "since", "documents", "repairs")}
+        return {"folder": str(self._folder), **known, "error": self._error}
+
+    def load(self) -> None:
+        """Read the folder and bring the registry to it. Raises ``SignalbookError``; then nothing has changed."""
+        snapshot = read_snapshot(self._folder)
+        if synchronise(self._engine, snapshot, self._base):
+            count = len(snapshot.source.parts)
+            _LOG.info("%s: %d documents, revision %s", self._folder, count, snapshot.revision)
+            for repair in snapshot.repairs[:_LOGGED_REPAIRS]:
+                _LOG.warning("repaired %s", repair)
+
+    def look(self) -> None:
+        """Load the folder if it is not what it was at the last look, here or in another process of this server."""
+        found = folder_mark(self._folder)
+        if found == self._seen:
+            return
+        self._seen, self._error = found, None
+        if found == (self._engine.kept(NOTE) or {}).get("mark"):
+            return
+        try:
+            self.load()
+        except SignalbookError as error:
+            self._failed(str(error))
+        except Exception as error:
+            _LOG.exception("%s cannot be read", self._folder)
+            self._failed(f"unexpected {type(error).__name__}")
+
+    def start(self, seconds: float) -> None:
+        """Look every ``seconds`` from now on, in a thread; with 0 never again."""
+        self.look()
+        if seconds > 0:
+            self._thread = threading.Thread(target=self._follow, args=(seconds,), name="folder-registry", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _follow(self, seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            self.look()
+
+    def _failed(self, error: str) -> None:
+        _LOG.error("%s: keeping what was there before: %s", self._folder, error)
+        self._error = error

@@ -1,0 +1,1 @@
+"""Message definitions: canonical form, inheritance, declared properties, lint, schemas; endpoints."""

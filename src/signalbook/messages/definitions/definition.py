@@ -1,0 +1,399 @@
+"""Message definitions, compiled: a check per declared property, and keys to find them by (domain.md K-8, K-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from signalbook.errors import SignalbookError
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
+from signalbook.messages.definitions.normalise import CLOUDEVENTS
+from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
+from signalbook.messages.definitions.schemas import SchemaShelf, SchemaUse, version_named
+from signalbook.messages.message import Message
+from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
+from signalbook.messages.policy import Policy
+from signalbook.messages.uritemplates import Template, is_template
+from signalbook.values import Finding, JSONObject, parse_timestamp
+
+# Looks at what is neither an attribute nor a property.
+MessageCheck = Callable[[Message, Mode], Finding | None]
+
+
+def has_mode(expected: str) -> MessageCheck:
+    """The content mode a definition demands (F-34, K-26.7)."""
+
+    def check(_: Message, mode: Mode) -> Finding | None:
+        if mode.value == expected:
+            return None
+        return Finding(path="mode", rule="mode", message=f"the content mode must be {expected}, not {mode.value}")
+
+    return check
+
+
+def has_format(expected: str, path: str) -> MessageCheck:
+    """The event format a definition demands under ``path`` (F-14, F-34, K-26.7)."""
+
+    def check(message: Message, mode: Mode) -> Finding | None:
+        if mode is Mode.STRUCTURED and same_content_type(expected, message.content_type):
+            return None
+        found = message.content_type or "none"
+        return Finding(path=path, rule="format", message=f"the event format must be {expected}, not {found}")
+
+    return check
+
+
+def states_content_type(name: str, expected: str, same: Callable[[str, str], bool]) -> Check:
+    """The content type of an event's data, where it is stated (K-26.6)."""
+
+    def check(values: Values, _: Context) -> Finding | None:
+        actual = values.get(name)
+        if actual is None or actual == expected or same(expected, str(actual)):
+            return None
+        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {actual}")
+
+    return check
+
+
+def has_content_type(expected: str, same: Callable[[str, str], bool]) -> MessageCheck:
+    """The content type of a message without envelope, where it is stated (K-26.6)."""
+
+    def check(message: Message, _: Mode) -> Finding | None:
+        actual = message.content_type
+        if not actual or actual == expected or same(expected, actual):
+            return None
+        return Finding(path="content_type", rule="content_type", message=f"must be {expected}, not {actual}")
+
+    return check
+
+
+def names_schema(xid: str, required: bool) -> Check:
+    """``dataschema`` is an absolute URI; a definition that gives an xid means it on any host (F-32, L-31)."""
+
+    def check(values: Values, _: Context) -> Finding | None:
+        actual = values.get("dataschema")
+        if actual is None:
+            text = "dataschema is required"
+            return Finding(path="dataschema", rule="required", message=text) if required else None
+        if version_named(str(actual), xid) is not None:
+            return None
+        return Finding(path="dataschema", rule="value", message=f"dataschema must name {xid}, not {actual!r}")
+
+    return check
+
+
+# Types of the core attributes, where a definition names none (F-30).
+_DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
+
+
+def declared_attributes(definition: JSONObject) -> list[Property]:
+    """The context attributes of a materialised definition, but for ``specversion``; none if it is of no event."""
+    if definition.get("envelope") != CLOUDEVENTS:
+        return []
+    metadata = definition.get("envelopemetadata") or {}
+    return [
+        _declared_attribute(name, entry.get("type"), entry.get("value"), entry.get("required"))
+        for name, entry in metadata.items()
+        if name != "specversion"
+    ]
+
+
+def declared_options(protocol: str, given: JSONObject | None) -> list[Property]:
+    """The properties that ``protocoloptions`` declare. Raises ``PropertyError`` for options of the wrong shape."""
+    binding = find_binding(protocol) if protocol else None
+    return binding.properties(given) if binding is not None and given else []
+
+
+# The definitions of a book have most of their attributes in common.
+@lru_cache(maxsize=1024, typed=True)
+def _declared_attribute(name: str, type: str | None, value: str | None, required: bool | None) -> Property:
+    """A context attribute; what CloudEvents demands is required whatever the definition says (F-31)."""
+    return Property(
+        name=name,
+        path=f"envelopemetadata.{name}",
+        type=type or _DEFAULT_TYPES.get(name, "string"),
+        value=value,
+        required=required is True or name in REQUIRED,
+        comparison="content_type" if name == "datacontenttype" else "value",
+    )
+
+
+_CACHED: Final = 1024
+# Types of core attributes that say no more than CloudEvents itself demands.
+_GIVEN: Final = {"time": ("timestamp",), "source": ("string", "urireference"), "dataschema": ("string", "uri")}
+
+
+class DefinitionError(SignalbookError):
+    """A definition that does not compile; ``findings`` says everything that is wrong with it."""
+
+    def __init__(self, xid: str, findings: Iterable[Finding]) -> None:
+        self.xid = xid
+        self.findings = tuple(findings)
+        super().__init__(f"{xid}: " + "; ".join(str(finding) for finding in self.findings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A value that tells a definition from others: a constant, or a template whose literal parts do.
+
+    ``tier``: 0 names the kind of message by itself, 3 says little; an index looks at low tiers first.
+    """
+
+    name: str
+    value: str | Template
+    tier: int
+    required: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompiledDefinition:
+    """One message definition, ready to be held against messages.
+
+    ``event_checks`` go over the context attributes of a CloudEvent, ``protocol_checks`` over the values a binding
+    reads from a message, ``message_checks`` over the rest. ``options`` are the names of the protocol properties it
+    declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
+    type of the payload where the message does not say (declared, else implied by the schema's format). ``score`` counts
+    constants, templates and required properties (K-29). ``policy`` is what applies to this definition (K-46).
+    """
+
+    xid: str
+    version: str
+    definition: JSONObject
+    is_event: bool
+    protocol: str
+    event_checks: tuple[Check, ...]
+    protocol_checks: tuple[Check, ...]
+    message_checks: tuple[MessageCheck, ...]
+    event_keys: tuple[Key, ...]
+    protocol_keys: tuple[Key, ...]
+    options: frozenset[str]
+    discriminators: frozenset[str]
+    payload_type: str
+    score: tuple[int, int, int]
+    warnings: tuple[Finding, ...]
+    removal: datetime | None
+    shelf: SchemaShelf
+    policy: Policy
+
+    @property
+    def message_id(self) -> str:
+        """Id of the message, the last part of its Resource's xid."""
+        return self.xid.partition("/versions/")[0].rpartition("/")[2]
+
+    @cached_property
+    def schema_use(self) -> SchemaUse:
+        """The payload's schema, parsed when first asked for."""
+        return self.shelf.of_definition(self.definition)
+
+    def schema_for(self, dataschema: str | None) -> SchemaUse:
+        """The schema an event was written with: the Version its ``dataschema`` names, if it names one (K-39)."""
+        use = self.schema_use
+        return self.shelf.of_writer(use, dataschema) if dataschema and use.resource else use
+
+    def schema_of_number(self, number: int) -> SchemaUse:
+        """The schema a payload was written with: the Version that the number in its wire prefix means."""
+        return self.shelf.of_number(self.schema_use, number)
+
+    @cached_property
+    def constants(self) -> Mapping[str, frozenset[Any]]:
+        """Top-level payload members with a closed set of values (K-30)."""
+        schema = self.schema_use.schema
+        return {} if schema is None else schema.constants()
+
+    @property
+    def simple(self) -> bool:
+        """Whether ``event_checks`` are all there is to check of a structured event's envelope, from a file at least."""
+        return self.is_event and not self.message_checks
+
+    def check_event(self, attributes: Values, context: Context) -> list[Finding]:
+        """What is wrong with the context attributes; adds what templates captured to ``context``."""
+        return [finding for check in self.event_checks if (finding := check(attributes, context)) is not None]
+
+
+def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, policy: Policy) -> CompiledDefinition:
+    """Compile a materialised definition. Raises ``DefinitionError``."""
+    compiler = _Compiler(definition, policy.strict_delivery)
+    if compiler.findings:
+        raise DefinitionError(xid, compiler.findings)
+    options = [part.declared for part in compiler.options]
+    return CompiledDefinition(
+        xid=xid,
+        version=str(definition.get("versionid") or ""),
+        definition=definition,
+        is_event=compiler.is_event,
+        protocol=compiler.protocol,
+        event_checks=tuple(compiler.event_checks),
+        protocol_checks=tuple(compiler.protocol_checks),
+        message_checks=tuple(compiler.message_checks),
+        event_keys=_keys(compiler.attributes),
+        protocol_keys=_keys(compiler.options),
+        options=frozenset(option.name for option in options),
+        discriminators=frozenset(option.name for option in options if option.role == "discriminator"),
+        payload_type=compiler.payload_type,
+        score=_score((*compiler.attributes, *compiler.options)),
+        warnings=_deprecation(definition),
+        removal=_removal(definition),
+        shelf=shelf,
+        policy=policy,
+    )
+
+
+class _Compiler:
+    """Collects the checks of one definition, and every reason why it cannot be compiled."""
+
+    def __init__(self, definition: JSONObject, strict_delivery: bool) -> None:
+        self.definition = definition
+        self.strict_delivery = strict_delivery
+        self.findings: list[Finding] = []
+        self.is_event = definition.get("envelope") == CLOUDEVENTS
+        self.protocol = str(definition.get("protocol") or "")
+        options = self._options()
+        self.attributes = self._parts(_attribute, declared_attributes(definition) if self.is_event else [])
+        self.options = self._parts(_option, options)
+        self.payload_type = self._payload_type()
+        self.event_checks = [part.check for part in self.attributes if part.check is not None]
+        self.protocol_checks = [part.check for part in self.options if part.check is not None]
+        self.message_checks = list(_message_checks(definition)) if self.is_event else []
+        self._content_type_check()
+
+    def _options(self) -> list[Property]:
+        try:
+            declared = declared_options(self.protocol, self.definition.get("protocoloptions"))
+        except PropertyError as error:
+            self._fault("protocoloptions", str(error))
+            return []
+        return [option for option in declared if option.role != "delivery" or self.strict_delivery]
+
+    def _parts(self, compile: Callable[[Property], _Part], properties: Iterable[Property]) -> list[_Part]:
+        parts = []
+        for declared in properties:
+            try:
+                parts.append(compile(declared))
+            except PropertyError as error:
+                self._fault(declared.path, str(error).removeprefix(f"{declared.path}: "))
+        return parts
+
+    def _payload_type(self) -> str:
+        metadata = self.definition.get("envelopemetadata") or {}
+        declared = (metadata.get("datacontenttype") or {}).get("value") if self.is_event else None
+        if declared and not is_template(declared):
+            return str(declared)
+        outer = str(self.definition.get("datacontenttype") or "")
+        if outer and not outer.lower().startswith(MEDIA_TYPE):
+            return outer
+        return implied_content_type(str(self.definition.get("dataschemaformat") or ""))
+
+    def _content_type_check(self) -> None:
+        """What is declared or implied of the payload's type, unless a protocol option speaks of it (K-26.5, K-26.6)."""
+        by_protocol = any(part.declared.comparison == "content_type" and part.declared.value for part in self.options)
+        by_envelope = any(part.declared.name == "datacontenttype" and part.declared.value for part in self.attributes)
+        if by_protocol or by_envelope or not self.payload_type:
+            return
+        outer = str(self.definition.get("datacontenttype") or "")
+        same = same_content_type if self.payload_type == outer else is_implied
+        if self.is_event:
+            self.event_checks.append(states_content_type("datacontenttype", self.payload_type, same))
+        else:
+            self.message_checks.append(has_content_type(self.payload_type, same))
+
+    def _fault(self, path: str, message: str) -> None:
+        self.findings.append(Finding(path=path, rule="definition", message=message))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A declared property with what is made of it; ``score`` is its share of the definition's."""
+
+    declared: Property
+    check: Check | None
+    key: Key | None
+    score: tuple[int, int, int]
+
+
+def _option(declared: Property) -> _Part:
+    """Raises ``PropertyError``."""
+    return _part(declared, compile_property(declared))
+
+
+@lru_cache(maxsize=_CACHED)
+def _attribute(declared: Property) -> _Part:
+    """Raises ``PropertyError``."""
+    left = _left(declared)
+    if left.name == "dataschema" and str(left.value or "").startswith("/"):
+        return _part(left, names_schema(str(left.value), left.required))
+    return _part(left, compile_property(left))
+
+
+def _part(declared: Property, check: Check | None) -> _Part:
+    score = (declared.constant is not None, declared.template() is not None, declared.required)
+    return _Part(declared=declared, check=check, key=_key(declared), score=score)
+
+
+def _left(declared: Property) -> Property:
+    """What is left to check of an attribute: the event has been found valid before."""
+    name, core = declared.name, declared.name in CORE and declared.type == "string"
+    if name in REQUIRED:
+        declared = replace(declared, required=False)
+    given = declared.value is None and (core or declared.type in _GIVEN.get(name, ()))
+    return replace(declared, type="any") if given else declared
+
+
+def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
+    options = definition.get("envelopeoptions") or {}
+    if options.get("mode"):
+        yield has_mode(str(options["mode"]))
+    if options.get("format"):
+        yield has_format(str(options["format"]), "envelopeoptions.format")
+    outer = str(definition.get("datacontenttype") or "")
+    if outer.lower().startswith(MEDIA_TYPE):
+        yield has_format(outer, "datacontenttype")
+
+
+def _keys(parts: Iterable[_Part]) -> tuple[Key, ...]:
+    return tuple(sorted((part.key for part in parts if part.key is not None), key=lambda key: key.tier))
+
+
+def _key(declared: Property) -> Key | None:
+    if declared.name == "dataschema":
+        return None  # any Version of a schema will do
+    constant = declared.constant
+    required = declared.required or declared.name in REQUIRED
+    if constant is not None:
+        tier = 0 if declared.name == "type" and not declared.multiple else 1 if required else 3
+        return Key(name=declared.name, value=constant, tier=tier, required=required)
+    template = declared.template()
+    if template is None or template.whole or declared.multiple or not required:
+        return None
+    return Key(name=declared.name, value=template, tier=2, required=required)
+
+
+def _score(parts: Iterable[_Part]) -> tuple[int, int, int]:
+    constants = templates = required = 0
+    for constant, template, demanded in (part.score for part in parts):
+        constants, templates, required = constants + constant, templates + template, required + demanded
+    return constants, templates, required
+
+
+def _deprecation(definition: JSONObject) -> tuple[Finding, ...]:
+    """A warning for a deprecated definition, with what replaces it (K-33)."""
+    deprecated = definition.get("deprecated")
+    if not isinstance(deprecated, dict):
+        return ()
+    said = ", ".join(
+        f"{name} {deprecated[name]}" for name in ("effective", "removal", "alternative") if name in deprecated
+    )
+    text = f"the definition is deprecated: {said}" if said else "the definition is deprecated"
+    return (Finding(path="deprecated", rule="deprecated", message=text, severity="warning"),)
+
+
+def _removal(definition: JSONObject) -> datetime | None:
+    deprecated = definition.get("deprecated")
+    removal = deprecated.get("removal") if isinstance(deprecated, dict) else None
+    try:
+        return parse_timestamp(removal) if isinstance(removal, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,474 @@
+"""What the endpoint specification demands of an endpoint and no model can say (domain.md H-3 to H-14, H-21)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from signalbook.messages.definitions.lint import lint_envelope_options
+from signalbook.messages.definitions.normalise import canonical_protocol, is_known_protocol
+from signalbook.messages.definitions.properties import Severity
+from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
+from signalbook.uris import is_uri
+from signalbook.values import JSON, Finding, JSONObject
+
+Roles = frozenset[str]
+_METHOD: Final = re.compile(r"[!#$%&'*+.^_`|~A-Za-z0-9-]+", re.ASCII)
+_WILL: Final = re.compile(r"/[^/]+/[^/]+/messages/[^/]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: the kind of its value and, where the specification says so, the values or the range it has."""
+
+    kind: str = "string"
+    values: tuple[Any, ...] = ()
+    least: int | None = None
+    most: int | None = None
+
+
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "string": ("a string", lambda value: isinstance(value, str)),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "integer": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "strings": ("a list of strings", lambda value: _are_strings(value)),
+    "texts": ("a map of strings", lambda value: _are_texts(value)),
+    "map": ("a map", lambda value: isinstance(value, dict)),
+    "headers": ("a list of objects with name and value", lambda value: _are_headers(value)),
+    "query": ("a map of strings", lambda value: _are_texts(value) or _are_headers(value)),
+}
+_UINT32: Final = 2**32 - 1
+_MQTT: Final = {
+    "topic": Option(),
+    "topicfilter": Option(),
+    "qos": Option(kind="integer", values=(0, 1, 2)),
+    "retain": Option(kind="boolean"),
+    "willtopic": Option(),
+    "willmessage": Option(),
+}
+OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
+    "HTTP": {
+        "method": Option(),
+        "headers": Option(kind="headers"),
+        "query": Option(kind="query"),
+        "apikeyname": Option(),
+        "apikeyin": Option(values=("header", "query")),
+        "plainscheme": Option(values=("basic", "form", "query")),
+        "plainusernamefield": Option(),
+        "plainpasswordfield": Option(),
+    },
+    "AMQP/1.0": {
+        "node": Option(),
+        "durable": Option(kind="boolean"),
+        "link-properties": Option(kind="texts"),
+        "connection-properties": Option(kind="texts"),
+        "distribution-mode": Option(values=("move", "copy")),
+        "connection-capabilities": Option(kind="strings"),
+        "node-capabilities": Option(kind="strings"),
+        "source-filters": Option(kind="map"),
+        "dynamic": Option(kind="boolean"),
+        "terminus-durability": Option(values=("none", "configuration", "unsettled-state")),
+        "expiry-policy": Option(values=("link-detach", "session-end", "connection-close", "never")),
+        "timeout": Option(kind="integer", least=0),
+        "sender-settle-mode": Option(values=("unsettled", "settled", "mixed")),
+        "receiver-settle-mode": Option(values=("first", "second")),
+    },
+    "MQTT/3.1.1": {**_MQTT, "cleansession": Option(kind="boolean")},
+    "MQTT/5.0": {
+        **_MQTT,
+        "cleanstart": Option(kind="boolean"),
+        "sessionexpiryinterval": Option(kind="integer", least=0, most=_UINT32),
+        "sharedsubscriptiongroup": Option(),
+        "nolocal": Option(kind="boolean"),
+        "retainaspublished": Option(kind="boolean"),
+        "retainhandling": Option(kind="integer", values=(0, 1, 2)),
+    },
+    "KAFKA": {
+        "topic": Option(),
+        "acks": Option(kind="integer", least=-1, most=1),
+        "key": Option(),
+        "partition": Option(kind="integer", least=0),
+        "consumergroup": Option(),
+        "headers": Option(kind="texts"),
+        "keyserializer": Option(),
+        "valueserializer": Option(),
+        "autooffsetreset": Option(values=("earliest", "latest", "none")),
+        "enableautocommit": Option(kind="boolean"),
+    },
+    "NATS": {"subject": Option(), "subjectfilter": Option(), "queuegroup": Option()},
+}
+"""The options that the specification has, by protocol and name; others are extensions."""
+
+
+def option_findings(options: JSONObject, protocol: str, roles: Roles) -> Iterator[Finding]:
+    """What is wrong with the options of an endpoint of ``protocol`` (its canonical name) with these usages."""
+    known = OPTIONS.get(protocol, {})
+    for name, value in options.items():
+        path = f"protocoloptions.{name}"
+        if name in known:
+            yield from _value(path, known[name], value)
+        else:
+            yield from _stranger(path, name, protocol)
+    if protocol in _RULES:
+        yield from _RULES[protocol](options, roles)
+
+
+def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
+    if isinstance(value, str) and option.kind != "string" and is_template(value):
+        return
+    said, fits = _KINDS[option.kind]
+    if not fits(value):
+        yield _option_finding(path, "type", f"must be {said}")
+    elif option.values and value not in option.values and not (isinstance(value, str) and is_template(value)):
+        yield _option_finding(path, "enum", f"{value!r} is none of {', '.join(map(str, option.values))}")
+    elif option.least is not None and value < option.least:
+        yield _option_finding(path, "minimum", f"{value} is less than {option.least}")
+    elif option.most is not None and value > option.most:
+        yield _option_finding(path, "maximum", f"{value} is more than {option.most}")
+
+
+def _stranger(path: str, name: str, protocol: str) -> Iterator[Finding]:
+    """An extension, unless it is an option misspelt or one of another version of the protocol."""
+    known = OPTIONS.get(protocol, {})
+    meant = next((other for other in known if _bare(other) == _bare(name)), None)
+    if meant is not None:
+        yield _option_finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")
+    elif protocol.startswith("MQTT/"):
+        other = "MQTT/5.0" if protocol == "MQTT/3.1.1" else "MQTT/3.1.1"
+        if name in OPTIONS[other]:
+            yield _option_finding(path, "version", f"this is an option of {other}, not of {protocol}", "warning")
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(".", "")
+
+
+def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
+    """H-16."""
+    method = options.get("method")
+    if isinstance(method, str) and not is_template(method) and not _METHOD.fullmatch(method):
+        yield _option_finding("protocoloptions.method", "value", f"{method!r} is no HTTP method")
+
+
+def _mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:
+    """H-18."""
+    topic, pattern, shared = (
+        _stated_text(options, name) for name in ("topic", "topicfilter", "sharedsubscriptiongroup")
+    )
+    if topic is not None and pattern is not None:
+        yield _exclusive("topic", "topicfilter")
+    for name in ("topic", "willtopic"):
+        if set(_stated_text(options, name) or "") & set("+#"):
+            yield _option_finding(
+                f"protocoloptions.{name}", "wildcard", "nothing is published to a topic with + or # in it"
+            )
+    if pattern is not None and not _is_topic_filter(pattern):
+        text = "+ stands for a whole level, # for all levels that are left, at the end"
+        yield _option_finding("protocoloptions.topicfilter", "wildcard", text)
+    if shared is not None and pattern is None:
+        yield _needs("sharedsubscriptiongroup", "topicfilter")
+    if shared is not None and ("/" in shared or not shared):
+        text = "this is the bare name of the group, without $share and without /"
+        yield _option_finding("protocoloptions.sharedsubscriptiongroup", "value", text)
+    will = _stated_text(options, "willmessage")
+    if will is not None and not _WILL.fullmatch(will):
+        yield _option_finding("protocoloptions.willmessage", "xid", f"{will!r} is not the xid of a message")
+
+
+def _is_topic_filter(pattern: str) -> bool:
+    levels = pattern.split("/")
+    return all(level in ("+", "#") or not set(level) & set("+#") for level in levels) and "#" not in levels[:-1]
+
+
+def _kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
+    """H-19."""
+    group = options.get("consumergroup")
+    if "consumer" in roles and not group:
+        text = "a consumer joins a group, and says which"
+        yield _option_finding("protocoloptions.consumergroup", "required", text)
+    if "subscriber" in roles and group is not None:
+        text = "a subscriber makes the group: it joins none"
+        yield _option_finding("protocoloptions.consumergroup", "exclusive", text)
+    for name in ("autooffsetreset", "enableautocommit"):
+        if name in options and roles & {"producer", "subscriber"}:
+            yield _option_finding(f"protocoloptions.{name}", "exclusive", "only a consumer has offsets")
+
+
+def _nats(options: JSONObject, _: Roles) -> Iterator[Finding]:
+    """H-20."""
+    subject, pattern = _stated_text(options, "subject"), _stated_text(options, "subjectfilter")
+    if subject is not None and pattern is not None:
+        yield _exclusive("subject", "subjectfilter")
+    if set(subject or "") & set("*>"):
+        yield _option_finding(
+            "protocoloptions.subject", "wildcard", "nothing is published to a subject with * or > in it"
+        )
+    if "queuegroup" in options and pattern is None:
+        yield _needs("queuegroup", "subjectfilter")
+
+
+_RULES: Final[Mapping[str, Callable[[JSONObject, Roles], Iterator[Finding]]]] = {
+    "HTTP": _http,
+    "MQTT/3.1.1": _mqtt,
+    "MQTT/5.0": _mqtt,
+    "KAFKA": _kafka,
+    "NATS": _nats,
+}
+
+
+def _stated_text(options: JSONObject, name: str) -> str | None:
+    value = options.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _are_headers(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("value", ""), str)
+        for item in value
+    )
+
+
+def _exclusive(one: str, other: str) -> Finding:
+    return _option_finding(f"protocoloptions.{other}", "exclusive", f"an endpoint has {one} or {other}, not both")
+
+
+def _needs(name: str, other: str) -> Finding:
+    return _option_finding(f"protocoloptions.{name}", "requires", f"it means nothing without {other}")
+
+
+def _option_finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
+    return Finding(path=path, rule=rule, message=message, severity=severity)
+
+
+_USAGES: Final = ("subscriber", "consumer", "producer")
+_BOTH: Final = frozenset({"MQTT/3.1.1", "MQTT/5.0", "AMQP/1.0", "NATS"})
+"""Protocols in which one connection both subscribes and consumes."""
+_SCHEMES: Final = {
+    "HTTP": ("http", "https"),
+    "AMQP/1.0": ("amqp", "amqps"),
+    "MQTT/3.1.1": ("mqtt", "mqtts", "tcp", "ssl", "wss"),
+    "MQTT/5.0": ("mqtt", "mqtts", "tcp", "ssl", "wss"),
+    "NATS": ("nats", "tls", "ws"),
+}
+_PATHLESS: Final = ("tcp", "ssl", "wss")
+_ENVELOPE: Final = re.compile(r"[^/\s]+(/\S+)?")
+_AUTHORIZATIONS: Final = ("OAuth2", "Plain", "SASL", "X509Cert", "APIKey")
+_CREDENTIALS: Final = re.compile(r"passw|secret|token$|credential|privatekey|apikeyvalue", re.IGNORECASE)
+_MISPLACED: Final = ("authorization", "deployed", "endpoints", "options")
+_GROUP: Final = re.compile(r"/[^/]+/[^/]+")
+_MAX_TEXTS: Final = 1000
+
+
+def lint_endpoint(endpoint: Mapping[str, JSON]) -> list[Finding]:
+    """Findings about an endpoint's own attributes; those of severity ``error`` break a MUST (H-15)."""
+    stated = endpoint.get("protocol")
+    protocol = canonical_protocol(stated) if isinstance(stated, str) else ""
+    options = endpoint.get("protocoloptions")
+    found = [*_usage(endpoint.get("usage"), protocol), *_names(endpoint), *_groups(endpoint.get("messagegroups"))]
+    found += lint_envelope_options(endpoint.get("envelopeoptions"))
+    if isinstance(options, dict):
+        usage = endpoint.get("usage")
+        roles = frozenset(role for role in usage if isinstance(role, str)) if isinstance(usage, list) else frozenset()
+        found += _addresses(options.get("endpoints"), protocol)
+        found += _authorization(options.get("authorization"))
+        found += option_findings(options, protocol, roles)
+        found += _templates(options)
+    elif options is not None:
+        found.append(_finding("protocoloptions", "structure", "must be an object"))
+    return found
+
+
+def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
+    """Ids that several messages of an endpoint have (H-13); ``messages`` are pairs of an id and where it is."""
+    places: dict[str, list[str]] = {}
+    for messageid, place in messages:
+        places.setdefault(messageid.casefold(), []).append(place)
+    return [
+        _finding("messages", "duplicate_id", f"one id, several messages: {', '.join(sorted(found))}", "warning")
+        for found in places.values()
+        if len(found) > 1
+    ]
+
+
+def _usage(usage: JSON, protocol: str) -> Iterator[Finding]:
+    """H-3."""
+    if usage is None:
+        yield _finding("usage", "required", f"an endpoint states its usage: {', '.join(_USAGES)}")
+        return
+    if not isinstance(usage, list) or not usage:
+        yield _finding("usage", "structure", "must be a list of at least one value")
+        return
+    for value in usage:
+        if value not in _USAGES:
+            yield _finding("usage", "enum", f"{value!r} is none of {', '.join(_USAGES)}")
+    roles = {value for value in usage if isinstance(value, str)}
+    if len(usage) == 1:
+        return
+    if len(usage) != len(roles) or roles != {"subscriber", "consumer"}:
+        text = 'an endpoint has one usage; only "subscriber" and "consumer" may go together'
+        yield _finding("usage", "exclusive", text)
+    elif protocol not in _BOTH:
+        text = (
+            f"subscriber and consumer are two endpoints with {protocol or 'no protocol stated'}; they share a channel"
+        )
+        yield _finding("usage", "exclusive", text)
+
+
+def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
+    """H-5, H-6, H-8, H-21, and members of protocoloptions that stand beside it (I-6)."""
+    for name in ("channel", "envelope", "protocol"):
+        value = endpoint.get(name)
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            yield _finding(name, "type", "must be a non-empty string")
+    envelope, protocol = endpoint.get("envelope"), endpoint.get("protocol")
+    if isinstance(envelope, str) and envelope.strip() and not _ENVELOPE.fullmatch(envelope):
+        yield _finding("envelope", "format", f"{envelope!r} is not of the form NAME or NAME/VERSION")
+    if isinstance(protocol, str) and protocol.strip() and not is_known_protocol(protocol):
+        text = f"the specification names no protocol {protocol!r}: its options are not looked at"
+        yield _finding("protocol", "unknown", text, "warning")
+    deprecated = endpoint.get("deprecated")
+    deprecated = deprecated if isinstance(deprecated, dict) else {}
+    links = [deprecated[name] for name in ("docs", "documentation") if name in deprecated]
+    if links and links[0] != links[-1]:
+        yield _finding("deprecated.docs", "alias", "docs and documentation mean the same, but differ")
+    for name in _MISPLACED:
+        if name in endpoint:
+            text = f"{name} belongs into protocoloptions: nobody looks for it here"
+            yield _finding(name, "misplaced", text, "warning")
+
+
+def _groups(groups: JSON) -> Iterator[Finding]:
+    """H-12."""
+    if groups is None:
+        return
+    if not isinstance(groups, list):
+        yield _finding("messagegroups", "structure", "must be a list of URIs")
+        return
+    for position, group in enumerate(groups):
+        path = f"messagegroups[{position}]"
+        if not isinstance(group, str):
+            yield _finding(path, "type", "must be a URI")
+        elif group.startswith("/") and not _GROUP.fullmatch(group):
+            yield _finding(path, "xid", f"{group!r} is not the xid of a group")
+        elif not group.startswith("/") and not is_uri(group.removeprefix("#")) and not group.startswith("#/"):
+            yield _finding(path, "uri", f"{group!r} is neither an xid nor an absolute URI")
+
+
+def _addresses(addresses: JSON, protocol: str) -> Iterator[Finding]:
+    """H-9; none at all makes an endpoint abstract, which is fine (H-11)."""
+    if addresses is None:
+        return
+    if not isinstance(addresses, list):
+        yield _finding("protocoloptions.endpoints", "structure", "must be a list of objects")
+        return
+    for position, entry in enumerate(addresses):
+        path = f"protocoloptions.endpoints[{position}]"
+        if not isinstance(entry, dict):
+            yield _finding(path, "structure", "must be an object")
+        elif protocol == "KAFKA":
+            yield from _bootstrap(f"{path}.bootstrap.servers", entry.get("bootstrap.servers"))
+        elif protocol in _SCHEMES:
+            yield from _address(f"{path}.uri", entry.get("uri"), protocol)
+
+
+def _bootstrap(path: str, servers: JSON) -> Iterator[Finding]:
+    if not isinstance(servers, list) or not servers:
+        yield _finding(path, "required", "a Kafka cluster is reached by a list of at least one server")
+    elif not all(isinstance(server, str) and server for server in servers):
+        yield _finding(path, "type", "must be a list of non-empty strings")
+
+
+def _address(path: str, uri: JSON, protocol: str) -> Iterator[Finding]:
+    if not isinstance(uri, str) or not uri:
+        yield _finding(path, "required", f"an address of {protocol} is a URI")
+        return
+    scheme, separator, rest = uri.partition("://")
+    if "{" in scheme:
+        return
+    allowed = _SCHEMES[protocol]
+    if not separator or scheme.lower() not in allowed:
+        yield _finding(path, "scheme", f"{uri!r} does not begin with {', '.join(f'{name}://' for name in allowed)}")
+    elif scheme.lower() in _PATHLESS and rest.partition("/")[2]:
+        yield _finding(path, "path", f"an address with {scheme.lower()}:// has no path")
+    elif protocol == "NATS" and not is_template(uri) and not _has_port(uri):
+        yield _finding(path, "port", f"an address of NATS names its port: {scheme}://HOST:PORT")
+
+
+def _has_port(uri: str) -> bool:
+    try:
+        return urlsplit(uri).port is not None
+    except ValueError:
+        return False
+
+
+def _authorization(entries: JSON) -> Iterator[Finding]:
+    """H-10."""
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        yield _finding("protocoloptions.authorization", "structure", "must be a list of objects")
+        return
+    for position, entry in enumerate(entries):
+        path = f"protocoloptions.authorization[{position}]"
+        if isinstance(entry, dict):
+            yield from _way_in(path, entry)
+        else:
+            yield _finding(path, "structure", "must be an object")
+
+
+def _way_in(path: str, entry: JSONObject) -> Iterator[Finding]:
+    kind = entry.get("type")
+    if kind is not None and kind not in _AUTHORIZATIONS:
+        yield _finding(f"{path}.type", "enum", f"{kind!r} is none of {', '.join(_AUTHORIZATIONS)}", "warning")
+    if "mechanism" in entry and kind != "SASL":
+        yield _finding(f"{path}.mechanism", "exclusive", "only SASL has mechanisms")
+    for name in ("type", "mechanism", "resourceuri", "authorityuri"):
+        if name in entry and not (isinstance(entry[name], str) and entry[name]):
+            yield _finding(f"{path}.{name}", "type", "must be a non-empty string")
+        elif name.endswith("uri") and name in entry and not (is_uri(entry[name]) or is_template(entry[name])):
+            yield _finding(f"{path}.{name}", "uri", f"{entry[name]!r} is no URI")
+    for name in entry:
+        if _CREDENTIALS.search(name):
+            text = "a registry says how to be let in, and holds no credentials"
+            yield _finding(f"{path}.{name}", "credentials", text)
+
+
+def _templates(options: JSONObject) -> Iterator[Finding]:
+    """H-14: strings anywhere in the options may hold placeholders; other braces may be meant as such."""
+    for path, text in _texts("protocoloptions", options, [_MAX_TEXTS]):
+        if "{" in text:
+            try:
+                parse_template(text)
+            except TemplateError as error:
+                yield _finding(path, "uritemplate", str(error), "warning")
+
+
+def _texts(path: str, value: Any, left: list[int]) -> Iterator[tuple[str, str]]:
+    """Strings in ``value``, keys of maps too; a bounded number of them."""
+    left[0] -= 1
+    if left[0] < 0:
+        return
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield f"{path}.{name}", name
+            yield from _texts(f"{path}.{name}", member, left)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _texts(f"{path}[{position}]", item, left)
+
+
+def _finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
+    return Finding(path=path, rule=rule, message=message, severity=severity)

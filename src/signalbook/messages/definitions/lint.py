@@ -1,0 +1,446 @@
+"""What is doubtful or wrong about definitions, before any message is held to them (domain.md K-13, F-7..F-14, F-31)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from signalbook.formats.base import media_type
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.bindings.options import named_items
+from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
+from signalbook.messages.definitions.inheritance import Bases, materialise
+from signalbook.messages.definitions.normalise import (
+    CLOUDEVENTS,
+    canonical_envelope,
+    canonical_protocol,
+    is_known_protocol,
+)
+from signalbook.messages.definitions.properties import (
+    NOW,
+    TEXT,
+    PropertyError,
+    Severity,
+    check_type,
+    lint_property,
+    lint_template,
+    malformed_property,
+    wrong_type,
+)
+from signalbook.messages.payloads.content import same_content_type
+from signalbook.messages.uritemplates import is_template
+from signalbook.values import JSON, Finding, JSONObject
+
+_SECTIONS: Final = ("application-properties", "message-annotations", "delivery-annotations", "footer")
+_MQTT5_ONLY: Final = (
+    "payload_format", "payload_format_indicator", "message_expiry_interval", "response_topic", "correlation_data",
+    "content_type", "user_properties",
+)  # fmt: skip
+_UINT32: Final = 2**32 - 1
+_MAX_PRIORITY: Final = 255
+
+
+def lint_options(protocol: str, options: JSONObject) -> list[Finding]:
+    """Findings about the ``protocoloptions`` of a message of ``protocol``, by its canonical name."""
+    rules = _OPTION_RULES.get(protocol)
+    return [] if rules is None else list(rules(options))
+
+
+def stated_content_types(protocol: str, options: JSONObject) -> Iterator[tuple[str, str]]:
+    """Where protocol options say of which type the payload is, and what (F-14)."""
+    if protocol == "AMQP/1.0":
+        properties = options.get("properties")
+        entry = properties.get("content-type") if isinstance(properties, dict) else None
+        found: Any = entry.get("value") if isinstance(entry, dict) else None
+        places = [("protocoloptions.properties.content-type.value", found)]
+    elif protocol == "MQTT/5.0":
+        places = [("protocoloptions.content_type", options.get("content_type"))]
+    else:
+        places = [
+            (f"protocoloptions.headers.{item['name']}", item.get("value"))
+            for item in _items(options.get("headers", []))
+            if item["name"].lower() == "content-type"
+        ]
+    for path, value in places:
+        if isinstance(value, str) and value and not is_template(value):
+            yield path, value
+
+
+def _http(options: JSONObject) -> Iterator[Finding]:
+    yield from _template_at("path", options)
+
+
+def _amqp(options: JSONObject) -> Iterator[Finding]:
+    """Sections of property definitions; the header's fields are hints on how to send."""
+    for section in ("properties", *_SECTIONS):
+        entries = options.get(section)
+        if entries is not None and not isinstance(entries, dict):
+            yield _option_finding(section, "structure", "must be an object")
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            yield from _property_definition(f"protocoloptions.{section}.{name}", entry)
+    properties = options.get("properties")
+    identifier = properties.get("message-id") if isinstance(properties, dict) else None
+    value = identifier.get("value") if isinstance(identifier, dict) else None
+    if isinstance(value, str) and not is_template(value):
+        text = "messages with one and the same id are duplicates"
+        yield _option_finding("properties.message-id.value", "constant", text, "warning")
+    header = options.get("header")
+    for name, most in (("priority", _MAX_PRIORITY), ("ttl", _UINT32), ("delivery-count", _UINT32)):
+        yield from _range(f"header.{name}", header.get(name) if isinstance(header, dict) else None, most)
+
+
+def _property_definition(path: str, entry: JSON) -> Iterator[Finding]:
+    faults = list(malformed_property(path, entry))
+    yield from faults or lint_property(path, entry)
+
+
+def _mqtt3(options: JSONObject) -> Iterator[Finding]:
+    yield from _publish(options)
+    for name in _MQTT5_ONLY:
+        if name in options:
+            yield _option_finding(name, "version", "this is an option of MQTT/5.0, not of MQTT/3.1.1")
+
+
+def _mqtt5(options: JSONObject) -> Iterator[Finding]:
+    yield from _publish(options)
+    yield from _topic("response_topic", options, "+#")
+    yield from _range("message_expiry_interval", options.get("message_expiry_interval"), _UINT32)
+    yield from _alike("payload_format", "payload_format_indicator", options)
+    for name in ("payload_format", "payload_format_indicator"):
+        yield from _range(name, options.get(name), 1)
+    yield from _named("user_properties", options)
+
+
+def _publish(options: JSONObject) -> Iterator[Finding]:
+    yield from _range("qos", options.get("qos"), 2)
+    yield from _topic("topic_name", options, "+#")
+
+
+def _kafka(options: JSONObject) -> Iterator[Finding]:
+    yield from _template_at("topic", options)
+    yield from _range("partition", options.get("partition"), 2**31 - 1)
+    encoded = options.get("key_base64")
+    if encoded is not None and options.get("key") is not None:
+        yield _option_finding("key_base64", "exclusive", "a record has one key: key or key_base64, not both")
+    if encoded is not None and not (isinstance(encoded, str) and check_type("binary", encoded)):
+        yield _option_finding("key_base64", "type", "must be base64")
+    headers = options.get("headers")
+    for name, entry in headers.items() if isinstance(headers, dict) else ():
+        own = entry.get("name", name) if isinstance(entry, dict) else name
+        if not isinstance(own, str) or own.lower() != name.lower():
+            text = f"the header stands under {name!r} and calls itself {own!r}"
+            yield _option_finding(f"headers.{name}.name", "mismatch", text)
+
+
+def _nats(options: JSONObject) -> Iterator[Finding]:
+    for name in ("subject", "reply-to", "reply"):
+        yield from _topic(name, options, "*>")
+    yield from _alike("reply", "reply-to", options)
+    yield from _named("headers", options)
+
+
+_OPTION_RULES: Final[Mapping[str, Callable[[JSONObject], Iterator[Finding]]]] = {
+    "HTTP": _http,
+    "AMQP/1.0": _amqp,
+    "MQTT/3.1.1": _mqtt3,
+    "MQTT/5.0": _mqtt5,
+    "KAFKA": _kafka,
+    "NATS": _nats,
+}
+
+
+def _topic(name: str, options: JSONObject, wildcards: str) -> Iterator[Finding]:
+    """A topic or subject: a template, of one place only."""
+    yield from _template_at(name, options)
+    value = options.get(name)
+    if isinstance(value, str) and set(value) & set(wildcards):
+        yield _option_finding(
+            name, "wildcard", f"no message is published to a name with {' or '.join(wildcards)} in it"
+        )
+
+
+def _template_at(name: str, options: JSONObject) -> Iterator[Finding]:
+    value = options.get(name)
+    if isinstance(value, str) and "{" in value:
+        yield from lint_template(f"protocoloptions.{name}", value)
+
+
+def _range(name: str, value: JSON, most: int) -> Iterator[Finding]:
+    if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value <= most:
+        yield _option_finding(name, "range", f"{value} is not from 0 to {most}")
+
+
+def _alike(one: str, other: str, options: JSONObject) -> Iterator[Finding]:
+    if one in options and other in options and options[one] != options[other]:
+        yield _option_finding(one, "alias", f"{one} and {other} mean the same, but differ")
+
+
+def _named(section: str, options: JSONObject) -> Iterator[Finding]:
+    try:
+        named_items(options.get(section, []))
+    except PropertyError as error:
+        yield _option_finding(section, "structure", str(error))
+
+
+def _items(value: JSON) -> list[JSONObject]:
+    try:
+        return named_items(value)
+    except PropertyError:
+        return []
+
+
+def _option_finding(name: str, rule: str, message: str, severity: Severity = "error") -> Finding:
+    return Finding(path=f"protocoloptions.{name}", rule=rule, message=message, severity=severity)
+
+
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_FORMAT: Final = re.compile(r"[^/\s]+/\S+")
+
+
+def lint(definition: JSONObject) -> list[Finding]:
+    """Findings about a materialised definition (F-21); those of severity ``error`` break a MUST."""
+    faults = malformed(definition)
+    if faults:
+        return faults
+    return [*_sections(definition), *_schema(definition), *_content_types(definition), *_metadata(definition),
+            *_option_findings(definition)]  # fmt: skip
+
+
+def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
+    """Whether a materialised definition has the envelope and protocol its group states (F-7, F-8)."""
+    findings = []
+    for name, canonical in (("envelope", canonical_envelope), ("protocol", canonical_protocol)):
+        stated, own = group.get(name), definition.get(name)
+        if isinstance(stated, str) and (not isinstance(own, str) or canonical(own) != canonical(stated)):
+            text = f"the group states {name} {stated!r}, the message {own!r}: they must be the same"
+            findings.append(_finding(name, "group", text))
+    return findings
+
+
+def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
+    """Whether a materialised definition fits the endpoint it is in (H-6, H-8).
+
+    Its envelope is at least as precise as the endpoint's; its protocol, if it states one, is the endpoint's.
+    """
+    findings = []
+    stated, own = endpoint.get("envelope"), definition.get("envelope")
+    if isinstance(stated, str) and not (isinstance(own, str) and _refines(own, stated)):
+        text = f"the endpoint states envelope {stated!r}, the message {own!r}: it may say more of it, nothing else"
+        findings.append(_finding("envelope", "endpoint", text))
+    stated, own = endpoint.get("protocol"), definition.get("protocol")
+    if isinstance(stated, str) and isinstance(own, str) and canonical_protocol(own) != canonical_protocol(stated):
+        text = f"the endpoint states protocol {stated!r}, the message {own!r}: they must be the same"
+        findings.append(_finding("protocol", "endpoint", text))
+    return findings
+
+
+def _refines(own: str, stated: str) -> bool:
+    """Whether ``NAME[/VERSION]`` says all that ``stated`` says, and perhaps more."""
+    name, _, version = stated.strip().lower().partition("/")
+    own_name, _, own_version = own.strip().lower().partition("/")
+    return own_name == name and (not version or own_version == version or own_version.startswith(f"{version}."))
+
+
+def lint_envelope_options(options: JSON) -> list[Finding]:
+    """F-34, H-7: the mode of CloudEvents, and a format where there is one."""
+    if options is None:
+        return []
+    if not isinstance(options, dict):
+        return [_finding("envelopeoptions", "structure", "must be an object")]
+    findings, mode = [], options.get("mode")
+    if mode not in (None, "binary", "structured"):
+        findings.append(_finding("envelopeoptions.mode", "value", f"{mode!r} is neither binary nor structured"))
+    if mode == "binary" and options.get("format"):
+        findings.append(_finding("envelopeoptions.format", "exclusive", "binary mode has no event format"))
+    return findings
+
+
+def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Finding]]:
+    """Doubts that show only among all definitions of a contract, by xid: equal ``type`` constants (K-13)."""
+    by_type: dict[tuple[str, str], list[str]] = {}
+    for xid, definition in definitions.items():
+        entry = (definition.get("envelopemetadata") or {}).get("type")
+        value = entry.get("value") if isinstance(entry, dict) else None
+        if isinstance(value, str) and not is_template(value):
+            by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
+    found: dict[str, list[Finding]] = {}
+    for (value, _), xids in by_type.items():
+        for xid in xids if len(xids) > 1 else ():
+            others = ", ".join(other for other in xids[:10] if other != xid)
+            text = f"the type {value!r} is also that of {others}"
+            found[xid] = [_finding("envelopemetadata.type", "duplicate_type", text, "warning")]
+    return found
+
+
+def _sections(definition: JSONObject) -> Iterator[Finding]:
+    """F-9: an envelope needs its metadata, a protocol its options; both only warn, as models do not demand them."""
+    for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
+        chosen = definition.get(selector)
+        if chosen == "":
+            yield _finding(selector, "type", f"{selector} must be a non-empty string")
+        elif chosen and not isinstance(definition.get(section), dict):
+            yield _finding(section, "required", f"{selector} {chosen} asks for {section}", "warning")
+        elif not chosen and definition.get(section):
+            yield _finding(section, "selector", f"{section} means nothing without {selector}", "warning")
+    protocol = definition.get("protocol")
+    if isinstance(protocol, str) and not is_known_protocol(protocol) and find_binding(protocol) is None:
+        yield _finding("protocol", "unknown", f"no binding for protocol {protocol!r}", "warning")
+
+
+def _schema(definition: JSONObject) -> Iterator[Finding]:
+    """F-10 to F-13."""
+    stated = definition.get("dataschemaformat")
+    inline, uri, xid = (definition.get(name) for name in ("dataschema", "dataschemauri", "dataschemaxid"))
+    if inline is not None and uri is not None:
+        yield _finding("dataschema", "exclusive", "a definition has either dataschema or dataschemauri, not both")
+    if stated is None and not (inline is None and uri is None):
+        name = "dataschema" if inline is not None else "dataschemauri"
+        yield _finding("dataschemaformat", "required", f"{name} asks for dataschemaformat")
+    if stated is not None and not (isinstance(stated, str) and _FORMAT.fullmatch(stated)):
+        yield _finding("dataschemaformat", "format", f"{stated!r} is not of the form NAME/VERSION", "warning")
+    if isinstance(xid, str) and isinstance(uri, str) and xid not in uri:
+        yield _finding("dataschemaxid", "mismatch", f"dataschemauri {uri!r} is not the URL of {xid}")
+
+
+def _content_types(definition: JSONObject) -> Iterator[Finding]:
+    """F-14, F-32: everywhere the same content type; the envelope's own around a payload is another matter."""
+    outer = definition.get("datacontenttype")
+    metadata = definition.get("envelopemetadata") or {}
+    inner = _value(metadata, "datacontenttype")
+    if isinstance(outer, str) and isinstance(inner, str) and not _agree(outer, inner):
+        text = f"datacontenttype is {outer!r} here and {inner!r} in envelopemetadata"
+        yield _finding("datacontenttype", "mismatch", text)
+    yield from _by_protocol(definition, outer if isinstance(outer, str) else inner)
+    schema, uri = _value(metadata, "dataschema"), definition.get("dataschemauri")
+    if isinstance(schema, str) and isinstance(uri, str) and schema != uri and not is_template(schema):
+        text = f"envelopemetadata.dataschema is {schema!r}, dataschemauri {uri!r}"
+        yield _finding("envelopemetadata.dataschema", "mismatch", text)
+
+
+def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
+    """F-14: the content type among the protocol's options; that of an envelope is not the payload's."""
+    options = definition.get("protocoloptions")
+    if not isinstance(stated, str) or not isinstance(options, dict):
+        return
+    for path, value in stated_content_types(str(definition.get("protocol") or ""), options):
+        if not (media_type(value).startswith(MEDIA_TYPE) or _agree(stated, value)):
+            yield _finding(path, "mismatch", f"the content type is {value!r} here, and {stated!r} elsewhere")
+
+
+def _agree(outer: str, inner: str) -> bool:
+    if media_type(outer).startswith(MEDIA_TYPE):
+        return True
+    return same_content_type(outer, inner) and same_content_type(inner, outer)
+
+
+def _metadata(definition: JSONObject) -> Iterator[Finding]:
+    """F-23 to F-31."""
+    metadata = definition.get("envelopemetadata")
+    if definition.get("envelope") != CLOUDEVENTS or not isinstance(metadata, dict):
+        return
+    for name, entry in metadata.items():
+        path = f"envelopemetadata.{name}"
+        if not _ATTRIBUTE.fullmatch(name) or name == "data":
+            yield _finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
+        yield from lint_property(path, entry)
+        yield from _core(name, path, entry)
+
+
+def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
+    """F-31."""
+    value = entry.get("value")
+    if name in REQUIRED and entry.get("required") is False:
+        yield _finding(f"{path}.required", "required", f"CloudEvents demands {name} of every event")
+    if name == "specversion" and (value not in (None, "1.0") or entry.get("type", "string") != "string"):
+        yield _finding(path, "value", 'specversion is of type string and has the value "1.0"')
+    if name == "id" and isinstance(value, str) and not is_template(value):
+        yield _finding(f"{path}.value", "constant", "events with one and the same id are duplicates", "warning")
+    if name == "time" and value not in (None, NOW):
+        yield _finding(f"{path}.value", "constant", f"time has a value other than {NOW}", "warning")
+
+
+def _option_findings(definition: JSONObject) -> Iterator[Finding]:
+    options = definition.get("protocoloptions")
+    protocol = str(definition.get("protocol") or "")
+    binding = find_binding(protocol)
+    if isinstance(options, dict):
+        yield from lint_options(protocol, options)
+        if binding is not None:
+            yield from binding.lint(options)
+    yield from lint_envelope_options(definition.get("envelopeoptions"))
+
+
+def _value(metadata: JSONObject, name: str) -> JSON:
+    entry = metadata.get(name)
+    return entry.get("value") if isinstance(entry, dict) else None
+
+
+def _finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
+    return Finding(path=path, rule=rule, message=message, severity=severity)
+
+
+def malformed(definition: JSONObject) -> list[Finding]:
+    """Members of a normalised definition that are of the wrong JSON type."""
+    return [*_members(definition), *_attributes(definition)]
+
+
+def _members(definition: JSONObject) -> Iterator[Finding]:
+    for name in _TEXTS:
+        if not isinstance(definition.get(name), TEXT):
+            yield wrong_type(name, "a string")
+    for name in _OBJECTS:
+        if not isinstance(definition.get(name), _OBJECT):
+            yield wrong_type(name, "an object")
+    options = definition.get("envelopeoptions")
+    options = options if isinstance(options, dict) else {}
+    for name in ("mode", "format"):
+        if not isinstance(options.get(name), TEXT):
+            yield wrong_type(f"envelopeoptions.{name}", "a string")
+
+
+def _attributes(definition: JSONObject) -> Iterator[Finding]:
+    metadata = definition.get("envelopemetadata")
+    for name, entry in metadata.items() if isinstance(metadata, dict) else ():
+        yield from malformed_property(f"envelopemetadata.{name}", entry)
+
+
+_TEXTS: Final = (
+    "envelope", "protocol", "dataschemaformat", "dataschemauri", "dataschemaxid", "datacontenttype", "basemessageuri",
+)  # fmt: skip
+
+
+_OBJECTS: Final = ("envelopemetadata", "envelopeoptions", "protocoloptions")
+
+
+_OBJECT: Final = (dict, type(None))
+
+
+def review(
+    raw: Mapping[str, JSON], group: Mapping[str, JSON], bases: Bases, *, endpoint: bool = False
+) -> list[Finding]:
+    """All findings about a raw definition in ``group``, or in an ``endpoint`` (F-7 to F-34, H-6, H-8).
+
+    Those of severity ``error`` break a MUST. A base that leads back is one here: whoever writes it is told (F-16); one
+    that is missing is not (F-17).
+    """
+    found = materialise(raw, bases)
+    findings = [_firm(finding) for finding in found.findings] + lint(found.definition)
+    return findings if malformed(found.definition) else findings + _membership(group, found.definition, endpoint)
+
+
+def review_borrowed(
+    raw: Mapping[str, JSON], group: Mapping[str, JSON], bases: Bases, *, endpoint: bool = False
+) -> list[Finding]:
+    """What a group that borrows a message has against it; what is wrong with the message is told at its home (F-8)."""
+    definition = materialise(raw, bases).definition
+    return [] if malformed(definition) else _membership(group, definition, endpoint)
+
+
+def _membership(group: Mapping[str, JSON], definition: JSONObject, endpoint: bool) -> list[Finding]:
+    return lint_inline(group, definition) if endpoint else lint_member(group, definition)
+
+
+def _firm(finding: Finding) -> Finding:
+    return replace(finding, severity="error") if finding.rule == "basemessage_cycle" else finding

@@ -1,0 +1,186 @@
+"""Definitions in one canonical form, however they were written (domain.md K-11, F-38, F-41, F-57, I-6).
+
+Canonical is what the RC4 model has: ``basemessageuri``, canonical names of envelope and protocol, context attributes
+directly under ``envelopemetadata``, protocol options as their binding wants them, property values as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.definitions.properties import PropertyError, normal_property
+from signalbook.values import JSON, Finding, JSONObject
+
+CLOUDEVENTS: Final = "CloudEvents/1.0"
+# Lower-case name -> canonical name.
+_PROTOCOLS: Final = {
+    "http": "HTTP",
+    "http/1.0": "HTTP",
+    "http/1.1": "HTTP",
+    "http/2": "HTTP",
+    "http/2.0": "HTTP",
+    "http/3": "HTTP",
+    "amqp": "AMQP/1.0",
+    "amqp/1.0": "AMQP/1.0",
+    "kafka": "KAFKA",
+    "mqtt": "MQTT/5.0",
+    "mqtt/5": "MQTT/5.0",
+    "mqtt/5.0": "MQTT/5.0",
+    "mqtt/3.1.1": "MQTT/3.1.1",
+    "nats": "NATS",
+}
+
+
+def canonical_protocol(name: str) -> str:
+    """The canonical name; of a protocol the specification does not name, the name in upper case."""
+    name = name.strip()
+    return _PROTOCOLS.get(name.lower(), name.upper())
+
+
+def is_known_protocol(name: str) -> bool:
+    """Whether the specification names the protocol."""
+    return name.strip().lower() in _PROTOCOLS
+
+
+def canonical_envelope(name: str) -> str:
+    """The canonical name of an envelope; of one the specification does not name, the name as it is."""
+    name = name.strip()
+    return CLOUDEVENTS if name.lower() in ("cloudevents", "cloudevents/1.0") else name
+
+
+BASE_NAMES: Final = ("basemessageuri", "basemessage", "basemessageurl")
+_PROPERTY_MEMBERS: Final = frozenset({"value", "type", "required", "description", "specurl"})
+# Names of the 2022 and 2023 documents (I-6).
+_LEGACY_NAMES: Final = {
+    "schemaformat": "dataschemaformat",
+    "schema": "dataschema",
+    "schemaurl": "dataschemauri",
+    "schemauri": "dataschemauri",
+    "dataschemaurl": "dataschemauri",
+}
+
+
+def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
+    """A copy of a message definition in canonical form, and what is wrong or was doubtful about the original.
+
+    Findings of severity ``error`` mean that two spellings contradict each other; everything else is carried out.
+    Normalising twice changes nothing.
+    """
+    definition: JSONObject = dict(raw)
+    findings: list[Finding] = []
+    _legacy(definition, findings)
+    _base(definition, findings)
+    _selectors(definition)
+    _lift_metadata(definition, findings)
+    _lift_options(definition)
+    _attributes(definition)
+    _protocol_options(definition, findings)
+    return definition, findings
+
+
+def _legacy(definition: JSONObject, findings: list[Finding]) -> None:
+    for old, new in _LEGACY_NAMES.items():
+        if old in definition:
+            _rename(definition, old, new, findings)
+    if "metadata" in definition:
+        _rename(definition, "metadata", "envelopemetadata", findings)
+    stated = definition.get("format")
+    if isinstance(stated, str) and "envelope" not in definition and "protocol" not in definition:
+        if canonical_envelope(stated) == CLOUDEVENTS:
+            _rename(definition, "format", "envelope", findings)
+        elif is_known_protocol(stated):
+            _rename(definition, "format", "protocol", findings)
+    identifier = definition.get("id")
+    if isinstance(identifier, str) and "messageid" not in definition:
+        _rename(definition, "id", "messageid", findings)
+    uri = definition.get("dataschemauri")
+    if isinstance(uri, str):
+        definition["dataschemauri"] = uri.replace("/schemaGroups/", "/schemagroups/")
+
+
+def _rename(definition: JSONObject, old: str, new: str, findings: list[Finding]) -> None:
+    value = definition.pop(old)
+    if definition.get(new) is None:
+        definition[new] = value
+    elif definition[new] != value:
+        findings.append(_finding(old, "alias", f"{old} is an old name of {new}, but has another value"))
+
+
+def _base(definition: JSONObject, findings: list[Finding]) -> None:
+    """Three names for one thing (F-57)."""
+    given = {name: definition.pop(name) for name in BASE_NAMES if definition.get(name) is not None}
+    if given:
+        definition["basemessageuri"] = next(iter(given.values()))
+    if len(set(map(str, given.values()))) > 1:
+        findings.append(_finding("basemessage", "alias", f"{', '.join(given)} mean the same, but differ"))
+
+
+def _selectors(definition: JSONObject) -> None:
+    if isinstance(definition.get("envelope"), str):
+        definition["envelope"] = canonical_envelope(definition["envelope"])
+    if isinstance(definition.get("protocol"), str):
+        definition["protocol"] = canonical_protocol(definition["protocol"])
+
+
+def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
+    """``envelopemetadata.attributes`` (F-36), and attributes put into ``envelopeoptions`` (F-37), to their place."""
+    metadata = definition.get("envelopemetadata")
+    if isinstance(metadata, dict) and set(metadata) == {"attributes"} and _is_section(metadata["attributes"]):
+        definition["envelopemetadata"] = dict(metadata["attributes"])
+    options = definition.get("envelopeoptions")
+    if not isinstance(options, dict):
+        return
+    lifted = {name: entry for name, entry in options.items() if _is_property(entry)}
+    target = definition.get("envelopemetadata") or {}
+    if not lifted or not isinstance(target, dict):
+        return
+    target = dict(target)
+    for name, entry in lifted.items():
+        if target.setdefault(name, entry) != entry:
+            findings.append(_finding(f"envelopeoptions.{name}", "alias", f"envelopemetadata.{name} says otherwise"))
+    definition["envelopemetadata"] = target
+    definition["envelopeoptions"] = {name: entry for name, entry in options.items() if name not in lifted}
+
+
+def _is_section(value: JSON) -> bool:
+    return isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values())
+
+
+def _is_property(value: JSON) -> bool:
+    return isinstance(value, dict) and bool(_PROPERTY_MEMBERS & value.keys())
+
+
+def _lift_options(definition: JSONObject) -> None:
+    """``config`` of the 2023 documents (I-6)."""
+    config = definition.pop("config", None)
+    if not isinstance(config, dict):
+        return
+    if isinstance(config.get("protocol"), str) and "protocol" not in definition:
+        definition["protocol"] = canonical_protocol(config["protocol"])
+    options, own = config.get("options"), definition.get("protocoloptions") or {}
+    if isinstance(options, dict) and isinstance(own, dict):
+        definition["protocoloptions"] = {**options, **own}
+
+
+def _attributes(definition: JSONObject) -> None:
+    metadata = definition.get("envelopemetadata")
+    if isinstance(metadata, dict):
+        definition["envelopemetadata"] = {name: normal_property(entry) for name, entry in metadata.items()}
+
+
+def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:
+    options = definition.get("protocoloptions")
+    binding = find_binding(str(definition.get("protocol") or ""))
+    if not isinstance(options, dict) or binding is None:
+        return
+    try:
+        definition["protocoloptions"], more = binding.normalise(options)
+    except PropertyError as error:
+        more = [_finding("protocoloptions", "type", str(error))]
+    findings += more
+
+
+def _finding(path: str, rule: str, message: str) -> Finding:
+    return Finding(path=path, rule=rule, message=message)

@@ -1,0 +1,429 @@
+"""Property definitions and the checks compiled from them (domain.md F-23 to F-29, K-19, K-20).
+
+A check takes the values of a message by property name and the context of placeholders found so far; it answers with a
+finding, or ``None``, and adds to the context what its template captured.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from signalbook.messages.cloudevents import is_timestamp
+from signalbook.messages.payloads.content import same_content_type
+from signalbook.messages.uritemplates import Template, TemplateError, is_template, parse_template, unify
+from signalbook.uris import is_uri, is_uri_reference
+from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
+
+Values = Mapping[str, Any]
+Context = dict[str, str]
+Check = Callable[[Values, Context], Finding | None]
+ValueCheck = Callable[[Any, Context], Finding | None]
+
+CONFLICT: Final = "placeholder_conflict"
+# Types whose templates hold percent-encoded values (K-16, K-18).
+ENCODED: Final = frozenset({"uritemplate", "uri", "urireference"})
+_STRINGS: Final = frozenset({"any", "string", "symbol", *ENCODED})
+
+
+class PropertyError(ValueError):
+    """A property definition that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """One declared property of a message, wherever it is carried.
+
+    ``name`` is its key among a message's values (``source``, ``headers.x-github-event``), ``path`` where the definition
+    declares it. ``multiple``: values are tuples of which any may fit (K-26). ``role`` says what a wrong value means:
+    ``discriminator`` - another kind of message; ``plain`` - this kind, but in breach of its definition; ``delivery`` -
+    nothing, unless delivery is checked too (K-27).
+    """
+
+    name: str
+    path: str
+    type: str = "string"
+    value: JSON = None
+    required: bool = False
+    multiple: bool = False
+    separator: str = "/"
+    role: Literal["discriminator", "plain", "delivery"] = "plain"
+    comparison: Literal["value", "content_type"] = "value"
+
+    @property
+    def constant(self) -> str | None:
+        """The text a message must carry to the letter, or ``None`` if the declaration leaves more than one."""
+        if self.comparison == "value" and self.type in _STRINGS and isinstance(self.value, str):
+            return None if is_template(self.value) else self.value
+        return None
+
+    def template(self) -> Template | None:
+        """The template it declares, if it declares one (F-28). Raises ``PropertyError`` for a malformed one (F-26)."""
+        if not isinstance(self.value, str) or not (self.type == "uritemplate" or is_template(self.value)):
+            return None
+        try:
+            template = parse_template(self.value, encoded=self.type in ENCODED, separator=self.separator)
+        except TemplateError as error:
+            raise PropertyError(f"{self.path}: {error}") from None
+        return template if template.names else None
+
+
+def check_type(type: str, value: Any) -> bool:
+    """Whether ``value`` is of ``type``, natively or as canonical string (K-19). Raises ``KeyError`` for no type."""
+    return _TYPES[type](value)
+
+
+def known_type(type: str) -> bool:
+    """Whether ``type`` is one a property may have (F-24)."""
+    return type in _TYPES
+
+
+def equal(type: str, declared: JSON, actual: Any) -> bool:
+    """Whether ``actual`` is the declared value: timestamps by instant, numbers and booleans by value (K-20)."""
+    compare = _EQUAL.get(type)
+    return declared == actual if compare is None else compare(declared, actual)
+
+
+def compile_property(declared: Property) -> Check | None:
+    """The check of one property; ``None`` if every message passes it.
+
+    Raises ``PropertyError`` for an unknown type, a malformed template, or a value that is not of the type.
+    """
+    check = _value_check(declared)
+    if check is None and not declared.required:
+        return None
+    if declared.multiple:
+        return _multiple(declared, check)
+    return _single(declared, check)
+
+
+def _value_check(declared: Property) -> ValueCheck | None:
+    if not known_type(declared.type):
+        raise PropertyError(f"{declared.path}: there is no property type {declared.type!r}")
+    template = declared.template()
+    if template is not None:
+        return _fits(declared.name, template)
+    if declared.value is None or _is_now(declared):
+        return None if declared.type in ("any", "uritemplate") else _typed(declared.name, declared.type)
+    if declared.comparison == "content_type":
+        return _content_type(declared.name, str(declared.value))
+    if not check_type(declared.type, declared.value):
+        raise PropertyError(f"{declared.path}: the value {declared.value!r} is not of type {declared.type}")
+    return _constant(declared)
+
+
+def _is_now(declared: Property) -> bool:
+    return declared.type == "timestamp" and declared.value in (NOW, LEGACY_NOW)
+
+
+def _constant(declared: Property) -> ValueCheck:
+    name, kind, expected = declared.name, declared.type, declared.value
+
+    def check(value: Any, _: Context) -> Finding | None:
+        if value == expected or equal(kind, expected, value):
+            return None
+        return Finding(path=name, rule="value", message=f"{name} must be {_shown(expected)}, not {_shown(value)}")
+
+    return check
+
+
+def _content_type(name: str, expected: str) -> ValueCheck:
+    def check(value: Any, _: Context) -> Finding | None:
+        if value == expected or same_content_type(expected, str(value)):
+            return None
+        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {_shown(value)}")
+
+    return check
+
+
+def _typed(name: str, type: str) -> ValueCheck:
+    test = _TYPES[type]
+
+    def check(value: Any, _: Context) -> Finding | None:
+        if test(value):
+            return None
+        return Finding(path=name, rule="type", message=f"{name} must be of type {type}, not {_shown(value)}")
+
+    return check
+
+
+def _fits(name: str, template: Template) -> ValueCheck:
+    match, text = template.match, template.text
+
+    def check(value: Any, context: Context) -> Finding | None:
+        captured = match(value) if isinstance(value, str) else None
+        if captured is None:
+            return Finding(path=name, rule="uritemplate", message=f"{name} must fit {text}, not {_shown(value)}")
+        clash = unify(context, captured)
+        if clash is None:
+            return None
+        there = f"{{{clash}}} stands for {_shown(captured[clash])} here and {_shown(context[clash])} elsewhere"
+        return Finding(path=name, rule=CONFLICT, message=f"{name}: {there}")
+
+    return check
+
+
+def _missing(name: str) -> Finding:
+    return Finding(path=name, rule="required", message=f"{name} is required")
+
+
+def _single(declared: Property, check: ValueCheck | None) -> Check:
+    name, missing = declared.name, _missing(declared.name) if declared.required else None
+
+    def single(values: Values, context: Context) -> Finding | None:
+        value = values.get(name)
+        if value is None:
+            return missing
+        return None if check is None else check(value, context)
+
+    return single
+
+
+def _multiple(declared: Property, check: ValueCheck | None) -> Check:
+    """Any occurrence may fit; the first finding speaks for all if none does."""
+    name, missing = declared.name, _missing(declared.name) if declared.required else None
+
+    def multiple(values: Values, context: Context) -> Finding | None:
+        occurrences = values.get(name)
+        if not occurrences:
+            return missing
+        if check is None:
+            return None
+        return check(occurrences[0], context) if len(occurrences) == 1 else _any(check, occurrences, context)
+
+    return multiple
+
+
+def _any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Finding | None:
+    first: Finding | None = None
+    for value in occurrences:
+        attempt = dict(context)
+        finding = check(value, attempt)
+        if finding is None:
+            context.update(attempt)
+            return None
+        first = first or finding
+    return first
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+_SYMBOL: Final = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_DURATION: Final = re.compile(
+    r"P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?)", re.ASCII
+)
+_INT32: Final = range(-(2**31), 2**31)
+_UINT64: Final = range(2**64)
+_LONGEST_INTEGER: Final = 20
+
+
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_symbol(value: Any) -> bool:
+    return isinstance(value, str) and _SYMBOL.fullmatch(value) is not None
+
+
+def _is_binary(value: Any) -> bool:
+    return isinstance(value, bytes) or (isinstance(value, str) and _from_base64(value) is not None)
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return None
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool) or value in ("true", "false")
+
+
+def _is_integer_in(bounds: range) -> Callable[[Any], bool]:
+    def test(value: Any) -> bool:
+        if isinstance(value, int):
+            return not isinstance(value, bool) and value in bounds
+        return (
+            isinstance(value, str)
+            and len(value) <= _LONGEST_INTEGER
+            and _INTEGER.fullmatch(value) is not None
+            and int(value) in bounds
+        )
+
+    return test
+
+
+_is_integer: Final = _is_integer_in(_INT32)
+_is_ulong: Final = _is_integer_in(_UINT64)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return _NUMBER.fullmatch(value) is not None
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, str) and _DURATION.fullmatch(value) is not None
+
+
+def _is_timestamp(value: Any) -> bool:
+    return is_timestamp(value) if isinstance(value, str) else isinstance(value, datetime)
+
+
+def _is_uuid(value: Any) -> bool:
+    return isinstance(value, UUID) or (isinstance(value, str) and _UUID.fullmatch(value) is not None)
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+
+_TYPES: Final[dict[str, Callable[[Any], bool]]] = {
+    "any": lambda _: True,
+    "binary": _is_binary,
+    "boolean": _is_boolean,
+    "duration": _is_duration,
+    "integer": _is_integer,
+    "number": _is_number,
+    "string": _is_string,
+    "symbol": _is_symbol,
+    "timestamp": _is_timestamp,
+    "ulong": _is_ulong,
+    "uri": lambda value: isinstance(value, str) and is_uri(value),
+    "urireference": lambda value: isinstance(value, str) and is_uri_reference(value),
+    "uritemplate": _is_string,
+    "uuid": _is_uuid,
+}
+
+
+def _same_number(declared: JSON, actual: Any) -> bool:
+    return _is_number(actual) and float(declared) == float(actual)
+
+
+def _same_integer(declared: JSON, actual: Any) -> bool:
+    return (_is_integer(actual) or _is_ulong(actual)) and int(declared) == int(actual)
+
+
+def _same_boolean(declared: JSON, actual: Any) -> bool:
+    return _is_boolean(actual) and str(declared).lower() == str(actual).lower()
+
+
+def _same_instant(declared: JSON, actual: Any) -> bool:
+    if not _is_timestamp(actual):
+        return False
+    return parse_timestamp(declared) == (parse_timestamp(actual) if isinstance(actual, str) else actual)
+
+
+def _same_bytes(declared: JSON, actual: Any) -> bool:
+    return _bytes(declared) == _bytes(actual)
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value if isinstance(value, bytes) else _from_base64(value) if isinstance(value, str) else None
+
+
+def _same_uuid(declared: JSON, actual: Any) -> bool:
+    return str(declared).lower() == str(actual).lower()
+
+
+_EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
+    "binary": _same_bytes,
+    "boolean": _same_boolean,
+    "integer": _same_integer,
+    "number": _same_number,
+    "timestamp": _same_instant,
+    "ulong": _same_integer,
+    "uuid": _same_uuid,
+}
+
+
+# Also as the 2022 documents write it (domain.md I-6).
+NOW: Final = "0000-01-01T00:00:00Z"
+
+
+LEGACY_NOW: Final = "01-01-0000T00:00:00Z"
+
+
+# Names of the 2022 and 2023 documents (I-6).
+_LEGACY_TYPES: Final = {"var": "any", "datetime": "timestamp"}
+TEXT: Final = (str, type(None))
+_MEMBERS: Final = (
+    ("type", TEXT, "a string"),
+    ("value", TEXT, "a string"),
+    ("required", (bool, type(None)), "true or false"),
+)
+
+
+def malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
+    """Members of one property definition that are of the wrong JSON type."""
+    if not isinstance(entry, dict):
+        yield wrong_type(path, "an object with type, value and required")
+        return
+    for name, kind, said in _MEMBERS:
+        if not isinstance(entry.get(name), kind):
+            yield wrong_type(f"{path}.{name}", said)
+
+
+def normal_property(entry: JSON) -> JSON:
+    """One property definition with today's type names and its value as text (F-41)."""
+    if not isinstance(entry, dict):
+        return entry
+    found = dict(entry)
+    if isinstance(found.get("type"), str):
+        name = found["type"].lower()
+        found["type"] = _LEGACY_TYPES.get(name, name)
+    if "value" in found:
+        found["value"] = _as_text(found["value"])
+    return found
+
+
+def _as_text(value: Any) -> JSON:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return NOW if value == LEGACY_NOW else value
+
+
+def wrong_type(path: str, kind: str) -> Finding:
+    return Finding(path=path, rule="structure", message=f"must be {kind}")
+
+
+Severity = Literal["error", "warning"]
+
+_ADJACENT: Final = re.compile(r"\}\{")
+
+
+def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
+    """An unknown type, a value that is not of its type, a template that is none."""
+    declared, value = entry.get("type", "string"), entry.get("value")
+    if not isinstance(declared, str) or not known_type(declared):
+        yield Finding(path=f"{path}.type", rule="type", message=f"there is no property type {declared!r}")
+        return
+    if not isinstance(value, str):
+        return
+    if declared == "uritemplate" or is_template(value):
+        yield from lint_template(f"{path}.value", value)
+    elif not (check_type(declared, value) or (declared == "timestamp" and value == NOW)):
+        yield Finding(path=f"{path}.value", rule="type", message=f"{value!r} is not of type {declared}")
+
+
+def lint_template(path: str, text: str) -> Iterator[Finding]:
+    """A text that is no level 1 template, or one that cannot be taken apart again (F-26)."""
+    try:
+        parse_template(text)
+    except TemplateError as error:
+        yield Finding(path=path, rule="uritemplate", message=str(error))
+    if _ADJACENT.search(text):
+        message = "nothing tells where one placeholder ends and the next begins"
+        yield Finding(path=path, rule="adjacent", message=message, severity="warning")

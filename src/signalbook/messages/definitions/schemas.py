@@ -1,0 +1,193 @@
+"""Which schema a payload is held to: resolved through a lookup of documents, parsed once each (domain.md K-39)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from signalbook.formats import Schema, SchemaError, find
+from signalbook.messages.message import Reason
+from signalbook.messages.payloads.wireprefix import LABEL, reference
+from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
+
+_VERSIONS: Final = "/versions/"
+_MAX_COLONS: Final = 8
+
+
+def readings(uri: str) -> Iterator[tuple[str, str]]:
+    """Ways to read a reference as (what it names, deep link), the likeliest first.
+
+    An id may contain ``:`` and a fragment may name an entity or a place in a document, so only a lookup can tell:
+    take the first reading whose first part names something.
+    """
+    uri = uri.removeprefix("#") if uri.startswith("#/") else uri
+    yield uri, ""
+    base, hash_, fragment = uri.partition("#")
+    yield from _at_colons(uri)
+    if hash_:
+        yield base, fragment
+        yield from ((entity, f"{link}#{fragment}") for entity, link in _at_colons(base))
+
+
+def _at_colons(uri: str) -> Iterator[tuple[str, str]]:
+    """Splits at a colon, the last one first; never inside scheme and authority."""
+    path = uri.find("/", uri.find("://") + 3) if "://" in uri else 0
+    position = len(uri)
+    for _ in range(_MAX_COLONS):
+        position = uri.rfind(":", max(path, 0), position)
+        if position < 0:
+            return
+        yield uri[:position], uri[position + 1 :]
+
+
+def resource_of(xid: str) -> str:
+    """The xid of the Resource an xid of a Resource or Version belongs to."""
+    return xid.partition(_VERSIONS)[0]
+
+
+def version_named(uri: str, resource: str) -> str | None:
+    """The xid of the Version of ``resource`` that an event's ``dataschema`` names, or ``resource`` itself.
+
+    ``None`` if the URI names something else. Which host it is on does not matter: nothing is fetched from there (K-39).
+    """
+    path = uri.partition("#")[0].partition("?")[0]
+    start = path.find(resource)
+    if start < 0 or not resource:
+        return None
+    rest = path[start + len(resource) :]
+    if rest in ("", "$details"):
+        return resource
+    if rest.startswith(":") and "/" not in rest:
+        return resource
+    version = rest.removeprefix(_VERSIONS)
+    if version == rest or "/" in version:
+        return None
+    return resource + _VERSIONS + version.removesuffix("$details")
+
+
+_VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDocument:
+    """A schema document; ``xid`` is that of its Version (or whatever else names these very bytes)."""
+
+    content: bytes
+    format: str
+    xid: str
+
+
+# Given an xid or absolute URI without deep link, the document it names, or None. Never reads a network.
+Lookup = Callable[[str], SchemaDocument | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaUse:
+    """A schema ready for use, or the reason why there is none.
+
+    ``of_values``: ``Schema.validate`` of a decoded JSON value says the same as ``Schema.decode`` of its text.
+    ``resource`` is the xid of the schema Resource, ``""`` for an inline schema, ``document`` that of the document.
+    """
+
+    schema: Schema | None = None
+    reason: Reason | None = None
+    findings: tuple[Finding, ...] = ()
+    of_values: bool = False
+    resource: str = ""
+    document: str = ""
+    link: str = ""
+
+
+NONE: Final = SchemaUse()
+
+
+class SchemaShelf:
+    """The schemas of one contract. Parsing is lazy and happens once per document and deep link."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._parsed: dict[tuple[str, str, str], SchemaUse] = {}
+        # by the reader's document and deep link, and by what names the writer's Version; only those that there are
+        self._writers: dict[tuple[str, str, str], SchemaUse] = {}
+
+    def of_definition(self, definition: JSONObject) -> SchemaUse:
+        """The schema a materialised definition names: inline, by xid, or by URI, in this order (K-39)."""
+        stated = str(definition.get("dataschemaformat") or "")
+        if definition.get("dataschema") is not None:
+            return self._inline(definition["dataschema"], stated)
+        for name in ("dataschemaxid", "dataschemauri"):
+            if isinstance(definition.get(name), str):
+                return self._referred(definition[name], stated, name)
+        return NONE
+
+    def of_writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
+        """The Version that an event's ``dataschema`` names, if it is one of the schema ``use`` is of; else ``use``."""
+        xid = version_named(dataschema, use.resource)
+        if xid is None or xid == use.resource:
+            return use
+        return self._written(use, xid, "dataschema", f"there is no schema {xid} that wrote this event")
+
+    def of_number(self, use: SchemaUse, number: int) -> SchemaUse:
+        """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
+        if not use.resource:
+            return use
+        text = f"no Version of {use.resource} has the label {LABEL} {number}, which wrote this payload"
+        return self._written(use, reference(use.resource, number), "wire_prefix", text)
+
+    def _written(self, use: SchemaUse, named: str, path: str, missing: str) -> SchemaUse:
+        """The Version that is ``named``, its payloads read as ``use`` has them where their format can (K-40)."""
+        key = (use.document, use.link, named)
+        if key not in self._writers:
+            document = self._lookup(named)
+            if document is None:
+                return _unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
+            self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
+        return self._writers[key]
+
+    def _inline(self, schema: JSON, format: str) -> SchemaUse:
+        content = schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
+        return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
+
+    def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
+        for named, link in readings(uri):
+            document = self._lookup(named)
+            if document is not None:
+                known = document if document.format else SchemaDocument(
+                    content=document.content, format=format, xid=document.xid
+                )  # fmt: skip
+                return self._parse(known, link, resource_of(document.xid))
+        return _unusable(Reason.SCHEMA_NOT_FOUND, name, f"{name} {uri!r} names no schema of this contract")
+
+    def _parse(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
+        key = (document.xid, document.format, link)
+        if key not in self._parsed:
+            self._parsed[key] = self._parsed_now(document, link, resource)
+        return self._parsed[key]
+
+    def _parsed_now(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
+        found = find(document.format)
+        if found is None:
+            text = f"no reader for schemas of format {document.format!r}"
+            return _unusable(Reason.UNSUPPORTED_FORMAT, "dataschemaformat", text)
+        try:
+            schema = found.parse(document.content, document.format, link=link, resolve=self._content)
+        except SchemaError as error:
+            reason, known = Reason.CONTRACT_UNAVAILABLE, document.xid
+            return SchemaUse(reason=reason, findings=error.findings, resource=resource, document=known, link=link)
+        values = schema.format.lower().startswith(_VALUE_FORMATS)
+        return SchemaUse(schema=schema, of_values=values, resource=resource, document=document.xid, link=link)
+
+    def _content(self, uri: str) -> bytes | None:
+        document = self._lookup(uri)
+        return None if document is None else document.content
+
+
+def _read_as(reader: SchemaUse, writer: SchemaUse) -> SchemaUse:
+    if writer.schema is None or reader.schema is None or writer.schema is reader.schema:
+        return writer
+    return replace(writer, schema=reader.schema.reading(writer.schema))
+
+
+def _unusable(reason: Reason, path: str, message: str) -> SchemaUse:
+    return SchemaUse(reason=reason, findings=(Finding(path=path, rule=reason.value, message=message),))

@@ -1,0 +1,403 @@
+"""A contract: all definitions a stream is held to, and what they say of each message (domain.md K-14, K-26 to K-47)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from signalbook.messages.bindings.base import Binding, find_binding, protocols
+from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
+from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, Key, compile_definition
+from signalbook.messages.definitions.inheritance import Bases, Materialised, materialise
+from signalbook.messages.definitions.lint import lint, lint_together, malformed
+from signalbook.messages.definitions.schemas import Lookup, SchemaShelf
+from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.matching.index import Bucket, Index
+from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
+from signalbook.messages.matching.outcome import Dropped, Outcome, Passed, Rejected, decide
+from signalbook.messages.message import Message, Reason
+from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, unpacked
+from signalbook.messages.payloads.payload import Payload
+from signalbook.messages.policy import Policy
+from signalbook.values import Finding, JSONObject
+
+
+class Outline(msgspec.Struct, frozen=True, array_like=True):
+    """A definition in outline.
+
+    ``type`` is the type that its events must have, ``None`` where they may have several. ``constants`` are all values
+    that an event's attributes must have, with their names.
+    """
+
+    xid: str
+    is_event: bool
+    protocol: str
+    type: str | None
+    constants: tuple[tuple[str, str], ...]
+
+
+def outline(definition: CompiledDefinition) -> Outline:
+    """The outline of a definition: what a contract files it by."""
+    constants = {key.name: key.value for key in definition.event_keys if isinstance(key.value, str)}
+    return Outline(
+        definition.xid, definition.is_event, definition.protocol, constants.get("type"), tuple(constants.items())
+    )
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Deferred(Mapping[K, V]):
+    """Values by the keys of ``sources``, each made of its source when first asked for, and once.
+
+    Which keys there are is known without making anything.
+    """
+
+    def __init__(self, sources: Mapping[K, Any], make: Callable[[Any], V]) -> None:
+        self._sources = sources
+        self._make = make
+        self._made: dict[K, V] = {}
+
+    def __getitem__(self, key: K) -> V:
+        found = self._made.get(key)
+        if found is None:
+            source = self._sources[key]
+            found = self._made.setdefault(key, self._make(source))  # of two threads one wins
+        return found
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value, without taking an error of making it for a key that is not there."""
+        return self[key] if key in self._sources else default
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._sources
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def made(self) -> int:
+        """How many values were asked for so far."""
+        return len(self._made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """Raw definitions by xid, as a registry document has them, and where to look for schemas and ``basemessage``."""
+
+    definitions: Mapping[str, JSONObject]
+    schemas: Lookup
+    bases: Bases
+
+    def materialised(self, xid: str) -> Materialised:
+        """A definition completed by its bases. Raises ``DefinitionError``."""
+        raw = self.definitions[xid]
+        if not isinstance(raw, Mapping):
+            raise DefinitionError(xid, [Finding(path="", rule="structure", message="must be an object")])
+        return materialise({"xid": xid, **raw}, self.bases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compilation:
+    """The usable definitions, their outlines in the same order, and the findings that make others unusable."""
+
+    book: Book
+    definitions: Mapping[str, CompiledDefinition]
+    outlines: tuple[Outline, ...]
+    broken: Mapping[str, tuple[Finding, ...]]
+
+    def verify(self) -> Mapping[str, tuple[Finding, ...]]:
+        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
+
+        Parses every schema, which otherwise waits until a message needs it.
+        """
+        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
+        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
+
+    @cached_property
+    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
+        """What is doubtful about the usable ones."""
+        made = {xid: self.book.materialised(xid) for xid in self.definitions}
+        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
+        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
+            found[xid] += doubts
+        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
+
+
+def compile_all(book: Book, policy: Policy) -> Compilation:
+    """Compile every definition by itself; one that is broken does not stop the others."""
+    shelf = SchemaShelf(book.schemas)
+    compiled: dict[str, CompiledDefinition] = {}
+    broken: dict[str, tuple[Finding, ...]] = {}
+    for xid in book.definitions:
+        try:
+            compiled[xid] = _compile(xid, book, shelf, policy)
+        except DefinitionError as error:
+            broken[xid] = error.findings
+    outlines = tuple(map(outline, compiled.values()))
+    return Compilation(book=book, definitions=compiled, outlines=outlines, broken=broken)
+
+
+def compile_later(book: Book, outlines: Iterable[Outline], policy: Policy) -> Compilation:
+    """Compile each of the definitions with these outlines when it is first asked for: they are known to be sound."""
+    shelf, known = SchemaShelf(book.schemas), tuple(outlines)
+    definitions = Deferred({each.xid: each.xid for each in known}, lambda xid: _compile(xid, book, shelf, policy))
+    return Compilation(book=book, definitions=definitions, outlines=known, broken={})
+
+
+def _compile(xid: str, book: Book, shelf: SchemaShelf, policy: Policy) -> CompiledDefinition:
+    """A definition ready for use. Raises ``DefinitionError``."""
+    found = book.materialised(xid)
+    faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
+    if faults:
+        raise DefinitionError(xid, faults)
+    return compile_definition(xid, found.definition, shelf, policy.of(xid))
+
+
+# Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are judged.
+MAX_BATCH: Final = 100_000
+
+
+class Contract:
+    """Compiled definitions under a policy; ``process`` says of any message what becomes of it.
+
+    ``definitions`` are the usable ones by xid, ``outlines`` what they are filed by, ``broken`` those that do not
+    compile, with the findings that say why. A contract is immutable and safe to share between threads.
+    """
+
+    def __init__(self, compilation: Compilation, policy: Policy) -> None:
+        self.definitions = compilation.definitions
+        self.outlines = compilation.outlines
+        self.broken = compilation.broken
+        self.policy = policy
+        self._compilation = compilation
+        events = [each for each in self.outlines if each.is_event]
+        natives = [each for each in self.outlines if not each.is_event]
+        self.events = self._over_events(events) if events else None
+        self._natives = self._by_protocol(natives)
+        self._mapped = self._by_protocol(each for each in events if policy.of(each.xid).native_mapping)
+        self._payload_xids = [each.xid for each in natives if not each.protocol]
+        self._bindings = {name: find_binding(name) for name in protocols()}
+
+    @classmethod
+    def compile(
+        cls,
+        definitions: Mapping[str, JSONObject],
+        schemas: Lookup,
+        policy: Policy | None = None,
+        *,
+        bases: Bases | None = None,
+    ) -> Contract:
+        """A contract of raw definitions by xid, as a registry document has them.
+
+        ``schemas`` finds schema documents, ``bases`` the definitions ``basemessage`` refers to (by default those in
+        ``definitions``). A definition that cannot be used ends up in ``broken`` and does not stop the others.
+        """
+        policy = policy or Policy()
+        book = Book(definitions=definitions, schemas=schemas, bases=bases or definitions.get)
+        return cls(compile_all(book, policy), policy)
+
+    @classmethod
+    def outlined(cls, outlines: Iterable[Outline], book: Book, policy: Policy) -> Contract:
+        """The contract of definitions that another one like it has found sound, which gave these outlines of them.
+
+        Each is compiled when a message may fit it: of five thousand, those that occur.
+        """
+        return cls(compile_later(book, outlines, policy), policy)
+
+    @property
+    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
+        """What is doubtful about usable definitions, by xid."""
+        return self._compilation.findings
+
+    def _over_events(self, outlines: Iterable[Outline]) -> Index:
+        """Definitions that demand a type wait until an event of it comes."""
+        typed: dict[str, list[Outline]] = defaultdict(list)
+        untyped: list[tuple[CompiledDefinition, tuple[Key, ...]]] = []
+        for each in outlines:
+            if each.type is None:
+                definition = self.definitions[each.xid]
+                untyped.append((definition, definition.event_keys))
+            else:
+                typed[each.type].append(each)
+        constants = (pair for alike in typed.values() for each in alike for pair in each.constants)
+        return Index(untyped, typed=Deferred(typed, self._of_type), constants=constants if untyped else ())
+
+    def _of_type(self, outlines: Iterable[Outline]) -> Bucket:
+        found = [self.definitions[each.xid] for each in outlines]
+        return Bucket([(each, tuple(key for key in each.event_keys if key.name != "type")) for each in found])
+
+    def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, Index]:
+        found: dict[str, list[Outline]] = defaultdict(list)
+        for each in outlines:
+            if each.protocol:
+                found[each.protocol].append(each)
+        return Deferred(found, self._over_options)
+
+    def _over_options(self, outlines: Iterable[Outline]) -> Index:
+        found = [self.definitions[each.xid] for each in outlines]
+        return Index((each, each.protocol_keys) for each in found)
+
+    @cached_property
+    def _payload_only(self) -> Bucket | None:
+        found = [(self.definitions[xid], ()) for xid in self._payload_xids]
+        return Bucket(found) if found else None
+
+    def verify(self) -> Mapping[str, tuple[Finding, ...]]:
+        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
+
+        Parses every schema, which ``process`` leaves until a message needs it.
+        """
+        return self._compilation.verify()
+
+    def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
+        """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""
+        if self.events is None:
+            return ()
+        return tuple(found for leaf in self.events.leaves({"type": type}) for found in leaf.definitions)
+
+    def process(self, message: Message) -> tuple[Outcome, ...]:
+        """What becomes of a message, by all rules of this contract; one outcome for each event of a batch (K-47)."""
+        binding = self._bindings.get(message.protocol)
+        if binding is None:
+            text = f"no binding for protocol {message.protocol!r}"
+            return (_rejected(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
+        try:
+            if TEXT_INDICATOR in message.sections:
+                check_text(message)
+            clear = unpacked(message) if message.content_encoding else message
+        except Unreadable as error:
+            return (_rejected(message, error.reason, error.finding),)
+        values = binding.values(clear)
+        mode = binding.mode(clear, values)
+        if mode is Mode.BATCH and self.events is not None:
+            return self._process_batch(message, clear, binding)
+        return self._process_one(message, clear, binding, values, mode)
+
+    def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
+        try:
+            parts = find_format(clear.content_type).split(clear.body or b"")
+        except EventError as error:
+            return (_refused(message, error),)
+        if len(parts) > MAX_BATCH:
+            text = f"a batch of {len(parts)} events; at most {MAX_BATCH} are read of one message"
+            return (_rejected(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
+        content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
+        outcomes: list[Outcome] = []
+        for part in parts:
+            element = msgspec.structs.replace(clear, body=part, content_type=content_type)
+            outcomes += self._process_one(element, element, binding, binding.values(element), Mode.STRUCTURED)
+        return tuple(outcomes)
+
+    def _process_one(
+        self, message: Message, clear: Message, binding: Binding, values: Mapping[str, Any], mode: Mode
+    ) -> tuple[Outcome, ...]:
+        event = None
+        if mode is not Mode.NONE and self.events is not None:
+            try:
+                event = carried_event(clear, binding, values, mode)
+            except EventError as error:
+                return (_refused(message, error),)
+        subject = Subject(message=clear, mode=mode, event=event, values=values)
+        payload = Payload(clear, event)
+        leaves = self._leaves(subject)
+        fits = fit_all(_candidates(leaves, payload), subject)
+        if not fits:
+            fits, explanation = self._look_wider(leaves, subject, payload)
+            if not fits:
+                return self._unmatched(message, subject, explanation)
+        return decide(message, subject, fits, payload, binding)
+
+    def _leaves(self, subject: Subject) -> list[Bucket]:
+        protocol = subject.message.protocol
+        if subject.event is None:
+            leaves: list[Bucket] = []
+            if self._mapped and (mapped := self._mapped.get(protocol)) is not None:
+                leaves = mapped.leaves(subject.values)
+        else:
+            leaves = self.events.leaves(subject.event.attributes) if self.events else []
+        if self._natives and (natives := self._natives.get(protocol)) is not None:
+            return leaves + natives.leaves(subject.values)
+        return leaves
+
+    def _look_wider(
+        self, leaves: Sequence[Bucket], subject: Subject, payload: Payload
+    ) -> tuple[list[Fit], Explanation]:
+        """Definitions the payload spoke against, those the index left out, at last payload-only ones (K-28, K-31)."""
+        tried = {d.xid: d for leaf in leaves for d in leaf.definitions}
+        tried.update((definition.xid, definition) for definition in self._wider(subject))
+        fits = fit_all(tried.values(), subject)
+        if fits:
+            return fits, Explanation()
+        explanation = explain(tried.values(), subject)
+        if explanation.near or self._payload_only is None:
+            return [], explanation
+        return fit_all(_candidates([self._payload_only], payload), subject), explanation
+
+    def _wider(self, subject: Subject) -> list[CompiledDefinition]:
+        protocol, found = subject.message.protocol, []
+        if subject.event is not None and self.events is not None:
+            found += self.events.wider(subject.event.attributes)
+        elif protocol in self._mapped:
+            found += self._mapped[protocol].wider(subject.values)
+        if protocol in self._natives:
+            found += self._natives[protocol].wider(subject.values)
+        return found
+
+    def _unmatched(self, message: Message, subject: Subject, explanation: Explanation) -> tuple[Outcome, ...]:
+        if explanation.near:
+            return (_explained(message, explanation.near_reason, explanation),)
+        match self.policy.on_no_match:
+            case "pass":
+                return (Passed(message=message),)
+            case "drop":
+                return (Dropped(message=message),)
+        return (_explained(message, self._reason(subject), explanation),)
+
+    def _reason(self, subject: Subject) -> Reason:
+        """``not_cloudevent`` where only an event could have fitted."""
+        others = self._payload_xids or subject.message.protocol in self._natives
+        return Reason.NO_MATCH if subject.event is not None or others or self.events is None else Reason.NOT_CLOUDEVENT
+
+
+def carried_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
+    """The valid event a message carries. Raises ``EventError``."""
+    if mode is Mode.STRUCTURED:
+        return find_format(message.content_type).decode(message.body or b"")
+    attributes = binding.attributes(message, values)
+    findings = invalid_attributes(attributes)
+    if findings:
+        raise EventError(Reason.INVALID_CLOUDEVENT, findings)
+    return CloudEvent(attributes=attributes, body=message.body)
+
+
+def _candidates(leaves: Sequence[Bucket], payload: Payload) -> Sequence[CompiledDefinition]:
+    """The definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
+    if len(leaves) == 1 and len(leaves[0].definitions) == 1:
+        return leaves[0].definitions
+    everything = [definition for leaf in leaves for definition in leaf.definitions]
+    if len(everything) < 2:
+        return everything
+    payload.decode_json()
+    return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
+
+
+def _rejected(message: Message, reason: Reason, *findings: Finding) -> Rejected:
+    return Rejected(message=message, reason=reason, violations=findings)
+
+
+def _refused(message: Message, error: EventError) -> Rejected:
+    return Rejected(message=message, reason=error.reason, violations=error.findings)
+
+
+def _explained(message: Message, reason: Reason, explanation: Explanation) -> Rejected:
+    return Rejected(message=message, reason=reason, violations=explanation.findings, candidates=explanation.candidates)

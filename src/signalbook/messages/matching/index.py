@@ -1,0 +1,190 @@
+"""Finding the definitions a message may fit without trying each (domain.md K-14, K-30, K-32).
+
+Every definition is filed once, under the constant or template that tells most: a message is looked up by the values it
+has. So a message costs the same among fifty definitions and among five thousand. Where many definitions share the
+best key they are filed again, under their other keys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from signalbook.messages.definitions.definition import CompiledDefinition, Key
+from signalbook.messages.definitions.properties import Values
+from signalbook.messages.uritemplates import Template, TemplateTree
+from signalbook.values import JSON
+
+# Definitions that are simply tried one after the other.
+MAX_TRIED: Final = 8
+# Definitions that are looked at to say why a message fits none.
+MAX_EXPLAINED: Final = 20
+
+_Entry = tuple[CompiledDefinition, tuple[Key, ...]]
+
+
+class Bucket:
+    """Definitions that share a key: tried one by one if they are few, else filed under their other keys."""
+
+    def __init__(self, entries: Sequence[_Entry]) -> None:
+        self.definitions = tuple(definition for definition, _ in entries)
+        self._inner = Index(entries) if len(entries) > MAX_TRIED and any(keys for _, keys in entries) else None
+
+    def leaves(self, values: Values) -> list[Bucket]:
+        """The bucket itself, or the ones inside it that a message with ``values`` leads to."""
+        return [self] if self._inner is None else self._inner.leaves(values)
+
+    def narrowed(self, payload: JSON) -> tuple[CompiledDefinition, ...]:
+        """The definitions whose schemas allow the constants in ``payload``; others cannot accept it."""
+        if len(self.definitions) == 1 or not isinstance(payload, dict):
+            return self.definitions
+        return self._by_payload.narrowed(payload)
+
+    @cached_property
+    def _by_payload(self) -> _PayloadIndex:
+        return _PayloadIndex(self.definitions)
+
+
+class Index:
+    """Definitions by what tells them apart; ``entries`` pair each with the keys it may be filed under.
+
+    ``typed`` are more definitions, by the type that they demand of events, and ``constants`` all that those demand.
+    """
+
+    def __init__(
+        self, entries: Iterable[_Entry], *, typed: Table | None = None, constants: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        entries = list(entries)
+        shared = _shared(entries) + Counter(constants)
+        filed = [(definition, keys, _best(keys, shared)) for definition, keys in entries]
+        self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_tables(filed)}
+        self._absent = _absent(filed)
+        self._trees = _trees(filed)
+        self._rest = tuple((definition, keys) for definition, keys, best in filed if best is None)
+        self._unkeyed = Bucket(self._rest) if self._rest else None
+        self._by_id = {definition.message_id: Bucket([(definition, ())]) for definition, _ in self._rest}
+        names = list(self.tables)
+        plain = len(names) == 1 and not (self._absent or self._trees or self._rest)
+        self._only = (names[0], self.tables[names[0]]) if plain else None
+
+    def leaves(self, values: Values) -> list[Bucket]:
+        """The buckets a message with ``values`` leads to; every definition it can fit is in one of them."""
+        if self._only is not None:
+            name, table = self._only
+            value: Any = values.get(name)
+            if type(value) is not tuple:
+                bucket = table.get(value)
+                return [] if bucket is None else bucket.leaves(values)
+        found = [leaf for bucket in self._hits(values) for leaf in bucket.leaves(values)]
+        if self._unkeyed is not None:
+            found.append(self._by_id.get(values.get("type", ""), self._unkeyed))
+        return found
+
+    def wider(self, values: Values) -> list[CompiledDefinition]:
+        """Definitions to look at when none in ``leaves`` fits: those that share the best key, and all without one."""
+        shared = [definition for bucket in self._hits(values) for definition in bucket.definitions[:MAX_EXPLAINED]]
+        return [*shared[:MAX_EXPLAINED], *(definition for definition, _ in self._rest)]
+
+    def _hits(self, values: Values) -> list[Bucket]:
+        found: list[Bucket] = []
+        for name, table in self.tables.items():
+            found += _lookup(table, values.get(name))
+        for name, tree in self._trees.items():
+            value = values.get(name)
+            if isinstance(value, str):
+                found += tree.find(value)
+        if self._absent:
+            found += [bucket for name, bucket in self._absent.items() if name not in values]
+        return found
+
+
+Table = Mapping[str, Bucket]
+
+
+def _lookup(table: Table, value: Any) -> list[Bucket]:
+    values = dict.fromkeys(value) if type(value) is tuple else (value,)
+    return [table[each] for each in values if each in table]
+
+
+def _shared(entries: Iterable[_Entry]) -> Counter[tuple[str, str]]:
+    """How many definitions have a constant."""
+    return Counter((key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str))
+
+
+def _best(keys: tuple[Key, ...], shared: Mapping[tuple[str, str], int]) -> Key | None:
+    """The key of the lowest tier that the fewest definitions share."""
+
+    def rank(key: Key) -> tuple[int, int]:
+        return key.tier, shared[key.name, key.value] if isinstance(key.value, str) else 0
+
+    return min(keys, key=rank, default=None)
+
+
+_Filed = tuple[CompiledDefinition, tuple[Key, ...], Key | None]
+
+
+def _tables(filed: Iterable[_Filed]) -> dict[str, Table]:
+    tables: dict[str, dict[str, list[_Entry]]] = {}
+    for definition, keys, best in filed:
+        if best is not None and isinstance(best.value, str):
+            entry = (definition, _without(keys, best))
+            tables.setdefault(best.name, {}).setdefault(best.value, []).append(entry)
+    return {name: {value: Bucket(entries) for value, entries in table.items()} for name, table in tables.items()}
+
+
+def _absent(filed: Iterable[_Filed]) -> dict[str, Bucket]:
+    """Definitions filed under an optional constant: a message without the property fits them as well (F-29)."""
+    found: dict[str, list[_Entry]] = {}
+    for definition, keys, best in filed:
+        if best is not None and not best.required:
+            found.setdefault(best.name, []).append((definition, _without(keys, best)))
+    return {name: Bucket(entries) for name, entries in found.items()}
+
+
+def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[Bucket]]:
+    groups: dict[tuple[str, str], dict[str, tuple[Template, list[_Entry]]]] = {}
+    for definition, keys, best in filed:
+        if best is not None and isinstance(best.value, Template):
+            template = best.value
+            group = groups.setdefault((best.name, template.separator), {})
+            group.setdefault(template.text, (template, []))[1].append((definition, _without(keys, best)))
+    trees: dict[str, TemplateTree[Bucket]] = {}
+    for (name, separator), templates in groups.items():
+        tree = trees.setdefault(name, TemplateTree(separator))
+        for template, entries in templates.values():
+            tree.add(template, Bucket(entries))
+    return trees
+
+
+def _without(keys: tuple[Key, ...], used: Key) -> tuple[Key, ...]:
+    return tuple(key for key in keys if key is not used)
+
+
+class _PayloadIndex:
+    """Definitions by the constants their schemas demand in the payload (K-30)."""
+
+    def __init__(self, definitions: tuple[CompiledDefinition, ...]) -> None:
+        counts = Counter(name for definition in definitions for name in definition.constants)
+        self._name = max(counts, key=lambda name: counts[name], default="")
+        by_value: dict[JSON, list[CompiledDefinition]] = {}
+        self._rest = tuple(definition for definition in definitions if self._name not in definition.constants)
+        for definition in definitions:
+            for value in definition.constants.get(self._name, ()):
+                by_value.setdefault(value, []).append(definition)
+        self._by_value = {value: tuple(found) for value, found in by_value.items()}
+
+    def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
+        value = payload.get(self._name)
+        named = () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
+        found = (*named, *self._rest)
+        return tuple(d for d in found if allows(d, payload)) if len(found) > 1 else found
+
+
+def allows(definition: CompiledDefinition, payload: Mapping[str, JSON]) -> bool:
+    """Whether the payload has every constant that the definition's schema demands at its top level."""
+    return all(
+        name in payload and not isinstance(payload[name], (dict, list)) and payload[name] in allowed
+        for name, allowed in definition.constants.items()
+    )

@@ -1,0 +1,122 @@
+"""Holding candidates against one message: which fit, and why the others do not (domain.md K-26 to K-29)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from signalbook.messages.cloudevents import CloudEvent, Mode
+from signalbook.messages.definitions.definition import CompiledDefinition
+from signalbook.messages.definitions.properties import CONFLICT, Context
+from signalbook.messages.message import Message, Reason
+from signalbook.values import Finding
+
+MAX_FINDINGS = 100
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What is held against definitions: a message, the values its binding reads from it, the event it carries."""
+
+    message: Message
+    mode: Mode
+    event: CloudEvent | None
+    values: Mapping[str, Any]
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """A definition that a message's metadata fits, with the values its placeholders stand for (K-34)."""
+
+    definition: CompiledDefinition
+    context: Context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why nothing fits. ``near``: the message is of a kind that is known, but breaks its definition (K-28)."""
+
+    near: bool = False
+    near_reason: Reason = Reason.METADATA_VIOLATION
+    findings: tuple[Finding, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+
+def fit_all(candidates: Iterable[CompiledDefinition], subject: Subject) -> list[Fit]:
+    """The candidates that the message fits."""
+    fits = []
+    for definition in candidates:
+        context: Context = {}
+        if not violations(definition, subject, context):
+            fits.append(Fit(definition=definition, context=context))
+    return fits
+
+
+def violations(definition: CompiledDefinition, subject: Subject, context: Context) -> list[Finding]:
+    """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
+    protocol = subject.message.protocol
+    if definition.protocol and definition.protocol != protocol and (gate := _gate(definition, subject)) is not None:
+        return [gate]
+    found: list[Finding] = []
+    if subject.event is not None and definition.event_checks:
+        found = definition.check_event(subject.event.attributes, context)
+    if definition.protocol_checks and definition.protocol == protocol:
+        values = subject.values
+        found += [f for check in definition.protocol_checks if (f := check(values, context)) is not None]
+    if definition.message_checks:
+        message, mode = subject.message, subject.mode
+        found += [f for test in definition.message_checks if (f := test(message, mode)) is not None]
+    return found
+
+
+def _gate(definition: CompiledDefinition, subject: Subject) -> Finding | None:
+    """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
+    protocol = subject.message.protocol
+    if protocol == "" and definition.is_event and not definition.policy.strict_delivery:
+        return None
+    text = f"the definition is for {definition.protocol}, the message came by {protocol or 'no protocol'}"
+    return Finding(path="protocol", rule="protocol", message=text)
+
+
+def explain(candidates: Iterable[CompiledDefinition], subject: Subject) -> Explanation:
+    """Why none of the candidates fits: the near misses if there are any, else all (K-28)."""
+    misses = [(definition, violations(definition, subject, {})) for definition in candidates]
+    near = [miss for miss in misses if _is_near(*miss, subject)]
+    chosen = near or misses
+    rules = {finding.rule for _, findings in chosen for finding in findings}
+    return Explanation(
+        near=bool(near),
+        near_reason=Reason.PLACEHOLDER_CONFLICT if rules == {CONFLICT} else Reason.METADATA_VIOLATION,
+        findings=attributed(chosen),
+        candidates=tuple(definition.xid for definition, _ in chosen),
+    )
+
+
+def attributed(found: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) -> tuple[Finding, ...]:
+    """Findings of several definitions, each naming its definition if there is more than one."""
+    pairs = [(definition, tuple(findings)) for definition, findings in found]
+    if len(pairs) == 1:
+        return pairs[0][1][:MAX_FINDINGS]
+    named = (
+        Finding(path=finding.path, rule=finding.rule, message=f"{definition.xid}: {finding.message}")
+        for definition, findings in pairs
+        for finding in findings
+    )
+    return tuple(finding for finding, _ in zip(named, range(MAX_FINDINGS), strict=False))
+
+
+def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: Subject) -> bool:
+    """Whether all that tells the kind of message agrees, and something does, so that the rest is a breach."""
+    failed = {finding.path for finding in findings}
+    if "protocol" in failed and any(finding.rule == "protocol" for finding in findings):
+        return False
+    if definition.is_event and subject.event is not None:
+        names = {key.name for key in definition.event_keys if key.tier == 0}
+        names = names or {key.name for key in definition.event_keys}
+        return bool(names) and not names & failed and _carries(names, subject.event.attributes)
+    return not definition.discriminators & failed and _carries(definition.discriminators, subject.values)
+
+
+def _carries(names: Iterable[str], values: Mapping[str, Any]) -> bool:
+    return any(name in values for name in names)

@@ -1,0 +1,272 @@
+"""What becomes of a message: accepted with a definition, rejected for a reason, passed or dropped (domain.md K-47)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from signalbook.errors import SignalbookError
+from signalbook.formats import Schema
+from signalbook.messages.bindings.base import Binding
+from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, invalid_attributes
+from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes
+from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
+from signalbook.messages.matching.index import allows
+from signalbook.messages.matching.matching import Fit, Subject, attributed
+from signalbook.messages.message import Message, Reason
+from signalbook.messages.payloads.payload import Payload, PayloadResult
+from signalbook.messages.uritemplates import TemplateError
+from signalbook.uris import is_uri
+from signalbook.values import JSON, Finding, format_timestamp, now
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that conforms to ``definition``.
+
+    ``event`` is the CloudEvent it carries (or was mapped to), ``context`` the values of the placeholders, ``data`` the
+    decoded payload, validated by ``schema``; it is ``UNSET`` where there is no payload, or no schema to decode it by.
+    ``bare`` is the payload without its wire prefix, if it had one.
+    """
+
+    message: Message
+    definition: CompiledDefinition
+    event: CloudEvent | None
+    context: Mapping[str, str]
+    data: JSON = msgspec.UNSET
+    schema: Schema | None = None
+    warnings: tuple[Finding, ...] = ()
+    bare: bytes | None = None
+
+    def payload(self) -> bytes | None:
+        """The payload's bytes as they were sent, but for a wire prefix; ``None`` if there is no payload."""
+        if self.bare is not None:
+            return self.bare
+        return self.message.body if self.event is None else self.event.payload()
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for the dead letters: what is wrong with it, and the xids of the definitions it may have meant."""
+
+    message: Message
+    reason: Reason
+    violations: tuple[Finding, ...]
+    candidates: tuple[str, ...] = ()
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """A message no definition fits, let through because the policy says so."""
+
+    message: Message
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True):
+    """A message no definition fits, dropped because the policy says so."""
+
+    message: Message
+
+
+Outcome = Accepted | Rejected | Passed | Dropped
+
+
+_REQUIRED: Final = ("id", "source", "type")
+
+
+class MappingError(SignalbookError):
+    """A message that yields no valid event; ``findings`` says which attributes cannot be had."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("; ".join(str(finding) for finding in self.findings))
+
+
+def to_cloudevent(
+    subject: Subject, definition: CompiledDefinition, context: Mapping[str, str], binding: Binding
+) -> CloudEvent:
+    """The event: declared constants, templates filled from ``context``, the rest from the transport.
+
+    Raises ``MappingError`` where a required attribute has no value, or the outcome is no valid event.
+    """
+    metadata: dict[str, Any] = definition.definition.get("envelopemetadata") or {}
+    attributes: dict[str, Attribute] = {"specversion": SPECVERSION}
+    findings: list[Finding] = []
+    declared = {entry.name: entry for entry in declared_attributes(definition.definition)}
+    for name in dict.fromkeys((*_REQUIRED, *metadata)):
+        entry = declared.get(name)
+        required = name in _REQUIRED or (entry is not None and entry.required)
+        try:
+            value = _declared(entry, context) or _given(name, required, subject, definition, binding)
+        except TemplateError as error:
+            value = None
+            if not required:
+                continue
+            findings.append(Finding(path=name, rule="mapping", message=str(error)))
+            continue
+        if value:
+            attributes[name] = value
+        elif required:
+            findings.append(Finding(path=name, rule="mapping", message=f"nothing in the message says its {name}"))
+    _describe_data(attributes, subject, definition)
+    findings = findings or invalid_attributes(attributes)
+    if findings:
+        raise MappingError(findings)
+    return CloudEvent(attributes=attributes, body=subject.message.body)
+
+
+def _declared(entry: Property | None, context: Mapping[str, str]) -> str:
+    """A constant, or a template expanded; ``""`` for none. Raises ``TemplateError`` where a value is missing."""
+    if entry is None or entry.value is None or entry.value in (NOW, LEGACY_NOW):
+        return ""
+    template = entry.template()
+    return str(entry.value) if template is None else template.expand(context)
+
+
+def _given(name: str, required: bool, subject: Subject, definition: CompiledDefinition, binding: Binding) -> str:
+    """What the transport says of an attribute the definition gives no value for."""
+    if name == "id":
+        return binding.identity(subject.message, subject.values) or str(uuid4())
+    if name == "type":
+        return definition.message_id
+    sentinel = ((definition.definition.get("envelopemetadata") or {}).get("time") or {}).get("value")
+    if name == "time" and (required or sentinel):
+        return format_timestamp(subject.message.received_at or now())
+    return ""
+
+
+def _describe_data(attributes: dict[str, Attribute], subject: Subject, definition: CompiledDefinition) -> None:
+    content_type = subject.message.content_type or definition.payload_type
+    if content_type and subject.message.body is not None:
+        attributes["datacontenttype"] = content_type
+    schema = definition.definition.get("dataschemauri")
+    if "dataschema" not in attributes and isinstance(schema, str) and is_uri(schema):
+        attributes["dataschema"] = schema
+
+
+_NO_SCHEMA: Final = PayloadResult(
+    reason=Reason.SCHEMA_NOT_FOUND,
+    findings=(Finding(path="", rule="schema", message="the definition names no schema, but the policy asks for one"),),
+)
+# The reason given when several definitions turn a payload down for different ones: the first of these.
+_PRECEDENCE: Final = (
+    Reason.SCHEMA_VIOLATION,
+    Reason.DECODE_ERROR,
+    Reason.UNSUPPORTED_FORMAT,
+    Reason.CONTRACT_UNAVAILABLE,
+    Reason.SCHEMA_NOT_FOUND,
+)
+
+
+def decide(
+    message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding
+) -> tuple[Outcome, ...]:
+    """The outcome for a message whose metadata ``fits`` one or more definitions."""
+    if len(fits) == 1:
+        verdict = _judge(fits[0].definition, payload)
+        if verdict.reason is None:
+            return (_accept(message, subject, fits[0], verdict, binding),)
+    elif all(fit.definition.policy.prefer_specific for fit in fits):
+        fits = _most_specific(fits)
+    judged = [(fit, _judge(fit.definition, payload)) for fit in fits]
+    passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is None]
+    passed = passed or [pair for pair in judged if _is_tagged(*pair)][:1]
+    if not passed:
+        return (_turned_down(message, _singled_out(judged, payload)),)
+    if len(passed) > 1:
+        choice = _on_ambiguous(passed)
+        passed = _most_specific_passed(passed) if choice == "best" else passed
+        if len(passed) > 1 and choice != "all":
+            return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
+    return tuple(_accept(message, subject, fit, verdict, binding) for fit, verdict in passed)
+
+
+def _judge(definition: CompiledDefinition, payload: Payload) -> PayloadResult:
+    verdict = payload.judge(definition)
+    if definition.policy.required_schema and verdict.schema is None and verdict.reason is None:
+        return _NO_SCHEMA
+    return verdict
+
+
+def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
+    """The one fit that scores strictly best, else all of them (K-29)."""
+    best = max(fit.definition.score for fit in fits)
+    leaders = [fit for fit in fits if fit.definition.score == best]
+    return leaders if len(leaders) == 1 else fits
+
+
+def _is_tagged(fit: Fit, verdict: PayloadResult) -> bool:
+    return verdict.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
+
+
+def _on_ambiguous(passed: Sequence[tuple[Fit, PayloadResult]]) -> str:
+    """What the definitions agree on; what they do not agree on is for a person to see."""
+    choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
+    return choices.pop() if len(choices) == 1 else "dead_letter"
+
+
+def _most_specific_passed(passed: list[tuple[Fit, PayloadResult]]) -> list[tuple[Fit, PayloadResult]]:
+    best = _most_specific([fit for fit, _ in passed])
+    return [pair for pair in passed if pair[0] in best]
+
+
+def _singled_out(judged: Sequence[tuple[Fit, PayloadResult]], payload: Payload) -> Sequence[tuple[Fit, PayloadResult]]:
+    """The definitions whose constants the payload has, if there are any: it was meant for one of these (K-28, K-30)."""
+    value = payload.value
+    if len(judged) == 1 or not isinstance(value, dict):
+        return judged
+    return [pair for pair in judged if pair[0].definition.constants and allows(pair[0].definition, value)] or judged
+
+
+def _turned_down(message: Message, judged: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
+    reasons = {verdict.reason for _, verdict in judged}
+    return Rejected(
+        message=message,
+        reason=next(reason for reason in _PRECEDENCE if reason in reasons),
+        violations=attributed((fit.definition, verdict.findings) for fit, verdict in judged),
+        candidates=tuple(fit.definition.xid for fit, _ in judged),
+    )
+
+
+def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> Rejected:
+    xids = tuple(definition.xid for definition in definitions)
+    text = f"the message conforms to {len(xids)} definitions: {', '.join(xids[:10])}"
+    return Rejected(
+        message=message,
+        reason=Reason.AMBIGUOUS,
+        violations=(Finding(path="", rule="ambiguous", message=text),),
+        candidates=xids,
+    )
+
+
+def _accept(message: Message, subject: Subject, fit: Fit, verdict: PayloadResult, binding: Binding) -> Outcome:
+    definition, event = fit.definition, subject.event
+    warnings = definition.warnings + verdict.findings
+    if definition.removal is not None and _is_past(definition, message):
+        finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
+        if definition.policy.on_removed == "dead_letter":
+            return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
+        warnings = (*warnings, finding)
+    if event is None and definition.is_event:
+        try:
+            event = to_cloudevent(subject, definition, fit.context, binding)
+        except MappingError as error:
+            return _rejected(message, Reason.MAPPING_ERROR, definition, *error.findings)
+    return Accepted(
+        message=message,
+        definition=definition,
+        event=event,
+        context=fit.context,
+        data=verdict.data,
+        schema=verdict.schema,
+        warnings=warnings,
+        bare=verdict.bare,
+    )
+
+
+def _is_past(definition: CompiledDefinition, message: Message) -> bool:
+    return definition.removal is not None and definition.removal <= (message.received_at or now())
+
+
+def _rejected(message: Message, reason: Reason, definition: CompiledDefinition, *findings: Finding) -> Rejected:
+    return Rejected(message=message, reason=reason, violations=findings, candidates=(definition.xid,))

@@ -1,0 +1,1 @@
+"""Payloads: content types and encodings, and reading and writing by a schema."""

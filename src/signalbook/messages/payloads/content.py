@@ -1,0 +1,173 @@
+"""Content types: how they compare, and which one a schema format implies (domain.md F-14, F-33, K-20)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import lru_cache, partial, wraps
+from typing import Final
+
+import msgspec
+
+from signalbook.formats.base import is_json, media_type
+from signalbook.messages.message import Message, Reason
+from signalbook.values import Finding
+
+# Schema format, in lower case -> the content type its payloads have unless the definition says otherwise.
+IMPLIED: Final = {
+    "jsonschema": "application/json",
+    "jsonstructure": "application/json",
+    "xsd": "application/xml",
+    "xmlschema": "application/xml",
+    "avro": "application/avro",
+    "protobuf": "application/protobuf",
+}
+_ALIASES: Final = {
+    "application/xml": frozenset({"text/xml"}),
+    "application/avro": frozenset({"avro/binary", "application/vnd.apache.avro", "application/x-avro"}),
+    "application/protobuf": frozenset(
+        {"application/x-protobuf", "application/vnd.google.protobuf", "application/x-google-protobuf"}
+    ),
+}
+
+_LONGEST: Final = 256
+
+
+def implied_content_type(format: str) -> str:
+    """The content type of payloads of a schema format, ``""`` if none is known (F-33)."""
+    return IMPLIED.get(format.partition("/")[0].strip().lower(), "")
+
+
+def _remembered(compare: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
+    """``compare``, which remembers answers, but of no longer texts than are usual: strangers may send any."""
+    known = lru_cache(maxsize=4096)(compare)
+
+    @wraps(compare)
+    def compared(expected: str, actual: str) -> bool:
+        return known(expected, actual) if len(actual) <= _LONGEST else compare(expected, actual)
+
+    return compared
+
+
+@_remembered
+def same_content_type(declared: str, actual: str) -> bool:
+    """Whether ``actual`` is the declared type and has at least the declared parameters (K-20).
+
+    Types and parameter names compare without case, and so do the values of ``charset``.
+    """
+    return media_type(declared) == media_type(actual) and _parameters(declared) <= _parameters(actual)
+
+
+@_remembered
+def is_implied(implied: str, actual: str) -> bool:
+    """Whether ``actual`` is one of the names of an implied type (F-33)."""
+    name = media_type(actual)
+    if implied == "application/json":
+        return is_json(name)
+    if implied == "application/xml" and name.endswith("+xml"):
+        return True
+    return name == implied or name in _ALIASES.get(implied, ())
+
+
+def _parameters(content_type: str) -> set[tuple[str, str]]:
+    pairs = (part.partition("=") for part in content_type.split(";")[1:] if "=" in part)
+    return {_parameter(name.strip().lower(), value.strip().strip('"')) for name, _, value in pairs}
+
+
+def _parameter(name: str, value: str) -> tuple[str, str]:
+    return name, value.lower() if name == "charset" else value
+
+
+MAX_DECOMPRESSED: Final = 256 * 1024 * 1024
+_MAX_LAYERS: Final = 4
+_PIECE: Final = 4096
+_IDENTITY: Final = ("", "identity")
+TEXT_INDICATOR: Final = "payload_format_indicator"
+_UTF_8: Final = 1
+
+
+class Unreadable(Exception):
+    """A body that is not what it is said to be; ``reason`` and ``finding`` say why."""
+
+    def __init__(self, reason: Reason, message: str, rule: str = "content_encoding") -> None:
+        self.reason = reason
+        self.finding = Finding(path="", rule=rule, message=message)
+        super().__init__(message)
+
+
+def unpacked(message: Message) -> Message:
+    """The message with its content encoding undone. Raises ``Unreadable``."""
+    body = message.body
+    names = [name for part in message.content_encoding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
+    if not names or not body:
+        return message
+    if len(names) > _MAX_LAYERS:
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
+    for name in reversed(names):
+        body = unpack(name, body, MAX_DECOMPRESSED)
+    return msgspec.structs.replace(message, body=body, content_encoding="")
+
+
+def check_text(message: Message) -> None:
+    """Raise ``Unreadable`` for a body that its ``TEXT_INDICATOR`` (MQTT 5) says is UTF-8, and is not."""
+    if message.sections[TEXT_INDICATOR] == _UTF_8:
+        try:
+            (message.body or b"").decode()
+        except UnicodeDecodeError as error:
+            text = f"the {TEXT_INDICATOR} says that the payload is UTF-8, and byte {error.start} is not"
+            raise Unreadable(Reason.DECODE_ERROR, text, TEXT_INDICATOR) from None
+
+
+def unpack(encoding: str, body: bytes, limit: int) -> bytes:
+    """``body`` with one encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
+    reader = _READERS.get(encoding)
+    if reader is None:
+        text = f"no decoder for content encoding {encoding[:50]!r}; there are: {', '.join(_READERS)}"
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, text)
+    try:
+        found = reader(body, limit)
+    except (zlib.error, EOFError, OSError) as error:
+        raise Unreadable(Reason.DECODE_ERROR, f"the body is not {encoding}, or cut off: {error}") from None
+    if len(found) > limit:
+        raise Unreadable(Reason.DECODE_ERROR, f"the {encoding} body unpacks to more than {limit} bytes")
+    return found
+
+
+def _inflated(window: int, body: bytes, limit: int) -> bytes:
+    """All members of a zlib or gzip stream; one byte more than ``limit`` tells that there are more.
+
+    Behind each member zlib hands back what it was given too much, so it is given little at a time: there may be
+    millions of members, of nothing.
+    """
+    found, place = bytearray(), 0
+    stream = zlib.decompressobj(window)
+    while place < len(body) and len(found) <= limit:
+        if stream.eof:
+            stream = zlib.decompressobj(window)
+        piece = body[place : place + _PIECE]
+        found += stream.decompress(piece, limit + 1 - len(found))
+        place += len(piece) - len(stream.unused_data)
+    if len(found) <= limit and not stream.eof:
+        raise EOFError("it ends early")
+    return bytes(found)
+
+
+def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
+    """As ``_inflated``, by the codecs that Arrow brings."""
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError:
+        text = f"content encoding {codec} needs pyarrow: pip install 'signalbook[pipeline]'"
+        raise Unreadable(Reason.UNSUPPORTED_FORMAT, text) from None
+    with pa.input_stream(pa.BufferReader(body), compression=codec) as stream:
+        found: bytes = stream.read(limit + 1)
+        return found
+
+
+_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
+    "gzip": partial(_inflated, 31),
+    "x-gzip": partial(_inflated, 31),
+    "deflate": partial(_inflated, 47),
+    "br": partial(_by_arrow, "brotli"),
+    "zstd": partial(_by_arrow, "zstd"),
+}

@@ -1,0 +1,164 @@
+"""Payloads: decoded and held to a schema (domain.md K-39 to K-43)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from signalbook.formats import PayloadError, Schema
+from signalbook.formats.base import is_json, json_payload, media_type
+from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.definitions.definition import CompiledDefinition
+from signalbook.messages.definitions.schemas import SchemaUse
+from signalbook.messages.message import Message, Reason
+from signalbook.messages.payloads.wireprefix import stripped
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
+
+UNSET: Final = msgspec.UNSET
+
+
+class PayloadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a schema says of a payload: the decoded data, or why there is none.
+
+    ``data`` is ``UNSET`` where there is no schema to decode it by. With a ``reason`` it is the value that violates the
+    schema, if it could be decoded at all. ``bare`` is the payload without its wire prefix, if it had one.
+    """
+
+    data: JSON = UNSET
+    schema: Schema | None = None
+    reason: Reason | None = None
+    findings: tuple[Finding, ...] = ()
+    bare: bytes | None = None
+
+
+OPAQUE: Final = PayloadResult()
+_MISSING: Final = PayloadResult(
+    reason=Reason.SCHEMA_VIOLATION,
+    findings=(Finding(path="", rule="required", message="there is no payload, but the definition names its schema"),),
+)
+
+
+class Payload:
+    """The payload of one message, decoded from JSON at most once however many definitions look at it."""
+
+    __slots__ = ("_broken", "_event", "_message", "value")
+
+    def __init__(self, message: Message, event: CloudEvent | None) -> None:
+        self._message = message
+        self._event = event
+        self._broken: PayloadResult | None = None
+        self.value: JSON = UNSET if event is None else event.value
+
+    def decode_json(self) -> None:
+        """Put the decoded payload into ``value``, if it is JSON by its content type and its text."""
+        if self.value is not UNSET or not self.content_type_allows_json():
+            return
+        body = self.body()
+        if body:
+            try:
+                self.value = parse_json(body, max_values=MAX_VALUES)
+            except JSONError as error:
+                finding = Finding(path="", rule="json", message=f"not JSON: {error}")
+                self._broken = PayloadResult(reason=Reason.DECODE_ERROR, findings=(finding,))
+
+    def content_type_allows_json(self) -> bool:
+        """Whether the content type is JSON, or not said."""
+        content_type = self.content_type()
+        return not content_type or is_json(content_type)
+
+    def content_type(self) -> str:
+        """The content type the message states for the payload, or ``""``."""
+        return self._message.content_type if self._event is None else self._event.content_type
+
+    def body(self) -> bytes | None:
+        """The payload's bytes."""
+        return self._message.body if self._event is None else self._event.payload()
+
+    def judge(self, definition: CompiledDefinition) -> PayloadResult:
+        """What the definition's schema says (K-39 to K-41)."""
+        event = self._event
+        if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
+            return self._judge_prefixed(definition)
+        dataschema = None if event is None else event.attributes.get("dataschema")
+        use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
+        if use.schema is None:
+            return _without_schema(use)
+        if use.of_values and self.value is not UNSET:
+            return self._judge_value(use.schema)
+        if use.of_values and self._broken is not None:
+            return self._broken
+        return self._judge_body(definition, use.schema, self.body())
+
+    def _judge_prefixed(self, definition: CompiledDefinition) -> PayloadResult:
+        """What the schema says whose number precedes the payload."""
+        use, body = definition.schema_use, self.body()
+        if use.schema is None:
+            return _without_schema(use)
+        if body is None:
+            return _MISSING
+        try:
+            number, bare = stripped(body, use.schema.format)
+        except ValueError as error:
+            finding = Finding(path="", rule="wire_prefix", message=str(error))
+            return PayloadResult(schema=use.schema, reason=Reason.DECODE_ERROR, findings=(finding,))
+        use = definition.schema_of_number(number)
+        if use.schema is None:
+            return _without_schema(use)
+        return msgspec.structs.replace(self._judge_body(definition, use.schema, bare), bare=bare)
+
+    def _judge_value(self, schema: Schema) -> PayloadResult:
+        findings = schema.validate(self.value)
+        if not findings:
+            return PayloadResult(data=self.value, schema=schema)
+        return PayloadResult(data=self.value, schema=schema, reason=Reason.SCHEMA_VIOLATION, findings=tuple(findings))
+
+    def _judge_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> PayloadResult:
+        if body is None:
+            return _MISSING
+        try:
+            data = schema.decode(body, self.content_type() or definition.payload_type)
+        except PayloadError as error:
+            return PayloadResult(schema=schema, reason=Reason(error.reason), findings=error.findings)
+        return PayloadResult(data=data, schema=schema)
+
+
+def _without_schema(use: SchemaUse) -> PayloadResult:
+    return OPAQUE if use.reason is None else PayloadResult(reason=use.reason, findings=use.findings)
+
+
+def encode_payload(use: SchemaUse, value: JSON, content_type: str) -> bytes | None:
+    """The payload: ``value`` written by the schema, or the ``bytes`` it is, if they conform; ``UNSET`` is no payload.
+
+    ``value`` is as ``Schema.decode`` gives it, XML also as its text. Without a schema it is JSON, or text where the
+    content type says so. Raises ``PayloadError`` for a value that does not conform, or that nothing writes.
+    """
+    if use.reason is not None:
+        raise _refused(use.reason.value, f"the schema cannot be used: {'; '.join(map(str, use.findings))}")
+    if use.schema is None:
+        return None if value is UNSET else _encode_opaque(value, content_type)
+    if value is UNSET:
+        raise _refused("required", "there is no payload, but the definition names its schema: give data")
+    if not isinstance(value, bytes):
+        return use.schema.encode(value, content_type)
+    use.schema.decode(value, content_type)
+    return value
+
+
+def _encode_opaque(value: JSON, content_type: str) -> bytes:
+    """A value that no schema says how to write."""
+    if isinstance(value, bytes):
+        return value
+    if not content_type or is_json(content_type):
+        return json_payload(value)
+    kind = media_type(content_type)
+    if isinstance(value, str) and (kind.startswith("text/") or kind.endswith(("/xml", "+xml"))):
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise _refused("text", f"no text: {error}") from None
+    raise _refused("content_type", f"nothing here writes {content_type} without a schema: give the payload as bytes")
+
+
+def _refused(rule: str, message: str) -> PayloadError:
+    return PayloadError("schema_violation", [Finding(path="", rule=rule, message=message)])

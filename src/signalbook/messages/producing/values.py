@@ -1,0 +1,220 @@
+"""Values for declared properties: given ones, expanded templates, constants (domain.md K-18, K-19, K-50)."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from signalbook.messages.definitions.definition import CompiledDefinition, names_schema
+from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Context, Property, compile_property
+from signalbook.messages.uritemplates import Template, TemplateError
+from signalbook.values import Finding, parse_timestamp
+
+# From a property without value to the one it has all the same, or None.
+Default = Callable[[Property], Any]
+
+
+class Valuation:
+    """Finds a value for each property, collecting what is wrong; ``context`` grows by what given values capture."""
+
+    def __init__(self, context: Mapping[str, str], default: Default) -> None:
+        self.findings: list[Finding] = []
+        self.context: Context = {}
+        self._default = default
+        self._used: set[str] = set()
+        for name, value in context.items():
+            if isinstance(value, str) and value:
+                self.context[name] = value
+            else:
+                self.fault(f"{{{name}}}", "context", f"{name} must be text, and not empty; it is {value!r}")
+
+    def fault(self, path: str, rule: str, message: str) -> None:
+        """Note what is wrong."""
+        self.findings.append(Finding(path=path, rule=rule, message=message))
+
+    def of_all(self, properties: Iterable[Property], given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values by path of the property; ``given`` ones too. Properties that need none may have none."""
+        declared = list(properties)
+        taken = {entry.path: self._taken(entry, given[entry.path]) for entry in declared if entry.path in given}
+        found: dict[str, Any] = {}
+        for entry in declared:
+            given_one = entry.path in taken
+            value = taken[entry.path] if given_one else self._own(entry)
+            if value is not None:
+                again = entry.multiple and entry.path in found and not given_one
+                found[entry.path] = (*_several(found[entry.path]), value) if again else value
+        return found
+
+    def unused(self) -> list[str]:
+        """Names in the context that are in no value."""
+        return [name for name in self.context if name not in self._used]
+
+    def _taken(self, entry: Property, value: Any) -> Any:
+        """A value that was given, held to what the property declares."""
+        template = entry.template()
+        self._used.update(template.names if template else ())
+        captured: Context = dict(self.context)
+        values = {entry.name: value if isinstance(value, tuple) or not entry.multiple else (value,)}
+        if is_schema_xid(entry):
+            check = names_schema(str(entry.value), entry.required)
+        else:
+            check = compile_property(entry) or _passes
+        finding = check(values, captured)
+        if finding is not None:
+            constant = finding.rule in ("value", "content_type") and entry.value is not None
+            advice = "; the definition says so: leave it out" if constant else ""
+            self.fault(entry.path, "constant" if constant else finding.rule, f"{finding.message}{advice}")
+            return None
+        self.context.update(captured)
+        return value
+
+    def _own(self, entry: Property) -> Any:
+        """The value that the definition has for a property."""
+        template = entry.template()
+        if template is not None:
+            return self._expanded(entry, template)
+        if entry.value is not None and not is_schema_xid(entry) and entry.value not in (NOW, LEGACY_NOW):
+            return entry.value
+        value = self._default(entry)
+        if value is None and entry.required:
+            told = f"the definition leaves its value open: give {entry.path} among the overrides"
+            self.fault(entry.path, "required", f"{entry.name} is required, and {told}")
+        return value
+
+    def _expanded(self, entry: Property, template: Template) -> str | None:
+        missing = [name for name in dict.fromkeys(template.names) if name not in self.context]
+        if missing:
+            if entry.required:
+                named = ", ".join(missing)
+                self.fault(entry.path, "context", f"{template.text!r} needs {named}: give it in the context")
+            return None
+        self._used.update(template.names)
+        wanted = {name: self.context[name] for name in template.names}
+        try:
+            text = template.expand(self.context)
+        except TemplateError as error:
+            self.fault(entry.path, "context", str(error))
+            return None
+        read = template.match(text)
+        if read != wanted:
+            told = "as nothing of the kind" if read is None else f"as {read}"
+            self.fault(
+                entry.path, "context", f"{template.text!r} with {wanted} is {text!r}, which would be read {told}"
+            )
+            return None
+        return text
+
+
+def clash(context: Context, more: Mapping[str, str]) -> Iterator[Finding]:
+    """Add ``more`` to ``context``; yields those names that have another value there (F-27)."""
+    for name, value in more.items():
+        if context.setdefault(name, value) != value:
+            text = f"{{{name}}} stands for {context[name]!r} already, and {value!r} is given"
+            yield Finding(path=f"{{{name}}}", rule="context", message=text)
+
+
+def native(type: str, value: Any) -> Any:
+    """A valid value of a property as Python has it, for a protocol whose values have types."""
+    convert = _NATIVE.get(type)
+    return convert(value) if convert is not None and isinstance(value, str) else value
+
+
+def simple(type: str, value: Any) -> Any:
+    """A valid value of a property: whole numbers and booleans as such, all else as it is."""
+    return native(type, value) if type in ("integer", "boolean", "ulong") else value
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _passes(_: Any, __: Any) -> None:
+    return None
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _timestamp(text: str) -> datetime:
+    return parse_timestamp(text)
+
+
+_NATIVE: Final[Mapping[str, Callable[[str], Any]]] = {
+    "integer": int,
+    "ulong": int,
+    "number": _number,
+    "boolean": lambda text: text == "true",
+    "binary": b64decode,
+    "timestamp": _timestamp,
+    "uuid": UUID,
+}
+
+
+ENVELOPE: Final = "envelopemetadata."
+
+
+OPTIONS: Final = "protocoloptions."
+
+
+def is_schema_xid(declared: Property) -> bool:
+    """Whether the value is the xid of a schema, and no URI yet."""
+    return declared.path == "envelopemetadata.dataschema" and str(declared.value or "").startswith("/")
+
+
+def short_name(declared: Property) -> str:
+    """The name of an attribute, or the path of a protocol's property."""
+    return declared.path.removeprefix(ENVELOPE)
+
+
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+
+
+def by_path(
+    properties: Iterable[Property], overrides: Mapping[str, Any], definition: CompiledDefinition
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Overrides by the path of their property, and what names none.
+
+    A name without a path is that of an attribute. Attributes and options that are not declared have a path, too.
+    """
+    declared = list(properties)
+    paths = {entry.path: entry.path for entry in declared}
+    paths |= {OPTIONS + entry.name: entry.path for entry in declared if entry.path.startswith(OPTIONS)}
+    found: dict[str, Any] = {}
+    findings = []
+    for name, value in overrides.items():
+        path = name if name.startswith((ENVELOPE, OPTIONS)) else ENVELOPE + name
+        if path in paths or _may_be(path, definition):
+            found[paths.get(path, path)] = value
+        else:
+            there = ", ".join(map(short_name, declared)) or "none"
+            text = f"there is no property {name}; there are: {there}"
+            findings.append(Finding(path=name, rule="unknown", message=text))
+    return found, findings
+
+
+def undeclared(properties: Iterable[Property], given: Mapping[str, Any]) -> list[Property]:
+    """Properties that are given and not declared: other attributes of an event, other headers."""
+    declared = {entry.path for entry in properties}
+    return [Property(name=path.partition(".")[2], path=path, type="any") for path in given if path not in declared]
+
+
+def option_values(properties: Iterable[Property], found: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+    """Values of the protocol's properties by name, as its binding takes them; only AMQP has values of many types."""
+    convert = native if protocol == "AMQP/1.0" else simple
+    return {
+        entry.path.removeprefix(OPTIONS): convert(entry.type, found[entry.path])
+        for entry in properties
+        if entry.path.startswith(OPTIONS) and entry.path in found
+    }
+
+
+def _may_be(path: str, definition: CompiledDefinition) -> bool:
+    """Whether a message of the definition may have a property that is not declared."""
+    if path.startswith(OPTIONS):
+        return bool(definition.protocol)
+    return definition.is_event and _ATTRIBUTE.fullmatch(path.removeprefix(ENVELOPE)) is not None

@@ -1,0 +1,184 @@
+"""Registries that speak the Message Catalog drafts: the first one, and 0.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, unquote
+
+import httpx
+
+from signalbook.client import BadAnswer, NotFound
+from signalbook.cncf.messagecatalog import definitions, documents, groups, originals
+from signalbook.cncf.messagecatalog.formats import format_of
+from signalbook.cncf.paths import entity_id
+from signalbook.replication.cncf.registry import Requests, route
+from signalbook.replication.link import without_origin
+from signalbook.replication.registry import Refusal
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+
+_ROOT: Final = "messagecatalog"
+_MEMBERS: Final = "messagedefinitions"
+_JSON: Final = {"Content-Type": "application/json"}
+_SERVER: Final = ("createdtimeutc", "updatedtimeutc", "version")
+_PREFIX: Final = "messagedefinition-"
+
+
+class _Catalog:
+    """What both have in common."""
+
+    kinds = ("messagegroups", "messages")
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._groups: dict[str, JSONObject] = {}
+
+    @property
+    def url(self) -> str:
+        """As the protocol says."""
+        return self._requests.url
+
+    def groups(self) -> Sequence[str]:
+        """As the protocol says."""
+        return self._requests.ids(_ROOT)
+
+    def members(self, group: str) -> Sequence[str]:
+        """As the protocol says."""
+        return self._requests.ids(_ROOT, group, _MEMBERS)
+
+    def holds(self, uri: str) -> bool:
+        """As the protocol says."""
+        return self._requests.holds("messagedefinition", uri)
+
+    def delete(self, group: str, member: str, number: int) -> None:
+        """As the protocol says."""
+        self._requests.delete(_ROOT, group, _MEMBERS, member, "versions", str(number))
+
+    def _put(self, group: str, body: JSONObject) -> None:
+        sent = {name: value for name, value in body.items() if name not in _SERVER}
+        self._requests.transport.send("PUT", route(_ROOT, group), content=dump_json(sent), headers=_JSON)
+        self._groups.pop(group, None)
+
+    def _group(self, group: str) -> JSONObject:
+        """The attributes of a group that has to be there."""
+        if group not in self._groups:
+            found = self.group(group)
+            if found is None:
+                raise BadAnswer(f"{self.url}: there is no group {group}")
+            self._groups[group] = found
+        return self._groups[group]
+
+    def group(self, group: str) -> JSONObject | None:
+        """As the protocol says."""
+        raise NotImplementedError
+
+
+class FirstCatalog(_Catalog):
+    """The first draft, as ``base.Draft`` says."""
+
+    def group(self, group: str) -> JSONObject | None:
+        """As the protocol says."""
+        found = self._requests.json(_ROOT, group)
+        return _said(groups.first_attributes(found)) if isinstance(found, dict) else None
+
+    def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
+        """As the protocol says."""
+        self._put(group, groups.first_render(_whole(group, attributes)))
+
+    def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
+        """As the protocol says."""
+        path, owner = (_ROOT, group, _MEMBERS, member, "versions"), self._group(group)
+        before: JSONObject | None = None
+        last = 0
+        for number in self._requests.numbers(*path):
+            try:
+                answer = self._requests.transport.send("GET", route(*path, str(number)))
+            except NotFound:
+                continue  # it was deleted meanwhile (D-21)
+            before = _first(answer, member, owner, before, route(*path, str(number)))
+            yield number, {**before, "ancestorid": str(last or number)}
+            last = number
+
+    def post(self, group: str, member: str, version: JSONObject) -> None:
+        """As the protocol says."""
+        form = format_of(self._group(group))
+        sent = originals.content(form, member, 1, version)
+        said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
+        said |= {"Description": version.get("description")}
+        headers = {
+            f"{_PREFIX}{name}": quote(str(value), safe="!#$&'()*+,/:;=?@[]~") for name, value in said.items() if value
+        }
+        if sent.contenttype is not None:
+            headers["Content-Type"] = sent.contenttype
+        path = route(_ROOT, group, _MEMBERS, member)
+        self._requests.transport.send("POST", path, content=sent.body, headers=headers)
+
+
+class Catalog(_Catalog):
+    """0.1, as ``base.Draft`` says."""
+
+    def group(self, group: str) -> JSONObject | None:
+        """As the protocol says."""
+        found = self._requests.json(_ROOT, group)
+        return _said(groups.attributes(found, {})) if isinstance(found, dict) else None
+
+    def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
+        """As the protocol says."""
+        self._put(group, groups.render(_whole(group, attributes)))
+
+    def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
+        """As the protocol says."""
+        found = self._requests.json(_ROOT, group, _MEMBERS, member, "versions")
+        if not isinstance(found, list) or not found:
+            return
+        reading = documents.Reading()
+        shared = {name: value for name, value in found[-1].items() if name not in _SERVER}
+        document = {
+            "id": group,
+            "format": format_of(self._group(group)),
+            "definitions": [{**shared, "versions": found}],
+        }
+        read = documents.entities(reading.group(document))
+        if reading.faults:
+            raise BadAnswer(f"{self.url}: {member} of {group}: {reading.faults[0].path}: {reading.faults[0].message}")
+        versions = read["messages"][entity_id(member)]["versions"]
+        yield from sorted((int(number), version) for number, version in versions.items())
+
+    def post(self, group: str, member: str, version: JSONObject) -> None:
+        """As the protocol says."""
+        form = format_of(self._group(group))
+        whole = {
+            **without_origin(version),
+            "messageid": entity_id(member),
+            "versionid": "1",
+            "createdat": "",
+            "modifiedat": "",
+        }
+        body = {name: value for name, value in definitions.render(form, whole, whole).items() if name not in _SERVER}
+        if not body.get("definition"):
+            raise Refusal("it says nothing that the draft has words for")
+        path = route(_ROOT, group, _MEMBERS)
+        self._requests.transport.send("POST", path, content=dump_json(body), headers=_JSON)
+
+
+def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str) -> JSONObject:
+    """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
+    headers, form = answer.headers, format_of(group)
+    told = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
+    named = {"description": told["description"], "authority": told["authority"]}
+    named |= {"versionuri": "" if told["id"] == path else told["id"]}
+    content = originals.Content(body=answer.content, contenttype=headers.get("content-type"))
+    try:
+        document = parse_json(answer.content) if form in originals.KNOWN else None
+    except JSONError as error:
+        raise BadAnswer(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
+    posted = definitions.first(member, form, document, content, {name: text for name, text in named.items() if text})
+    return definitions.attributes(form, posted, group, before)
+
+
+def _whole(group: str, attributes: Mapping[str, JSON]) -> JSONObject:
+    return {**without_origin(dict(attributes)), "messagegroupid": entity_id(group), "createdat": "", "modifiedat": ""}
+
+
+def _said(attributes: JSONObject) -> JSONObject:
+    return {name: value for name, value in attributes.items() if value is not None}

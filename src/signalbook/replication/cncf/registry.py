@@ -1,0 +1,347 @@
+"""A registry that speaks a CNCF draft, as source and as target of copies, in the attributes of xRegistry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from signalbook.client import BadAnswer, ClientError, NotFound, Refused
+from signalbook.client.transport import Transport
+from signalbook.cncf.paths import draft_id, entity_id, message_path, schema_path
+from signalbook.cncf.uris import compose
+from signalbook.replication.comparing import (
+    Resource,
+    Types,
+    group_attributes,
+    read_resource,
+    read_resources,
+    read_versions,
+)
+from signalbook.replication.copying import Hints
+from signalbook.replication.link import Link, within
+from signalbook.replication.registry import PAGE, Changes, NoHistory, Refusal, Source
+from signalbook.replication.report import Outcome, Report
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+_MAX_DEPTH: Final = 64
+_SEGMENT: Final = "!$&'()*+,;=@:%"
+
+
+class Draft(Protocol):
+    """An API of a draft. Ids are those of the API; a Version's attributes hold its document.
+
+    Raises ``ClientError``, of which ``Refused`` says that a write was.
+    """
+
+    kinds: tuple[str, str]
+    """Plural names of the types of Groups and Resources that it has in xRegistry."""
+
+    @property
+    def url(self) -> str:
+        """Its URL, which URIs of its versions are made for."""
+
+    def groups(self) -> Sequence[str]:
+        """Ids of all groups."""
+
+    def group(self, group: str) -> JSONObject | None:
+        """A group's attributes, None if it is not there."""
+
+    def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
+        """Create a group."""
+
+    def members(self, group: str) -> Sequence[str]:
+        """Ids of the schemas or definitions of a group; none if it is not there."""
+
+    def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
+        """Numbers and attributes of all versions, in ascending order; none if there is no such member."""
+
+    def holds(self, uri: str) -> bool:
+        """Whether a version with this URI is there (D-5, D-6)."""
+
+    def post(self, group: str, member: str, version: JSONObject) -> None:
+        """Add a version, with its authority and its URI as its id (D-17)."""
+
+    def delete(self, group: str, member: str, number: int) -> None:
+        """Delete a version."""
+
+
+class Requests:
+    """Requests to an API at a URL; what is not there is None."""
+
+    def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str]) -> None:
+        self.transport = Transport(url, timeout=timeout, max_bytes=MAX_BYTES, attempts=4, headers=headers)
+        self.url = self.transport.base_url
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.transport.close()
+
+    def json(self, *path: str) -> JSON:
+        """The JSON at a path, None if nothing is there."""
+        try:
+            answer = self.transport.send("GET", route(*path))
+        except NotFound:
+            return None
+        try:
+            return parse_json(answer.content, max_depth=_MAX_DEPTH)
+        except JSONError as error:
+            raise BadAnswer(f"{answer.url}: this is no JSON: {error}") from None
+
+    def ids(self, *path: str) -> list[str]:
+        """A list of ids, of objects or as they are; what cannot be one in xRegistry is passed over."""
+        found = self.json(*path) or []
+        if not isinstance(found, list):
+            raise BadAnswer(f"{self.url}{route(*path)}: a list is expected")
+        named = (each.get("id") if isinstance(each, dict) else each for each in found)
+        return [text for text in named if isinstance(text, str) and _usable(text)]
+
+    def numbers(self, *path: str) -> list[int]:
+        """A list of version numbers, in ascending order."""
+        found = self.json(*path) or []
+        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
+            raise BadAnswer(f"{self.url}{route(*path)}: a list of numbers is expected")
+        return sorted(found)
+
+    def holds(self, path: str, uri: str) -> bool:
+        """Whether there is something by this URI."""
+        try:
+            self.transport.send("HEAD", f"/{path}?uri={quote(uri, safe='')}")
+        except NotFound:
+            return False
+        return True
+
+    def features(self) -> bool:
+        """Whether the API tells what it can do, as only Message Catalog 0.1 does (C-27)."""
+        try:
+            answer = self.transport.send("OPTIONS", "/messagecatalog")
+        except ClientError:
+            return False
+        return b"filterattributes" in answer.content
+
+    def delete(self, *path: str) -> None:
+        """Delete what is at a path, if it is there."""
+        try:
+            self.transport.send("DELETE", route(*path))
+        except NotFound:
+            return
+
+
+def route(*path: str) -> str:
+    """The path of these segments, which are percent-encoded where ids are."""
+    return "".join(f"/{quote(part, safe=_SEGMENT)}" for part in path)
+
+
+def offers(requests: Requests, *path: str) -> JSON:
+    """What is at a path, None if nothing usable is. Raises ``Unreachable``."""
+    try:
+        return requests.json(*path)
+    except (BadAnswer, Refused):
+        return None
+
+
+def _usable(text: str) -> bool:
+    try:
+        check_id(entity_id(text))
+    except XidError:
+        return False
+    return True
+
+
+class DraftSource:
+    """Groups, Resources and Versions of a draft's registry. It says nothing of meta, and has no change feed."""
+
+    partial: Final = True
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+
+    @property
+    def url(self) -> str:
+        """As the protocol says."""
+        return self._draft.url
+
+    def bases(self) -> Mapping[str, str]:
+        """As the protocol says: URIs are made for the API itself."""
+        return {self._draft.kinds[1]: self._draft.url}
+
+    def model(self) -> JSONObject:
+        """As the protocol says."""
+        groups, members = self._draft.kinds
+        return {"groups": {groups: {"singular": groups[:-1], "resources": {members: {"singular": members[:-1]}}}}}
+
+    def modelsource(self) -> JSONObject:
+        """As the protocol says: there is nothing that a registry would lack."""
+        return {}
+
+    def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:  # noqa: ARG002 - there is but one view
+        """As the protocol says; a Resource always comes with all its Versions."""
+        group = draft_id(xid.group_id)
+        if xid.kind is Kind.GROUP:
+            return self._draft.group(group)
+        versions = self._versions(group, draft_id(xid.resource_id))
+        if xid.kind is Kind.VERSION:
+            return versions.get(xid.version_id)
+        return {"meta": None, "versions": versions} if versions else None
+
+    def members(
+        self,
+        collection: Xid,
+        *,
+        deep: bool,
+        page: int = PAGE,  # noqa: ARG002 - there are no pages
+    ) -> Iterator[tuple[str, JSONObject]]:
+        """As the protocol says."""
+        listed = self._draft.groups if collection.kind is Kind.GROUPS else self._members(collection)
+        for name in sorted(map(entity_id, listed()), key=str.lower):
+            shown = self.find(collection / name, deep=deep)
+            if shown is not None:
+                yield name, shown
+
+    def position(self) -> int:
+        """As the protocol says."""
+        raise NoHistory(f"{self.url} speaks a draft, which has no change feed: copy it every so many seconds")
+
+    def changes(self, after: int) -> Changes:
+        """As the protocol says."""
+        return Changes(events=(), position=after, more=False)
+
+    def mark(self, position: int) -> str:  # noqa: ARG002 - there is no history
+        """As the protocol says."""
+        return ""
+
+    def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - nothing tells of changes
+        """As the protocol says."""
+        time.sleep(seconds)
+
+    def _members(self, collection: Xid) -> Callable[[], Sequence[str]]:
+        if collection.kind is Kind.VERSIONS:
+            resource = collection.owner
+            return lambda: list(self._versions(draft_id(resource.group_id), draft_id(resource.resource_id)))
+        return lambda: self._draft.members(draft_id(collection.group_id))
+
+    def _versions(self, group: str, member: str) -> JSONObject:
+        return {str(number): version for number, version in self._draft.versions(group, member)}
+
+
+_VERSION_PATHS: Final = {"schemas": schema_path, "messages": message_path}
+
+
+class Push:
+    """Copies what a draft has words for from ``source`` to ``target``. As ``copying.Copy``, but that URIs tell what
+    is there: numbers of versions are the target's own."""
+
+    def __init__(self, source: Source, target: Draft, link: Link, report: Report) -> None:
+        self._source = source
+        self._target = target
+        self._link = link
+        self._report = report
+        self._types = Types(source.model())
+        self._groups = ROOT / target.kinds[0]
+        self._kind = target.kinds[1]
+
+    def everything(self) -> None:
+        """As ``Copy.everything``. A Group stays at the target, though nothing of it may be left."""
+        if not self._link.scope.reaches(self._groups) or self._groups.group_type not in self._types.groups():
+            return
+        for name, shown in self._source.members(self._groups, deep=False):
+            if self._link.scope.reaches(self._groups / name):
+                self._group(self._groups / name, shown)
+        for there in self._known_groups():
+            here = self._link.scope.here(there)
+            if here is not None and self._link.scope.reaches(here) and self._source.find(here, deep=False) is None:
+                self._rest(here, there, set())
+
+    def changed(self, hints: Hints) -> None:
+        """As ``Copy.changed``."""
+        for collection, members in hints.resources.items():
+            if collection.group_type == self._groups.group_type and collection.resource_type == self._kind:
+                for name in sorted(members):
+                    if self._link.scope.holds(collection / name):
+                        self._one(collection / name)
+
+    def _known_groups(self) -> Iterator[Xid]:
+        return (self._groups / name for name in map(entity_id, self._target.groups()))
+
+    def _group(self, xid: Xid, shown: JSONObject) -> None:
+        there = self._link.scope.there(xid)
+        if there is None:
+            self._report.refuse(xid, "another group was renamed to its name")
+            return
+        self._ensure(xid, there, shown)
+        seen: set[str] = set()
+        for name, resource in read_resources(self._source, xid / self._kind, self._types):
+            if self._link.scope.holds(xid / self._kind / name):
+                seen.add(name)
+                self._resource(xid / self._kind / name, there / self._kind / name, resource)
+        self._rest(xid, there, seen)
+
+    def _ensure(self, xid: Xid, there: Xid, shown: JSONObject) -> None:
+        """A Group at the target: made if it is not there, and else left as it is."""
+        if self._target.group(draft_id(there.id)) is not None:
+            return
+        try:
+            self._target.put_group(draft_id(there.id), group_attributes(shown, xid, self._types))
+            self._report.count(Outcome.CREATED, Kind.GROUP)
+        except Refused as error:
+            self._report.refuse(xid, str(error))
+
+    def _one(self, xid: Xid) -> None:
+        there = self._link.scope.there(xid)
+        if there is None:
+            return
+        found = read_resource(self._source, xid, self._types)
+        if found is not None:
+            shown = self._source.find(Xid(xid.parts[:2]), deep=False)
+            self._ensure(Xid(xid.parts[:2]), Xid(there.parts[:2]), shown or {})
+            self._resource(xid, there, found)
+        else:
+            self._prune(there, set())
+
+    def _resource(self, xid: Xid, there: Xid, known: Resource) -> None:
+        uris: set[str] = set()
+        for name, version in sorted(read_versions(self._source, xid, known, self._types), key=_age):
+            copied = self._link.copy(version, xid / "versions" / name, named=True)
+            uris.add(str(copied["globaluri"]))
+            self._version(xid / "versions" / name, there, version, copied)
+        self._prune(there, uris)
+
+    def _version(self, xid: Xid, there: Xid, version: JSONObject, copied: JSONObject) -> None:
+        if reason := self._link.returns(version):
+            self._report.skip(xid, reason)
+        elif reason := self._link.bars(version, xid):
+            self._report.refuse(xid, reason)
+        elif self._target.holds(str(copied["globaluri"])):
+            self._report.count(Outcome.UNCHANGED, Kind.VERSION)
+        else:
+            try:
+                self._target.post(draft_id(there.group_id), draft_id(there.resource_id), copied)
+                self._report.count(Outcome.CREATED, Kind.VERSION)
+            except (Refused, Refusal) as error:
+                self._report.refuse(xid, str(error))
+
+    def _rest(self, xid: Xid, there: Xid, seen: set[str]) -> None:
+        """What the target has in a Group beside those ``seen``."""
+        for name in map(entity_id, self._target.members(draft_id(there.id))):
+            if name not in seen and self._link.scope.holds(xid / self._kind / name):
+                self._prune(there / self._kind / name, set())
+
+    def _prune(self, there: Xid, uris: set[str]) -> None:
+        """Delete versions under the source's authority that it does not have (D-9)."""
+        group, member = draft_id(there.group_id), draft_id(there.resource_id)
+        for number, version in list(self._target.versions(group, member)):
+            path = str(_VERSION_PATHS[self._kind](there / "versions" / str(number)))
+            named = str(version.get("globaluri") or path)
+            uri = compose(str(version.get("authority") or ""), named, self._target.url)
+            if uri not in uris and within(uri, self._link.base(self._kind)):
+                self._target.delete(group, member, number)
+                self._report.count(Outcome.DELETED, Kind.VERSION)
+
+
+def _age(version: tuple[str, JSONObject]) -> tuple[int, str, str]:
+    """In which order Versions came: by number, by time."""
+    name, attributes = version
+    return (int(name) if name.isdigit() else 0, str(attributes.get("createdat", "")), name)
