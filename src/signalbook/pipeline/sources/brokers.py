@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerRefused, BrokerSettings, BrokerUnavailable, UntrustedCertificate
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import SLOW
 from signalbook.pipeline.sources import records
 
 SECRETS: Final = ("password", "token")
