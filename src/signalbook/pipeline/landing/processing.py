@@ -25,7 +25,8 @@ from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath import modes
 from signalbook.pipeline.fastpath.modes import Binary, Structured, Way
 from signalbook.pipeline.fastpath.routing import Lanes
-from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters, Mark, Row, Target
+from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.landing.rows import Mark, Row, Target
 from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
@@ -78,7 +79,7 @@ class Processing:
         self._mark = mark
         self._targets: dict[str, Target] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._letters = DeadLetters(mark)
+        self._letters = DeadLetterRows(mark)
         self._sideline = sideline or self._wait
         protocol = _protocol(source)
         self._structured = self._way(protocol, Structured()) if source.cloudevents_json else None
