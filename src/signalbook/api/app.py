@@ -114,7 +114,7 @@ class Application(Starlette):
     """The extensions' routes, and the registry for whatever is none of theirs.
 
     What does not even begin like one of them goes to the registry at once: routing and Starlette's own layers would
-    cost more than a hot read (docs/decisions/042-server.md).
+    cost more than a hot read (docs/decisions/042-server-and-caching.md).
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class SqlWriter(SqlReader):
     """``base.Writer`` in one open write transaction.
 
     Nobody else writes meanwhile: rows that were met are not read again, and what only the commit needs is told once for
-    all parts of the transaction (docs/decisions/048-fast-writes.md).
+    all parts of the transaction (docs/decisions/021-group-commit.md).
     """
 
     def __init__(self, connection: Connection, dialect: Dialect, statements: Statements) -> None:

@@ -145,7 +145,7 @@ def test_both_ways_come_to_the_same(contract: Contract, parcels: Any, found: lis
 def test_structured_events_take_the_fast_path(
     contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Processing, "_thoroughly", None)
+    monkeypatch.setattr(Processing, "_slowly", None)
     batch = rows(*((json.dumps(parcels.event(n)).encode(), [EVENT, ("trace", b"t")]) for n in range(20)))
     tally, tables = landed(contract, batch, fast=True)
     assert tally.landed.total() == 20

@@ -12,20 +12,21 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from signalbook.formats import PayloadError, Schema, Typed
+from signalbook.formats import Schema
+from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, Attribute
 from signalbook.pipeline import columns, headers
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath import payloads
+from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
 from signalbook.values import JSON, Finding
 
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
-
-Payloads = Callable[[Sequence[Any]], list[pa.Array]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,6 @@ class Target:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = schema
-        self._builders: dict[Form, Payloads] = {}
         self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
         values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
         self._bookkeeping = [
@@ -116,20 +116,23 @@ class Target:
         return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
 
     def _decodes(self, accepted: Accepted) -> bool:
-        """Whether the payload can be decoded once more, to typed objects: JSON by the table's own schema."""
-        return self._typed is not None and accepted.schema is self._schema
+        """Whether the payload can be decoded once more, straight to columns: JSON by the table's own schema."""
+        return self._decode is not None and accepted.schema is self._schema
 
     def _payloads(self, rows: Sequence[Row]) -> list[pa.Array]:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
-        if self._typed is None or any(row.payload is None for row in rows):
-            return self.builder(Form.DECODED)([self._data(row) for row in rows])
-        decode = self._typed.decode
-        try:
-            values = [decode(row.payload) for row in rows]
-        except PayloadError as error:  # it did conform, so that a number of it has no column
-            raise OverflowError(str(error)) from None
-        return self.builder(Form.TYPED)(values)
+        if self._decode is None or any(row.payload is None for row in rows):
+            return self._build([self._data(row) for row in rows])
+        arrays, others = self._decode(pa.array([row.payload for row in rows], pa.binary()))
+        if not others:
+            return arrays
+        # They do conform, but the decoder takes only what it is sure of: a member given twice it is not.
+        rest = self._build([self._data(rows[number]) for number in others])
+        if len(others) == len(rows):
+            return rest
+        order = pa.array(np.argsort(np.concatenate([np.delete(np.arange(len(rows)), others), others])))
+        return [pa.concat_arrays([array, more]).take(order) for array, more in zip(arrays, rest, strict=True)]
 
     def _data(self, row: Row) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
@@ -138,14 +141,14 @@ class Target:
         return None if row.data is UNSET else row.data
 
     @cached_property
-    def _typed(self) -> Typed | None:
-        return None if self._schema is None else self._schema.typed()
+    def _decode(self) -> Decode | None:
+        return payloads.decoder(self._schema) if isinstance(self._schema, JsonSchema) else None
 
-    def builder(self, form: Form) -> Payloads:
-        """From payloads in a form to their columns; of a table whose payloads have a schema."""
-        if form not in self._builders and self._schema is not None:
-            self._builders[form] = payload_builder(self._schema.shape(), form)
-        return self._builders[form]
+    @cached_property
+    def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
+        """From decoded payloads to their columns, where they have a schema."""
+        assert self._schema is not None
+        return payload_builder(self._schema.shape(), Form.DECODED)
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
