@@ -11,8 +11,7 @@ import json
 import re
 from typing import Any, Final
 
-from signalbook.documents.faults import DocumentError, line_of
-from signalbook.documents.repairs import Repair
+from signalbook.documents.errors import DocumentError, Repair, line_of
 from signalbook.values import JSON
 
 _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")

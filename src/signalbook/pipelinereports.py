@@ -1,4 +1,4 @@
-"""Reports that pipelines send: what they look like, and whether they add up."""
+"""Reports that pipelines upload: what they look like, whether they add up, and where they are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from signalbook.errors import SignalbookError
 from signalbook.formats.base import pointer
-from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
+from signalbook.storage.base import ReportingPipeline, Store, StoredReport, WriteTransaction
+from signalbook.values import JSON, Finding, JSONObject, now, parse_timestamp
 
 LONGEST: Final = 512
 MOST_MESSAGES: Final = 20_000
@@ -52,7 +53,7 @@ class Lag(_Part):
     seconds: _Number | None = None
 
 
-class OfMessage(_Part):
+class DefinitionCounts(_Part):
     """What became of the messages of one definition."""
 
     landed: _Count
@@ -64,7 +65,7 @@ class OfMessage(_Part):
     newest: _Time = ""
 
 
-class Example(_Part):
+class ViolationExample(_Part):
     """One message that was rejected."""
 
     source: _Text
@@ -73,17 +74,17 @@ class Example(_Part):
     excerpt: _Text
 
 
-class Violation(_Part):
+class ViolationCount(_Part):
     """What was wrong with how many messages."""
 
     definition: _Text
     path: _Text
     rule: _Text
     messages: _Count
-    example: Example
+    example: ViolationExample
 
 
-class Report(_Part):
+class BatchReport(_Part):
     """The report of one batch, as ``signalbook pipeline run --json`` prints it."""
 
     batch: _Batch
@@ -94,11 +95,11 @@ class Report(_Part):
     dropped: _Count
     seconds: _Number
     events_per_second: _Number
-    by_message: Annotated[dict[_Name, OfMessage], Meta(max_length=MOST_MESSAGES)]
+    by_message: Annotated[dict[_Name, DefinitionCounts], Meta(max_length=MOST_MESSAGES)]
     reasons: Annotated[dict[_Name, _Count], Meta(max_length=100)]
     bytes: Bytes | None = None
     lag: Lag | None = None
-    violations: Annotated[list[Violation], Meta(max_length=MOST_VIOLATIONS)] = []
+    violations: Annotated[list[ViolationCount], Meta(max_length=MOST_VIOLATIONS)] = []
     finished: _Time = ""
     note: _Text = ""
 
@@ -118,46 +119,84 @@ class InvalidReport(SignalbookError):
         self.faults = faults
 
 
-class TooMany(SignalbookError):
+class TooManyPipelines(SignalbookError):
     """There are as many pipelines as there may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filed:
-    """A report that may be kept: its batch, its ``text`` in JSON, and what lists of pipelines show of it."""
+class CheckedReport:
+    """A report that may be stored: its batch, its ``text`` in JSON, and what lists of pipelines show of it."""
 
     batch: str
     text: str
     gist: JSONObject
 
 
-def read(document: JSON) -> Filed:
+class PipelineReports:
+    """The reports that a store keeps beside the registry: ``keep`` of each pipeline, of ``most`` pipelines."""
+
+    def __init__(self, store: Store, *, keep: int, most: int) -> None:
+        self._store = store
+        self._keep = keep
+        self._most = most
+
+    def pipeline(self, name: str) -> ReportingPipeline | None:
+        """A pipeline that has reported, None if there is none."""
+        with self._store.read() as transaction:
+            return transaction.reports.pipeline(name)
+
+    def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
+        """Pipelines that have reported, by name: as ``ReportReader.pipelines``."""
+        with self._store.read() as transaction:
+            return transaction.reports.pipelines(after, limit)
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
+        """Reports of a pipeline, the newest first: as ``ReportReader.reports``."""
+        with self._store.read() as transaction:
+            return transaction.reports.reports(pipeline, before, limit, size)
+
+    def add(self, transaction: WriteTransaction, name: str, report: CheckedReport) -> tuple[int, bool]:
+        """Store a pipeline's report: its number, and whether it is new.
+
+        Raises ``TooManyPipelines`` if it were the first of one pipeline more than there may be.
+        """
+        stored = transaction.reports
+        if stored.pipeline(name) is None and stored.pipeline_count() >= self._most:
+            raise TooManyPipelines(f"there are {self._most} pipelines, and no more are taken (setting max_pipelines)")
+        return stored.put_report(name, report.batch, report.text, report.gist, time=now(), keep=self._keep)
+
+    def remove(self, transaction: WriteTransaction, name: str) -> bool:
+        """Remove a pipeline and its reports; whether there was one."""
+        return transaction.reports.drop_pipeline(name)
+
+
+def read_report(document: JSON) -> CheckedReport:
     """The report in a JSON document. Raises ``InvalidReport`` unless it is one whose totals add up.
 
-    Of its form the first fault is told, of sums and times up to 100.
+    Of its form the first finding is reported, of sums and times up to 100.
     """
     try:
-        report = msgspec.convert(document, type=Report)
+        report = msgspec.convert(document, type=BatchReport)
     except msgspec.ValidationError as error:
-        raise InvalidReport(_fault(str(error))) from None
+        raise InvalidReport(_finding(str(error))) from None
     faults = tuple(islice(chain(_sums(report), _times(report)), _MOST_FAULTS))
     if faults:
         raise InvalidReport(*faults)
     gist = {name: document[name] for name in _GIST if name in document}
-    return Filed(batch=report.batch, text=msgspec.json.encode(document).decode(), gist=gist)
+    return CheckedReport(batch=report.batch, text=msgspec.json.encode(document).decode(), gist=gist)
 
 
-def _fault(told: str) -> Finding:
-    """What msgspec told, with the place as JSON Pointer: it does not say which member of a map it means."""
-    place = _PLACE.search(told)
+def _finding(text: str) -> Finding:
+    """What msgspec says, with the place as JSON Pointer: it does not say which member of a map it means."""
+    place = _PLACE.search(text)
     if place is None:
-        return Finding(path="", rule="type", message=told[:_SHOWN])
+        return Finding(path="", rule="type", message=text[:_SHOWN])
     path = _ITEM.sub(r"/\1", place["steps"].replace("[...]", "/*").replace(".", "/"))
-    what = told[: min(place.start(), _SHOWN)]
+    what = text[: min(place.start(), _SHOWN)]
     return Finding(path=path[:_SHOWN], rule="type", message=f"{what} as key" if place["key"] else what)
 
 
-def _sums(report: Report) -> Iterator[Finding]:
+def _sums(report: BatchReport) -> Iterator[Finding]:
     """Nothing is lost: every message is in one place, and counted once."""
     places = report.landed + report.dead_lettered + report.dropped
     landed = sum(counts.landed for counts in report.by_message.values())
@@ -166,14 +205,14 @@ def _sums(report: Report) -> Iterator[Finding]:
         ("/landed", report.landed, landed, "what landed by message"),
         ("/dead_lettered", report.dead_lettered, sum(report.reasons.values()), "the messages of all reasons"),
     )
-    for path, told, found, what in sums:
-        if told != found:
-            yield Finding(path=path, rule="sum", message=f"it is {told}, but {what} is {found}")
+    for path, stated, found, what in sums:
+        if stated != found:
+            yield Finding(path=path, rule="sum", message=f"it is {stated}, but {what} is {found}")
 
 
-def _times(report: Report) -> Iterator[Finding]:
+def _times(report: BatchReport) -> Iterator[Finding]:
     given = [("/finished", report.finished)]
-    parts: list[tuple[str, Lag | OfMessage]] = [("/lag", report.lag)] if report.lag else []
+    parts: list[tuple[str, Lag | DefinitionCounts]] = [("/lag", report.lag)] if report.lag else []
     parts += [(pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
     given += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIMES]
     for path, text in given:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
 from signalbook.errors import RegistryError
-from signalbook.model.paths import Path, format_path
+from signalbook.model.paths import DotPath, format_path
 from signalbook.values import Finding
 
 ReferenceCode: TypeAlias = Literal["malformed_xid", "unknown_group_type", "unknown_resource_type"]
@@ -58,7 +58,7 @@ ModelRule: TypeAlias = Literal["model_error", "model_required_true", "model_scal
 class ModelFault:
     """One rule of the model language that a model source breaks, and where."""
 
-    path: Path
+    path: DotPath
     message: str
     rule: ModelRule = "model_error"
 
@@ -68,7 +68,7 @@ class Place:
     """A place in a model source, and the list that takes the faults found there and below."""
 
     faults: list[ModelFault]
-    path: Path = ()
+    path: DotPath = ()
 
     def at(self, *steps: str | int) -> Self:
         """The place further down."""

@@ -1,4 +1,7 @@
-"""From the top of a document to its last Version: which repairs are tried where."""
+"""Documents of older drafts with the names and shapes of today: which repairs are tried where, and those of models.
+
+See docs/documents.md, "Repairs"; core l-1, l-4, l-7, l-18, domain F-56.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,75 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from signalbook.documents.aiming import is_model, target_of
-from signalbook.documents.entities import collections
-from signalbook.documents.faults import DocumentError
-from signalbook.documents.lenient.messages import mend_endpoint, mend_message, mend_reference, mend_selectors
-from signalbook.documents.lenient.models import TAKEN, mend_model
-from signalbook.documents.lenient.page import Page
-from signalbook.documents.lenient.references import legal_id
-from signalbook.documents.lenient.registries import mend_registry
-from signalbook.documents.lenient.schemas import mend_schema, mend_schema_version
-from signalbook.documents.lenient.values import mend_timestamps
-from signalbook.documents.repairs import Repair
+from signalbook.documents.entityrepairs import (
+    GROUP_TYPES,
+    Page,
+    legal_id,
+    mend_endpoint,
+    mend_message,
+    mend_reference,
+    mend_schema,
+    mend_schema_version,
+    mend_selectors,
+    mend_timestamps,
+)
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.uploads import collections, is_model, target_of
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
+
+_SPECVERSION: Final = "1.0-rc4"
+_GONE_CAPABILITIES: Final = ("apis", "schemas", "sticky", "mutable")
+_FLAGS_GONE: Final = frozenset(
+    {"nodefaultversionid", "nodefaultversionsticky", "noepoch", "noreadonly", "offered", "schema", "nested"}
+)
+
+
+def mend_registry(page: Page) -> None:
+    """The Registry's own attributes, and the names of its collections."""
+    stated = page.body.get("specversion")
+    if stated not in (None, _SPECVERSION):
+        page.drop("specversion", f"it was written for {stated}", "rc4")
+    for old, new in GROUP_TYPES.items():
+        page.rename(old, new, "I-6")
+    capabilities = page.member("capabilities")
+    if capabilities is not None:
+        _capabilities(capabilities)
+
+
+def _capabilities(page: Page) -> None:
+    for name in _GONE_CAPABILITIES:
+        page.drop(name, "there is no such capability any more", "rc4")
+    flags = page.body.get("flags")
+    if isinstance(flags, list):
+        page.change("flags", [flag for flag in flags if flag not in _FLAGS_GONE], "left out flags of old", "rc4")
+
+
+_GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
+# A Resource type with this singular has a document in an attribute that every Version has for something else.
+TAKEN: Final = "format"
+
+
+def mend_model(page: Page) -> None:
+    """A model source."""
+    for group in _type_definitions(page, "groups"):
+        _aspects(group)
+        for resource in _type_definitions(group, "resources"):
+            _aspects(resource)
+            if resource.body.get("singular") == TAKEN:
+                resource.change("singular", f"{group.body.get('singular', '')}{TAKEN}", f"was {TAKEN}", "rc4")
+
+
+def _type_definitions(page: Page, name: str) -> list[Page]:
+    members = page.member(name)
+    return list(members.members()) if members else []
+
+
+def _aspects(page: Page) -> None:
+    page.rename("compatiblewith", "modelcompatiblewith", "F-56")
+    for name in _GONE_ASPECTS:
+        page.drop(name, "the model language has it no more", "F-56")
+
 
 Mend = Callable[[Page], None]
 
@@ -103,28 +162,28 @@ class _Walk:
 
     def _group(self, page: Page, plural: str) -> None:
         page.rules += self._everywhere
-        _common(page, plural)
+        _repair_common(page, plural)
         if plural in _SINGULARS:
             page.rename("definitions", "messages", "I-6")
         _GROUPS.get(plural, _nothing)(page)
         for collection in collections(page.body):
-            _free_format(page, plural, collection)
+            _rename_format(page, plural, collection)
             self._members(page, collection, (plural, "", collection))
         self._label(page)
 
     def _resource(self, page: Page, group: str, plural: str) -> None:
-        _common(page, plural)
+        _repair_common(page, plural)
         _RESOURCES.get(plural, _nothing)(page)
         meta = page.member("meta")
         if meta is not None:
-            _meta(meta)
+            _repair_meta(meta)
         if isinstance(page.body.get("versions"), dict):
             self._members(page, "versions", (group, "", plural, "", "versions"))
         if meta is None or "xref" not in meta.body:
             self._label(page)
 
     def _version(self, page: Page, plural: str) -> None:
-        _common(page, "versions")
+        _repair_common(page, "versions")
         _VERSIONS.get(plural, _nothing)(page)
         self._label(page)
 
@@ -148,7 +207,7 @@ def _nothing(_: Page) -> None:
     """No repairs are known for this type."""
 
 
-def _common(page: Page, plural: str) -> None:
+def _repair_common(page: Page, plural: str) -> None:
     """What every entity has: its id under the right name and equal to its key, its xid, its dates."""
     singular = _SINGULARS.get(plural)
     own = page.xid.rpartition("/")[2]
@@ -169,7 +228,7 @@ def _common(page: Page, plural: str) -> None:
         deprecated.rename("docs", "documentation", "H-21")
 
 
-def _meta(page: Page) -> None:
+def _repair_meta(page: Page) -> None:
     mend_timestamps(page)
     mend_reference(page, "xref")
     page.drop("validation", "the model says what is validated", "G-10")
@@ -178,7 +237,7 @@ def _meta(page: Page) -> None:
         page.drop("compatibility", "no rule is told by its absence", "rc4")
 
 
-def _free_format(group: Page, plural: str, collection: str) -> None:
+def _rename_format(group: Page, plural: str, collection: str) -> None:
     """Documents in an attribute ``format``, which every Version has for something else, as ``mend_model`` names it."""
     if collection != f"{TAKEN}s":
         return

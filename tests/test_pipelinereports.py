@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from tests.api.test_pipelines import XID, report
 
-from signalbook.engine import reports
-from signalbook.engine.reports import InvalidReport
+from signalbook.pipelinereports import InvalidReport, read_report
 from signalbook.values import Finding
 
 
 def faults(**change: Any) -> tuple[Finding, ...]:
     with pytest.raises(InvalidReport) as refused:
-        reports.read(report(**change))
+        read_report(report(**change))
     return refused.value.faults
 
 

@@ -1,8 +1,19 @@
-"""What a lenient reading put right: a value for each repair, told to people and kept on what was repaired."""
+"""The error raised for a document that cannot be read, and the repairs that a lenient reading reports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from signalbook.errors import SignalbookError
+
+
+class DocumentError(SignalbookError):
+    """A document that is not there, too large, or neither JSON nor YAML; the message says where and what is wrong."""
+
+
+def line_of(text: str, position: int) -> int:
+    """The line, from 1, that the character at ``position`` is in."""
+    return text.count("\n", 0, position) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
