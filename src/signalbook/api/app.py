@@ -99,15 +99,16 @@ def create_app(
     if source is not None:
         states = {"source": source, **states}
     registry = XRegistryAPI(kernel)
+    # Routes are tried in this order: those that are read most come first.
     others = [
-        *health.routes(kernel, states),
-        *registry.routes(),
-        *Feed(kernel, head).routes(),
-        *Notifications(kernel, following).routes(),
-        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
-        *Pipelines(kernel).routes(),
         *schemaregistry.routes(kernel),
         *messagecatalog.routes(kernel),
+        *Feed(kernel, head).routes(),
+        *health.routes(kernel, states),
+        *registry.routes(),
+        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
+        *Pipelines(kernel).routes(),
+        *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)
 
