@@ -25,6 +25,7 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.pipelinereports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
 from signalbook.settings import Settings
@@ -85,6 +86,7 @@ def create_app(
     subscriptions = subscriptions or Subscriptions.of(engine, settings)
     deliveries = deliveries or Deliveries(engine, subscriptions, head, settings)
     following = following or Following(engine, settings)
+    reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
     kernel = Kernel.over(engine, settings, direct=direct)
 
     @asynccontextmanager
@@ -107,7 +109,7 @@ def create_app(
         *health.routes(kernel, states),
         *registry.routes(),
         *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
-        *Pipelines(kernel).routes(),
+        *Pipelines(kernel, reports).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)
@@ -117,7 +119,7 @@ class Application(Starlette):
     """The extensions' routes, and the registry for whatever is none of theirs.
 
     What does not even begin like one of them goes to the registry at once: routing and Starlette's own layers would
-    cost more than a hot read (docs/decisions/042-server.md).
+    cost more than a hot read (docs/decisions/042-server-and-caching.md).
     """
 
     def __init__(

@@ -17,11 +17,10 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
-from signalbook.engine import reports
 from signalbook.engine.engine import Batch
-from signalbook.engine.reports import Filed, InvalidReport, TooMany
 from signalbook.errors import RegistryError
-from signalbook.storage.base import Pipeline, Report
+from signalbook.pipelinereports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
+from signalbook.storage.base import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import XidError, check_id
 
@@ -38,8 +37,9 @@ _LAST: Final = 2**63 - 1
 class Pipelines:
     """``/pipelines``, each of them, and its reports; with or without a trailing slash."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, stored: PipelineReports) -> None:
         self._kernel = kernel
+        self._stored = stored
         self._settings = kernel.settings
 
     def routes(self) -> list[Route]:
@@ -61,7 +61,7 @@ class Pipelines:
         limit, after = self._limit(request), request.query.get("cursor", "")
         if after:
             _checked(after, request)
-        found = await self._kernel.workers.read(partial(self._kernel.engine.pipelines, after, limit + 1))
+        found = await self._kernel.workers.read(partial(self._stored.pipelines, after, limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
             headers.append(_next_page(request, limit, found[limit - 1].name))
@@ -95,41 +95,40 @@ class Pipelines:
         name = _checked(request.params["name"], request)
         body = await request.body(MAX_BYTES)
         report = await self._kernel.workers.read(
-            lambda: reports.read(json_body(body, request.subject, max_depth=MAX_DEPTH))
+            lambda: read_report(json_body(body, request.subject, max_depth=MAX_DEPTH))
         )
         number, new = await self._kernel.commits.write(partial(self._file, name, report))
         location = f"{request.root}{PATH}/{name}/reports/{number}"
         headers = (NO_STORE, ("Location", location))
         return json_response({"pipeline": name, "number": number}, status=201 if new else 200, headers=headers)
 
-    def _file(self, name: str, report: Filed, batch: Batch) -> tuple[int, bool]:
+    def _file(self, name: str, report: CheckedReport, batch: Batch) -> tuple[int, bool]:
         with batch.writing() as session:
-            return session.file(name, report, keep=self._settings.max_reports, most=self._settings.max_pipelines)
+            return self._stored.add(session.transaction, name, report)
 
     async def _delete(self, request: HTTPRequest) -> Response:
         """Delete a pipeline and all its reports."""
-        if not await self._kernel.commits.write(partial(_drop, _name(request))):
+        if not await self._kernel.commits.write(partial(self._drop, _name(request))):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
-    async def _pipeline(self, request: HTTPRequest) -> Pipeline:
-        found = await self._kernel.workers.read(partial(self._kernel.engine.pipeline, _name(request)))
+    def _drop(self, name: str, batch: Batch) -> bool:
+        with batch.writing() as session:
+            return self._stored.remove(session.transaction, name)
+
+    async def _pipeline(self, request: HTTPRequest) -> ReportingPipeline:
+        found = await self._kernel.workers.read(partial(self._stored.pipeline, _name(request)))
         if found is None:
             raise RegistryError("not_found", subject=request.path)
         return found
 
-    async def _reports(self, request: HTTPRequest, before: int, limit: int) -> Sequence[Report]:
-        ask = partial(self._kernel.engine.reports, _name(request), before, limit, _PAGE_SIZE)
+    async def _reports(self, request: HTTPRequest, before: int, limit: int) -> Sequence[StoredReport]:
+        ask = partial(self._stored.reports, _name(request), before, limit, _PAGE_SIZE)
         return await self._kernel.workers.read(ask)
 
     def _limit(self, request: HTTPRequest) -> int:
         """How many the page may have."""
         return min(request.number("limit") or _PAGE, self._settings.max_page_size, _MOST)
-
-
-def _drop(name: str, batch: Batch) -> bool:
-    with batch.writing() as session:
-        return session.drop_pipeline(name)
 
 
 def _name(request: HTTPRequest) -> str:
@@ -154,12 +153,12 @@ def _next_page(request: HTTPRequest, limit: int, cursor: str | int) -> Header:
     return "Link", f"<{request.root}{request.path}?{query}>;rel=next"
 
 
-def _shown(pipeline: Pipeline) -> JSONObject:
+def _shown(pipeline: ReportingPipeline) -> JSONObject:
     received = format_timestamp(pipeline.time)
     return {"name": pipeline.name, "last": {"number": pipeline.newest, "received": received, **pipeline.gist}}
 
 
-def _text(report: Report) -> bytes:
+def _text(report: StoredReport) -> bytes:
     """A report as it is shown: with its number, and when it came. What it says itself is JSON already."""
     head = {"number": report.number, "received": format_timestamp(report.time), "report": msgspec.Raw(report.value)}
     return msgspec.json.encode(head)
@@ -175,7 +174,7 @@ def _explain(error: Exception, path: str) -> Exception:
     match error:
         case InvalidReport():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)
-        case TooMany():
+        case TooManyPipelines():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:
             return error

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from signalbook.api.cncf import CncfRequest, find_route
-from signalbook.cncf.paths import entity_id, message_path, message_xid, version_number
+from signalbook.cncf.ids import entity_id, message_path, message_xid, version_number
 from signalbook.engine.uris import Places
 from signalbook.errors import RegistryError
 from signalbook.xid import ID, ROOT, Xid
