@@ -133,8 +133,6 @@ MAX_STEPS: Final = 20_000
 MAX_DEPTH: Final = 48
 _MAX_FOR_NONE: Final = 200
 _MAX_CASES: Final = 4
-# How often values are divided to show that there are none.
-_MAX_DIVIDED: Final = 2
 _MAX_SPLITS: Final = 8
 # Of so many cases no more than one is left: the values were divided well.
 _FEW: Final = 4
@@ -152,7 +150,6 @@ class Prover:
         self.same = Sameness()
         self.trial = 0
         self.level = 0
-        self.divided = 0
         # Questions being answered, with the level they were asked at and their place in the queue.
         self.open: dict[Question, tuple[int, int]] = {}
         self.open_empty: set[Known] = set()
@@ -371,16 +368,6 @@ class Prover:
         if len(facts.refused) <= _MAX_REFUSED and any(self.proves(facts.known, term) for term in facts.refused):
             return True
         return any(all(self.empty(facts.known | option) for option in split) for split in facts.splits[:_MAX_CASES])
-
-    def _each(self, facts: Facts) -> Iterator[list[Known]]:
-        return ([facts.known | option for option in split] for split in facts.splits[:_MAX_CASES])
-
-    def _empty_in_all_cases(self, cases: list[Known]) -> bool:
-        self.divided += 1
-        try:
-            return all(map(self.empty, cases))
-        finally:
-            self.divided -= 1
 
     def _no_array(self, facts: Facts) -> bool:
         sure = min(facts.size.low, facts.prefix + 1)
