@@ -48,7 +48,7 @@ def test_documents_behind_references(registry: Registry) -> None:
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:
-        resolve = resolver(reader, dict, Documents(reader.documents), BASE)
+        resolve = resolver(reader.entities, dict, Documents(reader.entities.documents), BASE)
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
         assert resolve("/dirs/d1/files/f3") is None
@@ -58,10 +58,10 @@ def test_documents_behind_references(registry: Registry) -> None:
 def test_what_is_being_written_comes_first(registry: Registry) -> None:
     registry.put(F1, {"file": {"a": 1}})
     with registry.store.read() as reader:
-        tree = load_entities(reader, [], [Xid.parse(F1)])
-        documents = Documents(reader.documents)
+        tree = load_entities(reader.entities, [], [Xid.parse(F1)])
+        documents = Documents(reader.entities.documents)
         tree.resources[Xid.parse(F1)].versions["1"].document = documents.keep(b"new")
-        resolve = resolver(reader, lambda: tree.resources, documents, BASE)
+        resolve = resolver(reader.entities, lambda: tree.resources, documents, BASE)
         assert resolve(F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
         assert resolve(F1) is None

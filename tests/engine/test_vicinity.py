@@ -88,8 +88,8 @@ class Twin:
     def state(self, group: str) -> list[Row]:
         """Every row of ``group``."""
         with self.store.read() as reader:
-            top = reader.get(Xid(("dirs", group)))
-            return list(_tree(reader, [top])) if top else []
+            top = reader.entities.get(Xid(("dirs", group)))
+            return list(_tree(reader.entities, [top])) if top else []
 
 
 def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
@@ -166,7 +166,7 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
     with registry.store.read() as reader:
         draft = ResourceCopy.of(registry.row(F1))
-        draft.stored = StoredVersions(reader, registry.row(F1), 100)
+        draft.stored = StoredVersions(reader.entities, registry.row(F1), 100)
         draft.find("v001", "v002", "none")
         for version in draft.versions.values():
             draft.find(f"{version.id[:3]}9")

@@ -143,7 +143,7 @@ def _failure(source: Source, error: SignalbookError, done: int, total: int) -> s
 
 def load(source: str, *, lenient: bool) -> Iterator[Source]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
-    from signalbook.cncf.messagecatalog.sources import adopt
+    from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge, parse_source, read_folder, read_limited, read_source
 
     if source == STANDARD_INPUT:
@@ -154,17 +154,17 @@ def load(source: str, *, lenient: bool) -> Iterator[Source]:
     elif source.lower().startswith(("http://", "https://")):
         yield _adopted(_fetch(source, lenient))
     elif Path(source).is_dir():
-        yield merge(adopt(read_folder(Path(source), lenient=lenient)), name=source)
+        yield merge(adopt_catalog_documents(read_folder(Path(source), lenient=lenient)), name=source)
     else:
         yield _adopted(read_source(Path(source), lenient=lenient))
 
 
 def _adopted(source: Source) -> Source:
     """A document of a message catalog as one of a registry; any other as it is."""
-    from signalbook.cncf.messagecatalog.sources import adopt
+    from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge
 
-    found = adopt([source])
+    found = adopt_catalog_documents([source])
     return found[0] if len(found) == 1 else merge(found, name=source.name)
 
 
@@ -236,22 +236,22 @@ def summary(rows: Iterable[Imported]) -> str:
 
 def import_source(registry: Registry, source: Source, *, ignore: Sequence[str], to: Xid | None) -> Imported:
     """Bring ``source`` into ``registry``, in one request that has only what is new. Raises ``SignalbookError``."""
-    from signalbook.documents import aim, compare, extend_model
+    from signalbook.client.registry import aimed
+    from signalbook.documents import compare
 
-    upload = aim(source.document, to=to)
-    if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-        upload = extend_model(upload, registry.modelsource())
+    upload = aimed(source.document, registry.modelsource, ignore, to)
     collections = _collections(registry.model(), upload)
     seen: dict[Xid, JSONObject] = {}
 
     def find(xid: Xid) -> JSONObject | None:
-        found = registry.find(xid)
+        found = registry.find(xid, deep=True, binary=False)
         if found is not None:
             seen[xid] = found
         return found
 
     work = compare(upload, find, collections)
-    if work.upload is not None and registry.patch(work.upload, ignore):
+    sent = work.upload
+    if sent is not None and registry.patch(sent.target, sent.body, ignore=[*sent.ignore, *ignore]):
         _settle(work, registry, seen, collections)
     return Imported(
         source=source,
@@ -275,7 +275,7 @@ def _settle(
     after: dict[Xid, JSONObject] = {}
     for xid in touched:
         before |= attributes(seen[xid], xid, collections)
-        after |= attributes(registry.find(xid) or {}, xid, collections)
+        after |= attributes(registry.find(xid, deep=True, binary=False) or {}, xid, collections)
     same = {xid for xid in work.changed if xid != ROOT and before.get(xid) == after.get(xid)}
     work.changed = [xid for xid in work.changed if xid not in same]
     work.unchanged += sorted(same)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +22,6 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.migration import check_compliance, fill_defaults, migrate
 from signalbook.engine.read.view import View
-from signalbook.engine.reports import Filed, TooMany
 from signalbook.engine.write.apply import apply_tree
 from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce
 from signalbook.engine.write.commands import (
@@ -44,7 +43,7 @@ from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.model import BUILTIN, Included, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DuplicateId, Pipeline, Reader, Record, Report, Row, Store, Writer
+from signalbook.storage.base import DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
@@ -66,12 +65,12 @@ class HistoryPruned(SignalbookError):
         self.position = position
 
 
-def read_changes(reader: Reader, after: int, limit: int) -> list[Record]:
+def read_changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
     """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
-    records = reader.outbox(after, limit)
+    records = outbox.records(after, limit)
     # Positions may have gaps of other kinds; without one nothing is missing, and the last change is always there.
-    if records and records[0].position > after + 1 and after < (gone := reader.forgotten()):
-        raise HistoryPruned(gone)
+    if records and records[0].position > after + 1 and after < (pruned := outbox.pruned()):
+        raise HistoryPruned(pruned)
     return records
 
 
@@ -80,12 +79,12 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
 
     Returns how many, at most ``PRUNED_AT_ONCE``; 0 once there are no more. Several processes may do it at once.
     """
-    with store.read() as reader:
-        records = reader.outbox(reader.forgotten(), PRUNED_AT_ONCE + 1)
+    with store.read() as reading:
+        records = reading.outbox.records(reading.outbox.pruned(), PRUNED_AT_ONCE + 1)
     gone = list(takewhile(lambda record: record.position <= upto and record.time < before, records[:-1]))
     if gone:
-        with store.write() as writer:
-            writer.forget(gone[-1].position)
+        with store.write() as writing:
+            writing.outbox.prune(gone[-1].position)
     return len(gone)
 
 
@@ -109,8 +108,8 @@ class Engine:
         self._rules = settings.domain_rules
         self._cache = ConfigurationCache()
         self._listeners: tuple[Callable[[], None], ...] = ()
-        with store.read() as reader:
-            fresh = reader.get(ROOT) is None
+        with store.read() as transaction:
+            fresh = transaction.entities.get(ROOT) is None
         if fresh:
             self._found(settings)
         if settings.capabilities:
@@ -119,9 +118,14 @@ class Engine:
     @contextmanager
     def reading(self) -> Iterator[View]:
         """A view of the registry at one instant."""
-        with self._store.read() as reader:
-            now = self._cache.read(reader)
-            yield View(reader, now.model, now.capabilities)
+        with self._store.read() as transaction:
+            now = self._cache.read(transaction.settings)
+            yield View(transaction, now.model, now.capabilities)
+
+    @property
+    def store(self) -> Store:
+        """Where the registry is stored, with what is stored beside it."""
+        return self._store
 
     def generation(self) -> Hashable:
         """``Store.generation``: what was read stays true as long as it is the same."""
@@ -134,8 +138,8 @@ class Engine:
         ``admin`` as in ``Context``: for who runs the registry, not for clients.
         Raises ``StorageBusy`` when other writers do not give way in time.
         """
-        with self._store.write() as writer:
-            session = Session(writer, self._cache.read(writer), rules=self._rules, admin=admin)
+        with self._store.write() as transaction:
+            session = Session(transaction, self._cache.read(transaction.settings), rules=self._rules, admin=admin)
             yield session
             session.finish()
         self._committed()
@@ -146,8 +150,8 @@ class Engine:
 
         Raises ``StorageBusy`` as ``writing`` does.
         """
-        with self._store.write() as writer:
-            yield Batch(writer, self._cache.read(writer), rules=self._rules)
+        with self._store.write() as transaction:
+            yield Batch(transaction, self._cache.read(transaction.settings), rules=self._rules)
         self._committed()
 
     @contextmanager
@@ -157,55 +161,19 @@ class Engine:
             yield batch
             raise _Undone
 
-    def kept(self, name: str) -> JSON:
-        """What was kept under ``name`` (``keep``), None if nothing."""
-        with self._store.read() as reader:
-            return reader.note(name)
-
-    def kept_in(
-        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
-    ) -> dict[str, JSON]:
-        """What was kept under names beginning with ``folder/``, by the rest of them; bounds as in ``Reader.notes``."""
-        with self._store.read() as reader:
-            return reader.notes(folder, after=after, through=through, limit=limit)
-
-    def keep(self, notes: Mapping[str, JSON]) -> None:
-        """Keep notes of who runs the registry with it, all in one transaction; None removes one.
-
-        They are no part of the registry: clients do not see them, and no change of theirs is an event.
-        """
-        with self._store.write() as writer:
-            for name, note in notes.items():
-                writer.put_note(name, note)
-
-    def pipeline(self, name: str) -> Pipeline | None:
-        """A pipeline that has reported, None if there is none."""
-        with self._store.read() as reader:
-            return reader.pipeline(name)
-
-    def pipelines(self, after: str, limit: int) -> list[Pipeline]:
-        """Pipelines that have reported, by name: as ``Reader.pipelines``."""
-        with self._store.read() as reader:
-            return reader.pipelines(after, limit)
-
-    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[Report]:
-        """Reports of a pipeline, the newest first: as ``Reader.reports``."""
-        with self._store.read() as reader:
-            return reader.reports(pipeline, before, limit, size)
-
     def listen(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` after each commit of this engine, in the thread that made it, which waits: be quick."""
         self._listeners += (tell,)
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
-        with self._store.read() as reader:
-            return reader.position()
+        with self._store.read() as transaction:
+            return transaction.outbox.position()
 
     def outbox(self, after: int, limit: int) -> list[Record]:
         """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
-        with self._store.read() as reader:
-            return read_changes(reader, after, limit)
+        with self._store.read() as transaction:
+            return read_changes(transaction.outbox, after, limit)
 
     def forget(self, *, before: datetime, upto: int) -> int:
         """Forget some of the oldest changes: see ``history.forget``."""
@@ -222,14 +190,15 @@ class Engine:
             raise SettingError(f"registry_id {settings.registry_id!r}: {error}") from None
         source = model_source(settings.model)
         compile_model(source)
-        with self._store.write() as writer:
-            if writer.get(ROOT) is None:  # another process may have been faster
+        with self._store.write() as transaction:
+            entities = transaction.entities
+            if entities.get(ROOT) is None:  # another process may have been faster
                 now = values.now()
                 attributes: JSONObject = {"registryid": settings.registry_id}
-                (key,) = writer.reserve(1)
+                (key,) = entities.reserve(1)
                 root = Row(key=key, parent=0, xid=ROOT, epoch=1, createdat=now, modifiedat=now, attributes=attributes)
-                writer.insert([root])
-                writer.put_config(MODELSOURCE, source)
+                entities.insert([root])
+                transaction.settings.put_config(MODELSOURCE, source)
 
     def _switch(self, name: str) -> None:
         wanted = None if name == "all" else _document(name, "capabilities")
@@ -240,16 +209,16 @@ class Engine:
 class Batch:
     """Sessions one after the other, each all or nothing by itself and seeing what those before it did."""
 
-    def __init__(self, writer: Writer, configuration: Configuration, *, rules: str) -> None:
-        self._writer = writer
+    def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, rules: str) -> None:
+        self._transaction = transaction
         self._configuration = configuration
         self._rules = rules
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """The next session; as ``Engine.writing``, but for the commit."""
-        with self._writer.savepoint():
-            session = Session(self._writer, self._configuration, rules=self._rules)
+        with self._transaction.savepoint():
+            session = Session(self._transaction, self._configuration, rules=self._rules)
             yield session
             session.finish()
         # Not by way of the cache: what it holds is committed.
@@ -258,8 +227,8 @@ class Batch:
     @contextmanager
     def trying(self, compatibility: str | None = None) -> Iterator[Session]:
         """A session of which nothing stays; ``compatibility`` as in ``Context``."""
-        with suppress(_Undone), self._writer.savepoint():
-            yield Session(self._writer, self._configuration, rules=self._rules, compatibility=compatibility)
+        with suppress(_Undone), self._transaction.savepoint():
+            yield Session(self._transaction, self._configuration, rules=self._rules, compatibility=compatibility)
             raise _Undone
 
 
@@ -270,19 +239,21 @@ class _Undone(Exception):
 class Session:
     """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction.
 
+    ``transaction`` is that of the store, for what else is to be written with the registry or not at all.
     ``rules`` is the setting ``domain_rules``; ``admin`` and ``compatibility`` are as in ``Context``.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        transaction: WriteTransaction,
         configuration: Configuration,
         *,
         rules: str,
         admin: bool = False,
         compatibility: str | None = None,
     ) -> None:
-        self._writer = writer
+        self.transaction = transaction
+        self._writer = transaction.entities
         self._rules = rules
         self._admin = admin
         self._compatibility = compatibility
@@ -299,7 +270,7 @@ class Session:
     @property
     def view(self) -> View:
         """The registry with this session's own writes."""
-        return View(self._writer, self._configuration.model, self._configuration.capabilities)
+        return View(self.transaction, self._configuration.model, self._configuration.capabilities)
 
     def execute(self, command: Command | ConfigCommand) -> WriteResult:
         """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
@@ -314,35 +285,6 @@ class Session:
         """
         told = self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
         self._changes += self._configured(told).changes if told else ()
-
-    def kept(self, name: str) -> JSON:
-        """What ``keep`` keeps, None if nothing."""
-        return self._writer.note(name)
-
-    def keep(self, name: str, note: JSON) -> None:
-        """As ``Engine.keep``, in this very transaction."""
-        self._writer.put_note(name, note)
-
-    def file(self, name: str, report: Filed, *, keep: int, most: int) -> tuple[int, bool]:
-        """Keep a pipeline's report, and of all of them the newest ``keep``: its number, and whether it is new.
-
-        Raises ``TooMany`` if it were the first of one pipeline more than ``most``.
-        """
-        if self._writer.pipeline(name) is None and self._writer.pipeline_count() >= most:
-            raise TooMany(f"there are {most} pipelines, and no more are taken (setting max_pipelines)")
-        return self._writer.put_report(name, report.batch, report.text, report.gist, time=self.now, keep=keep)
-
-    def drop_pipeline(self, name: str) -> bool:
-        """Forget a pipeline and its reports; whether there was one."""
-        return self._writer.drop_pipeline(name)
-
-    def position(self) -> int:
-        """The position of the last change before this session's own, 0 if there is none."""
-        return self._writer.position()
-
-    def forgotten(self) -> int:
-        """The position up to which changes are kept no longer, 0 if all of them are."""
-        return self._writer.forgotten()
 
     @property
     def changes(self) -> list[Change]:
@@ -360,7 +302,7 @@ class Session:
         """Put the changes into the outbox: last thing before the commit."""
         if self._changes:
             changes = [change.to_json() for change in self.changes]
-            self._writer.append(changes, time=self.now, correlationid=self.correlationid)
+            self.transaction.outbox.append(changes, time=self.now, correlationid=self.correlationid)
 
     def _write(self, command: Command) -> WriteResult:
         check_command(command, self._configuration.model)
@@ -452,7 +394,7 @@ class Session:
             wanted = capabilities.merge(current, command.body)
         else:
             wanted = capabilities.replace(command.body)
-        self._writer.put_config(CAPABILITIES, wanted)
+        self.transaction.settings.put_config(CAPABILITIES, wanted)
         self._configuration = replace(self._configuration, capabilities=wanted)
         return _told(Entity.CAPABILITIES, [name for name in wanted if wanted[name] != current[name]])
 
@@ -461,9 +403,9 @@ class Session:
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
         new = compile_model(source or {}, include=included.load)
-        if included.documents or self._writer.config_epoch(INCLUDED):
-            self._writer.put_config(INCLUDED, dict(included.documents))
-        self._writer.put_config(MODELSOURCE, new.source)
+        if included.documents or self.transaction.settings.config_epoch(INCLUDED):
+            self.transaction.settings.put_config(INCLUDED, dict(included.documents))
+        self.transaction.settings.put_config(MODELSOURCE, new.source)
         self._configuration = replace(self._configuration, model=new)
         told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []
         if new.fingerprint == old.fingerprint:

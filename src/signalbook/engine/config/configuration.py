@@ -7,7 +7,7 @@ from functools import cache
 
 from signalbook.engine.config import capabilities
 from signalbook.model import Included, Loader, Model, compile_model
-from signalbook.storage.base import Reader
+from signalbook.storage.base import SettingsReader
 from signalbook.values import JSONObject
 
 CAPABILITIES = "capabilities"
@@ -30,26 +30,26 @@ class ConfigurationCache:
     def __init__(self) -> None:
         self._last: tuple[tuple[int, int], Configuration] | None = None
 
-    def read(self, reader: Reader) -> Configuration:
-        """The configuration in ``reader``, which must not have uncommitted changes to it."""
-        epochs = (reader.config_epoch(MODELSOURCE), reader.config_epoch(CAPABILITIES))
+    def read(self, settings: SettingsReader) -> Configuration:
+        """The configuration in ``settings``, which must not have uncommitted changes to it."""
+        epochs = (settings.config_epoch(MODELSOURCE), settings.config_epoch(CAPABILITIES))
         last = self._last
         if last is not None and last[0] == epochs:
             return last[1]
         model = last[1].model if last is not None and last[0][0] == epochs[0] else None
         found = Configuration(
-            model=model or compile_model(reader.config(MODELSOURCE) or {}, include=_kept(reader)),
-            capabilities=reader.config(CAPABILITIES) or capabilities.everything(),
+            model=model or compile_model(settings.config(MODELSOURCE) or {}, include=_kept(settings)),
+            capabilities=settings.config(CAPABILITIES) or capabilities.everything(),
         )
         self._last = (epochs, found)
         return found
 
 
-def _kept(reader: Reader) -> Loader:
+def _kept(settings: SettingsReader) -> Loader:
     """What was fetched when the model was put in force: a restart fetches nothing."""
 
     @cache
     def included() -> Included:
-        return Included(documents=reader.config(INCLUDED) or {})
+        return Included(documents=settings.config(INCLUDED) or {})
 
     return lambda name: included().load(name)

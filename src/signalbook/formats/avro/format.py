@@ -167,9 +167,6 @@ class AvroSchema:
         """The enum fields of a record."""
         return columns.constants(self.type, self.names.types)
 
-    def typed(self) -> None:
-        """Avro has no typed decoder for JSON payloads."""
-
 
 def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
     return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])

@@ -27,7 +27,6 @@ from signalbook.formats.jsonschema.comparison import compare
 from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, SchemaDocument, by_format
 from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
-from signalbook.formats.jsonschema.typed import TypedDecoder
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, digest
 
@@ -85,18 +84,10 @@ class JsonSchema:
         """Required top-level members with a closed set of scalar values."""
         return constants(self.node)
 
-    def typed(self) -> TypedDecoder:
-        """The fastest decoder that is exact for this schema; made once."""
-        return self._typed
-
     @cached_property
     def node(self) -> NormalForm:
         """The schema in normal form."""
         return read(self.document, self.uri)
-
-    @cached_property
-    def _typed(self) -> TypedDecoder:
-        return TypedDecoder(self, self.document, self.node)
 
 
 class JsonSchemaFormat:

@@ -131,9 +131,6 @@ class JsonStructure:
         """Required top-level properties with listed values."""
         return constants(self.structure, resolved(self.structure, self.schema))
 
-    def typed(self) -> None:
-        """There is no typed decoder."""
-
 
 class JsonStructureFormat:
     """Reads JSON Structure documents."""

@@ -162,9 +162,6 @@ class ProtobufSchema:
         """None: enums are open in Protobuf."""
         return {}
 
-    def typed(self) -> None:
-        """Protobuf has no typed decoder for JSON payloads."""
-
 
 def _jsonable(value: Any) -> JSON:
     """A decoded value in protobuf's JSON mapping, where null is a member that is not set, and bytes are base64."""

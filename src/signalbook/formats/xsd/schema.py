@@ -140,9 +140,6 @@ class XsdSchema:
         """None: what tells XML documents apart is their root."""
         return {}
 
-    def typed(self) -> None:
-        """XML has no typed decoder for JSON payloads."""
-
 
 def _violation(error: Any) -> Finding:
     message = error.reason or error.message

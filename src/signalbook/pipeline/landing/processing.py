@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
@@ -22,10 +22,10 @@ from signalbook.messages import (
     Rejected,
 )
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.fastpath import modes
-from signalbook.pipeline.fastpath.modes import Binary, Structured, Way
-from signalbook.pipeline.fastpath.routing import Lanes
-from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters, Mark, Row, Target
+from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
+from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
+from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.landing.rows import Mark, Row, Target
 from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
@@ -41,7 +41,7 @@ from signalbook.values import Finding
 
 # Input bytes whose messages may wait for company of their kind before all are turned into rows.
 WINDOW: Final = 64 * 1024 * 1024
-# A message that is longer goes alone, and the thorough way, which bounds what becomes of it in memory.
+# A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory.
 ALONE: Final = 8 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
@@ -78,25 +78,25 @@ class Processing:
         self._mark = mark
         self._targets: dict[str, Target] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._letters = DeadLetters(mark)
+        self._letters = DeadLetterRows(mark)
         self._sideline = sideline or self._wait
         protocol = _protocol(source)
-        self._structured = self._way(protocol, Structured()) if source.cloudevents_json else None
-        self._binary = self._way(protocol, Binary(protocol)) if modes.is_known(protocol) else None
+        self._structured = self._fast_path(protocol, StructuredMode()) if source.cloudevents_json else None
+        self._binary = self._fast_path(protocol, BinaryMode(protocol)) if BinaryMode.is_known(protocol) else None
         self._window = 0
 
     def take(self, frame: MessageBatch) -> None:
         """Take all messages of a frame."""
         self.tally.read += len(frame)
         self.tally.bytes += len(frame.content)
-        lanes = self._binary if frame.binary else self._structured
+        fast = self._binary if frame.binary else self._structured
         alone = len(frame.content) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()
-        if lanes is None or frame.slow_path or alone:
-            self._thoroughly(frame, range(len(frame)))
+        if fast is None or frame.slow_path or alone:
+            self._slowly(frame, range(len(frame)))
         else:
-            lanes.take(frame)
+            self._take_results(fast.take(frame))
         self._window += frame.weight
         if alone or self._window >= WINDOW:
             self.clear()
@@ -104,15 +104,24 @@ class Processing:
     def clear(self) -> None:
         """Land all messages taken: at the end, and so often that no frame is kept for long by a few of a rare kind."""
         self._window = 0
-        for lanes in (self._structured, self._binary):
-            if lanes is not None:
-                lanes.clear()
+        for fast in (self._structured, self._binary):
+            if fast is not None:
+                self._take_results(fast.flush())
         for waiting in self._waiting.values():
             self._settle(waiting)
         self._land_letters()
 
-    def _way(self, protocol: str, way: Way) -> Lanes:
-        return Lanes(self._contract, protocol, way, self._target, self._land, self._thoroughly)
+    def _fast_path(self, protocol: str, mode: ContentMode) -> FastPath:
+        return FastPath(self._contract, protocol, mode, self._target)
+
+    def _take_results(self, results: Iterable[Result]) -> None:
+        """Land what the fast path has rows of, and judge what it leaves over."""
+        for result in results:
+            match result:
+                case LandedRows():
+                    self._land(result.target, result.rows)
+                case LeftOver():
+                    self._slowly(result.messages, result.indices)
 
     def _target(self, definition: CompiledDefinition) -> Target:
         if definition.xid not in self._targets:
@@ -124,7 +133,7 @@ class Processing:
         self._landing.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
-    def _thoroughly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
+    def _slowly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
         for index in indices:
             original = frame.raw(index)
@@ -172,7 +181,7 @@ class Processing:
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
         if self._structured is not None and accepted.event is not None:
-            self._structured.way.learn(accepted.event.attributes)
+            self._structured.mode.learn(accepted.event.attributes)
         waiting.rows.append(waiting.target.row(accepted, original, place, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
         if waiting.bytes >= _SLICE:
