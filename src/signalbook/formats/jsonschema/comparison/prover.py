@@ -34,7 +34,7 @@ from signalbook.formats.jsonschema.comparison.facts import (
 )
 from signalbook.formats.jsonschema.comparison.resolution import Library
 from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, target
-from signalbook.formats.jsonschema.document import DIALECTS, SchemaDocument, compiled, uri_of
+from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compiled, uri_of
 from signalbook.values import JSON, dump_json, parse_json
 
 _MAX_VALUES: Final = 32
@@ -380,7 +380,7 @@ class Prover:
         return any(self.empty(facts.member(name)) for name in sorted(facts.required))
 
 
-def compare(reader: SchemaDocument, writer: SchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
+def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
     """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
 
     ``steps`` limits the work; what has not been shown by then is a difference.
