@@ -114,7 +114,8 @@ def test_what_a_new_version_says(given: Stated, group: Any, latest: Any, attribu
 @pytest.mark.parametrize(
     ("given", "count"),
     [(Stated(), 0), (Stated(authority="urn:x", id="342"), 0), (Stated(authority="example.com"), 1),
-     (Stated(id="a%b"), 1), (Stated(id="a b"), 0), (Stated(authority="no", id="%"), 2), (Stated(description="x" * 5000), 1)],
+     (Stated(id="a%b"), 1), (Stated(id="a b"), 0), (Stated(authority="no", id="%"), 2),
+     (Stated(description="x" * 5000), 1)],
 )  # fmt: skip
 def test_attributes_that_are_none(given: Stated, count: int) -> None:
     """A-13, A-20"""
