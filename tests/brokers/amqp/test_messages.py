@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes, sections, taken_apart, to_bytes
-from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, encode
+from signalbook.brokers.amqp.messages import (
+    AMQPError,
+    AMQPMessage,
+    Described,
+    Symbol,
+    Ulong,
+    encode,
+    from_bytes,
+    sections,
+    taken_apart,
+    to_bytes,
+)
 
 
 def section(code: int, value: Any) -> bytes:

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.brokers.amqp.links import AMQPDelivery, AMQPReceiver
-from signalbook.brokers.amqp.messages import sections, taken_apart
-from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encode
+from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
+from signalbook.brokers.amqp.messages import AMQPError, Described, Timestamp, encode, sections, taken_apart
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message

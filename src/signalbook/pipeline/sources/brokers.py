@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from signalbook.brokers.connection import BrokerRefused, BrokerSettings, BrokerUnavailable, UntrustedCertificate
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import SLOW
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
@@ -184,7 +184,7 @@ class BrokerDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of messages."""
-        return records.COLUMNS
+        return base.RECORD_COLUMNS
 
     @property
     def request(self) -> ReadRequest:
