@@ -1,4 +1,4 @@
-"""A connection with one session (AMQP 1.0 parts 2 and 5): greetings, frames, and the errors that a peer names."""
+"""Connections of AMQP 1.0 and links over them (parts 2 and 5): frames, credit, transfers, outcomes, and errors."""
 
 from __future__ import annotations
 
@@ -42,6 +42,16 @@ _AMQP: Final = (b"AMQP\x00\x01\x00\x00", 0)
 _SASL: Final = (b"AMQP\x03\x01\x00\x00", 1)
 _BEAT: Final = struct.pack("!IBBH", 8, 2, 0, 0)
 _EMPTY: Final = _BEAT[:4]
+_SOURCE: Final = 0x28
+_TARGET: Final = 0x29
+_ACCEPTED: Final = 0x24
+_REJECTED: Final = 0x25
+_ENDS: Final = {_REJECTED: "rejected", 0x26: "released", 0x27: "modified"}
+_UNSETTLED: Final = 0
+_SETTLED: Final = 1
+# Room in a frame for what stands around a message's bytes.
+_AROUND: Final = 64
+_LARGEST: Final = 256 * 1024 * 1024
 _CLOSE_SECONDS: Final = 1.0
 _DRAIN_SECONDS: Final = 5.0
 # Conditions that may be others in a moment.
@@ -228,18 +238,6 @@ def _performative(body: bytes) -> tuple[int, list[Any], bytes]:
 
 def _at(fields: list[Any], index: int) -> Any:
     return fields[index] if index < len(fields) else None
-
-
-_SOURCE: Final = 0x28
-_TARGET: Final = 0x29
-_ACCEPTED: Final = 0x24
-_REJECTED: Final = 0x25
-_ENDS: Final = {_REJECTED: "rejected", 0x26: "released", 0x27: "modified"}
-_UNSETTLED: Final = 0
-_SETTLED: Final = 1
-# Room in a frame for what stands around a message's bytes.
-_AROUND: Final = 64
-_LARGEST: Final = 256 * 1024 * 1024
 
 
 class AMQPSender:

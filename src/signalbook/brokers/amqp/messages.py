@@ -1,4 +1,8 @@
-"""Messages of AMQP 1.0 in the default format (part 3, section 2): sections to bytes and back."""
+"""Messages of AMQP 1.0 and the types they are made of (parts 1 and 3): values and sections to bytes and back.
+
+Python's own types stand for long, double, string, binary, list and map; the others have a class here. Decoded numbers
+of widths that nobody sends on are plain ``int`` and ``float``.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +51,14 @@ class Timestamp(int):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A value with what it is to be taken for."""
+    """A value with a descriptor that says what it means."""
 
     descriptor: Any
     value: Any
+
+
+_LAYOUTS: Final = {Ubyte: ("B", 0x50), Ushort: ("H", 0x60), Timestamp: ("q", 0x83), float: ("d", 0x82)}
+_SHORTENED: Final = {Uint: (b"\x43", 0x52, "I", 0x70), Ulong: (b"\x44", 0x53, "Q", 0x80)}
 
 
 @singledispatch
@@ -93,38 +101,21 @@ def _(value: int) -> bytes:
     return _packed("b", 0x55, value) if -128 <= value < 128 else _packed("q", 0x81, value)
 
 
-@encode.register
-def _(value: Ubyte) -> bytes:
-    return _packed("B", 0x50, value)
-
-
-@encode.register
-def _(value: Ushort) -> bytes:
-    return _packed("H", 0x60, value)
-
-
-@encode.register
-def _(value: Uint) -> bytes:
-    if value == 0:
-        return b"\x43"
-    return _packed("B", 0x52, value) if value < 256 else _packed("I", 0x70, value)
-
-
-@encode.register
-def _(value: Ulong) -> bytes:
-    if value == 0:
-        return b"\x44"
-    return _packed("B", 0x53, value) if value < 256 else _packed("Q", 0x80, value)
-
-
-@encode.register
-def _(value: Timestamp) -> bytes:
-    return _packed("q", 0x83, value)
-
-
-@encode.register
+@encode.register(Ubyte)
+@encode.register(Ushort)
+@encode.register(Timestamp)
+@encode.register(float)
 def _(value: float) -> bytes:
-    return _packed("d", 0x82, value)
+    return _packed(*_LAYOUTS[type(value)], value)
+
+
+@encode.register(Uint)
+@encode.register(Ulong)
+def _(value: int) -> bytes:
+    zero, short, layout, code = _SHORTENED[type(value)]
+    if value == 0:
+        return zero
+    return _packed("B", short, value) if value < 256 else _packed(layout, code, value)
 
 
 @encode.register
@@ -223,7 +214,7 @@ _VARIABLE: Final[dict[int, Callable[[bytes], Any]]] = {
 
 
 class _Reader:
-    """Takes values off a text of bytes. Nothing is believed: neither sizes nor counts nor depths."""
+    """Takes values off bytes of a peer. Nothing is believed: neither sizes nor counts nor depths."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -383,7 +374,7 @@ def from_bytes(data: bytes) -> AMQPMessage:
     )
 
 
-def taken_apart(data: bytes) -> tuple[bytes, Any]:
+def split_body(data: bytes) -> tuple[bytes, Any]:
     """All sections of a message but its body, as they were sent, and the body as ``AMQPMessage`` has it.
 
     Raises ``AMQPError``.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
-from signalbook.brokers.amqp.messages import AMQPError, Described, Timestamp, encode, sections, taken_apart
+from signalbook.brokers.amqp.messages import AMQPError, Described, Timestamp, encode, sections, split_body
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
@@ -133,7 +133,7 @@ def _spooled(content: bytes) -> SpooledMessage:
     """A message as it waits: its body, and the other sections as they were sent; what is none as it came."""
     now = time.time_ns() // 1000
     try:
-        around, body = taken_apart(content)
+        around, body = split_body(content)
         value = _bytes(body)
         found = _message(around, value)
         named = headers.encoded(headers.carried(found))
