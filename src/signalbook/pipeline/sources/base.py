@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,32 @@ from signalbook.messages import Message
 from signalbook.pipeline import columns, headers
 from signalbook.pipeline.errors import PipelineError
 
+GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.
 LIGHTEST: Final = 128
 MAX_MESSAGE: Final = 256 * 1024 * 1024
 """Bytes of the longest message that is read, where a job says nothing else."""
+KEPT: Final = 64 * 1024
+"""Bytes that a dead letter has of a message that is too long."""
+_TOO_LONG: Final = "too_long"
+RECORD_COLUMNS: Final = (
+    "protocol string, source string, position long, address string, partition int, key binary, value binary, "
+    "headers array<struct<name: string, value: binary>>, received_at timestamp"
+)
+"""A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
+
+``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
+of no protocol, which is empty then, are structured CloudEvents in JSON.
+"""
+_BATCH_BYTES: Final = 1 << 20
+# Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
+_FIRST_TIME: Final = -62_135_596_800 * 10**6
+_END_TIME: Final = 253_402_300_800 * 10**6
+_CASELESS: Final = frozenset({"NATS"})
+_CONTENT_TYPE: Final = "content-type"
+_CONTENT_ENCODING: Final = "content-encoding"
+_EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +116,12 @@ class MessageBatch:
         """The bytes of one message, as they were read."""
         return self.content[self.starts[index] : self.ends[index]]
 
+    def record(self, index: int) -> dict[str, Any]:
+        """The row one message came as."""
+        assert self.records is not None
+        row: dict[str, Any] = self.records.slice(index, 1).to_pylist()[0]
+        return row
+
     def location(self, index: int) -> MessageLocation:
         """Where one message was read."""
         return MessageLocation(self.path, int(self.positions[index]))
@@ -158,7 +185,7 @@ class RecordSource(Source, Protocol):
     ) -> DataFrame:
         """The messages there are and those to come, as a streaming DataFrame of ``records.COLUMNS``.
 
-        ``most`` messages go into one batch, where the source can tell; ``home`` is a folder of the stream's own, which
+        ``most`` messages go into one batch, where the source can count; ``home`` is a folder of the stream's own, which
         lasts and all workers share. Raises ``PipelineError``.
         """
         ...
@@ -166,55 +193,6 @@ class RecordSource(Source, Protocol):
 
 class UnreadableMessage(ValueError):
     """Bytes that are no message; the text says why."""
-
-
-KEPT: Final = 64 * 1024
-"""Bytes that a dead letter has of a message that is too long."""
-_RULE: Final = "too_long"
-
-
-def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
-    """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
-    error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
-    return replace(one_message(path, head[:KEPT], position, error), rule=_RULE)
-
-
-def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
-    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so."""
-    for batch in batches:
-        if len(batch.content) <= limit or batch.error or not len(batch):
-            yield batch
-        else:
-            yield from _apart(batch, limit)
-
-
-def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
-    sizes = batch.ends - batch.starts
-    long = sizes > limit
-    edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
-    for start, end in pairwise(edges):
-        if not long[start]:
-            yield _slice(batch, start, end)
-            continue
-        for index in range(start, end):
-            head = batch.content[batch.starts[index] : min(batch.ends[index], batch.starts[index] + KEPT)]
-            yield too_long(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
-
-
-def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
-    """The messages from one index to another."""
-    first, last = int(batch.starts[start]), int(batch.ends[end - 1])
-    return replace(
-        batch,
-        content=batch.content[first : last + batch.lines],
-        starts=batch.starts[start:end] - first,
-        ends=batch.ends[start:end] - first,
-        positions=batch.positions[start:end],
-        records=None if batch.records is None else batch.records.slice(start, end - start),
-    )
-
-
-GROUP: Final = "signalbook.sources"
 
 
 def find_source(name: str) -> FileSource | RecordSource:
@@ -263,23 +241,45 @@ def _offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "input format", plugins.lower)
 
 
-RECORD_COLUMNS: Final = (
-    "protocol string, source string, position long, address string, partition int, key binary, value binary, "
-    "headers array<struct<name: string, value: binary>>, received_at timestamp"
-)
-"""A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
+def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
+    """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
+    error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
+    return replace(one_message(path, head[:KEPT], position, error), rule=_TOO_LONG)
 
-``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
-of no protocol, which is empty then, are structured CloudEvents in JSON.
-"""
-_BATCH_BYTES: Final = 1 << 20
-# Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
-_FIRST: Final = -62_135_596_800 * 10**6
-_LAST: Final = 253_402_300_800 * 10**6
-_CASELESS: Final = frozenset({"NATS"})
-_CONTENT_TYPE: Final = "content-type"
-_CONTENT_ENCODING: Final = "content-encoding"
-_EVENT: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
+
+def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
+    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so."""
+    for batch in batches:
+        if len(batch.content) <= limit or batch.error or not len(batch):
+            yield batch
+        else:
+            yield from _apart(batch, limit)
+
+
+def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
+    sizes = batch.ends - batch.starts
+    long = sizes > limit
+    edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
+    for start, end in pairwise(edges):
+        if not long[start]:
+            yield _slice(batch, start, end)
+            continue
+        for index in range(start, end):
+            head = batch.content[batch.starts[index] : min(batch.ends[index], batch.starts[index] + KEPT)]
+            yield too_long(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
+
+
+def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
+    """The messages from one index to another."""
+    first, last = int(batch.starts[start]), int(batch.ends[end - 1])
+    return replace(
+        batch,
+        content=batch.content[first : last + batch.lines],
+        starts=batch.starts[start:end] - first,
+        ends=batch.ends[start:end] - first,
+        positions=batch.positions[start:end],
+        records=None if batch.records is None else batch.records.slice(start, end - start),
+    )
 
 
 def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
@@ -301,7 +301,7 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
     index = batch.schema.get_field_index("received_at")
     times = batch.column(index).cast(columns.TIMESTAMP)
     moments = times.view(pa.int64())
-    sound = pc.and_(pc.greater_equal(moments, _FIRST), pc.less(moments, _LAST))
+    sound = pc.and_(pc.greater_equal(moments, _FIRST_TIME), pc.less(moments, _END_TIME))
     if pc.all(sound).as_py():
         return batch
     return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
@@ -321,7 +321,7 @@ def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         return np.bincount(rows[mask.fill_null(False).to_numpy(zero_copy_only=False)], minlength=len(records))
 
     typed = pc.equal(names, _CONTENT_TYPE)
-    event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT, pa.binary())))
+    event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT_TYPES, pa.binary())))
     once = (count(typed) == 1) & (count(event) == 1) & (count(pc.equal(names, _CONTENT_ENCODING)) == 0)
     valid: npt.NDArray[np.bool_] = once & present
     return valid
@@ -336,7 +336,7 @@ def transport_arrays(records: pa.RecordBatch) -> list[pa.Array]:
 
 
 def record_addresses(records: pa.RecordBatch) -> pa.Array:
-    """Where records were sent to. Those of Kafka have a topic, an empty one where a capture does not tell."""
+    """Where records were sent to. Those of Kafka have a topic, an empty one where a capture does not say."""
     found = records.column("address")
     return found.fill_null("") if _protocol(records) == "KAFKA" else found
 

@@ -216,8 +216,7 @@ class Nats:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         named = [(name, value.decode(errors="backslashreplace")) for name, value in headers.pairs(row["headers"])]
         return message(
             row["address"],
