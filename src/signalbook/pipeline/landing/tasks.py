@@ -98,7 +98,7 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow`` over records: rows of ``records.COLUMNS`` in, one manifest as JSON out."""
+    """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
     frames = (frame for batch in batches for frame in base.record_batches(batch))
     context = TaskContext.get()
@@ -230,7 +230,7 @@ class Intake:
     """What a batch reads by the source called ``source``.
 
     Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``records.COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
+    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
     """
 
     source: str

@@ -3,7 +3,7 @@
 A source is an object that keeps to one of the protocols below and is named in the entry-point group
 ``signalbook.sources``; ``registry.py`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
 schedules them, and the adapter reads its split in the worker's own process: no message crosses from the JVM to Python
-and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``records.COLUMNS``.
+and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``RECORD_COLUMNS``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class MessageBatch:
 
     Message ``i`` is ``content[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the content
     is nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
-    ``records.COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON, but may
+    ``RECORD_COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON, but may
     be events in binary mode. With ``slow_path`` they are not for the fast path, whatever the source says. An ``error``
     says why nothing in the batch can be read, and ``rule`` is what a dead letter calls that.
     """
@@ -125,6 +125,11 @@ class MessageBatch:
     def location(self, index: int) -> MessageLocation:
         """Where one message was read."""
         return MessageLocation(self.path, int(self.positions[index]))
+
+
+def split_range(start: int, end: int, parts: int) -> list[tuple[int, int]]:
+    """The range in so many parts of about equal size, each with its start and end."""
+    return list(pairwise(start + (end - start) * part // parts for part in range(parts + 1)))
 
 
 def one_message(path: str, content: bytes, position: int, error: str = "") -> MessageBatch:
@@ -177,13 +182,13 @@ class RecordSource(Source, Protocol):
     packages: tuple[str, ...]
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """All messages there are now, as ``records.COLUMNS``. Raises ``PipelineError``."""
+        """All messages there are now, as ``RECORD_COLUMNS``. Raises ``PipelineError``."""
         ...
 
     def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
-        """The messages there are and those to come, as a streaming DataFrame of ``records.COLUMNS``.
+        """The messages there are and those to come, as a streaming DataFrame of ``RECORD_COLUMNS``.
 
         ``most`` messages go into one batch, where the source can count; ``home`` is a folder of the stream's own, which
         lasts and all workers share. Raises ``PipelineError``.

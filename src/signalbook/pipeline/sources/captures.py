@@ -115,7 +115,7 @@ class _Columns:
     given: Iterable[str]
 
     def rows(self, path: str, frame: DataFrame) -> DataFrame:
-        """``records.COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
+        """``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
         there = {field.name.lower(): field for field in frame.schema}
         for role in ("value", *self.given):
             if role in self.names and self.names[role].lower() not in there:
@@ -185,7 +185,7 @@ def _reason(text: str) -> str:
 
 
 def _headers(column: str, kind: DataType) -> str:
-    """Headers as ``records.COLUMNS`` has them, from a list of pairs under any names, or from a map."""
+    """Headers as ``RECORD_COLUMNS`` has them, from a list of pairs under any names, or from a map."""
     if isinstance(kind, MapType):
         return _pairs(f"map_entries({column})", "key", "value")
     element: Any = getattr(kind, "elementType", None)

@@ -31,6 +31,7 @@ from signalbook.pipeline.sources.base import (
     Split,
     UnreadableMessage,
     one_message,
+    split_range,
     too_long,
 )
 
@@ -88,9 +89,8 @@ def _hidden(path: Path) -> bool:
 def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
     if not source.divisible or is_packed(path) or size <= target:
         return [Split(path=path, start=0, end=size)] if size else []
-    pieces = -(-size // target)
-    bounds = [size * i // pieces for i in range(pieces + 1)]
-    return [Split(path=path, start=start, end=end) for start, end in pairwise(bounds)]
+    bounds = split_range(0, size, -(-size // target))
+    return [Split(path=path, start=start, end=end) for start, end in bounds]
 
 
 def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
