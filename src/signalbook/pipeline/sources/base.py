@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook import plugins
 from signalbook.messages import Message
-from signalbook.pipeline import columns, headers
+from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.errors import PipelineError
 
 GROUP: Final = "signalbook.sources"
@@ -335,7 +335,7 @@ def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 def transport_arrays(records: pa.RecordBatch) -> list[pa.Array]:
     """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is."""
     protocol = _protocol(records)
-    found = headers.maps(protocol, records.column("headers"))
+    found = arrays.header_maps(protocol, records.column("headers"))
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
     return [protocols, record_addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
 

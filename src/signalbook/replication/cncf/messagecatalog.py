@@ -9,12 +9,12 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import BadAnswer, NotFound
+from signalbook.client.registry import Refusal
 from signalbook.cncf.ids import entity_id
 from signalbook.cncf.messagecatalog import definitions, documents, originals
 from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 
 _ROOT: Final = "messagecatalog"
@@ -139,8 +139,10 @@ class Catalog(_Catalog):
             "definitions": [{**shared, "versions": found}],
         }
         read = documents.registry_group(reading.group(document))
-        if reading.faults:
-            raise BadAnswer(f"{self.url}: {member} of {group}: {reading.faults[0].path}: {reading.faults[0].message}")
+        if reading.findings:
+            raise BadAnswer(
+                f"{self.url}: {member} of {group}: {reading.findings[0].path}: {reading.findings[0].message}"
+            )
         versions = read["messages"][entity_id(member)]["versions"]
         yield from sorted((int(number), version) for number, version in versions.items())
 
