@@ -21,7 +21,7 @@ from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.references import named
+from signalbook.engine.write.load import named
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.inheritance import materialise
 from signalbook.messages.definitions.normalise import BASE_NAMES

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
-from signalbook.engine.write.references import Documents
+from signalbook.engine.write.context import Documents
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingCopy, WorkingTree
 from signalbook.storage.base import Row, Writer
 

@@ -15,8 +15,7 @@ from typing import Final
 
 from signalbook.cncf.paths import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
-from signalbook.engine.write.context import Context
-from signalbook.engine.write.references import Documents
+from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, faults_to_error
@@ -254,10 +253,8 @@ def generate_id(resource: ResourceCopy) -> str:
     while True:
         resource.versioncounter += 1
         number = str(resource.versioncounter)
-        resource.find(number)
         if number not in resource.versions:
             return number
-        resource.complete()  # a client numbers them: the next ones may be taken as well
 
 
 def write_version(
@@ -265,7 +262,6 @@ def write_version(
 ) -> VersionCopy:
     """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
     versionid = intent.id or generate_id(resource)
-    resource.find(versionid)
     version = resource.versions.get(versionid)
     if version is None:
         _check_may_name(resource, intent, about.type)
