@@ -24,7 +24,7 @@ import pytest
 from tests.serving import kept_port
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Reader, Row
+from signalbook.storage.base import ReadTransaction, Row
 from signalbook.values import digest
 from signalbook.xid import Xid
 
@@ -102,31 +102,35 @@ def killed_once(db: str, turn: int) -> list[str]:
         return [versionid for writer in writes for versionid in writer.result()]
 
 
-def check(reader: Reader, acknowledged: list[str]) -> None:
-    resource = reader.get(RESOURCE)
+def check(reader: ReadTransaction, acknowledged: list[str]) -> None:
+    resource = reader.entities.get(RESOURCE)
     assert resource is not None
-    versions = {row.xid.id: row for row in reader.children([resource.key], "versions")}
+    versions = {row.xid.id: row for row in reader.entities.children([resource.key], "versions")}
     assert set(acknowledged) <= set(versions)
-    assert reader.counts([resource.key]) == {(resource.key, "versions"): len(versions)}
+    assert reader.entities.counts([resource.key]) == {(resource.key, "versions"): len(versions)}
     assert resource.defaultversionid in versions
     check_whole(reader, versions)
     check_told(reader, resource)
 
 
-def check_whole(reader: Reader, versions: dict[str, Row]) -> None:
+def check_whole(reader: ReadTransaction, versions: dict[str, Row]) -> None:
     """Each Version has its document and one event, in the order in which they were made; each has its ancestor."""
-    assert reader.documents([row.document or "" for row in versions.values()]) == {
+    assert reader.entities.documents([row.document or "" for row in versions.values()]) == {
         digest(versionid.encode()): versionid.encode() for versionid in versions
     }
-    told = [record.change["xid"] for record in reader.outbox(limit=1_000_000) if record.change["action"] == "created"]
+    told = [
+        record.change["xid"]
+        for record in reader.outbox.records(limit=1_000_000)
+        if record.change["action"] == "created"
+    ]
     made = [str(row.xid) for row in sorted(versions.values(), key=lambda row: row.key)]
     assert [xid for xid in told if "/versions/" in xid] == made
     assert {row.ancestorid for row in versions.values()} <= set(versions)
 
 
-def check_told(reader: Reader, resource: Row) -> None:
+def check_told(reader: ReadTransaction, resource: Row) -> None:
     """Every write that is there was told as a whole, once and in order, and no other was (R297, R307)."""
-    records = reader.outbox(limit=1_000_000)
+    records = reader.outbox.records(limit=1_000_000)
     actions = [record.change["action"] for record in records if record.change["xid"] == str(RESOURCE)]
     assert actions == ["created", *["updated"] * (resource.epoch - 1)]
     writes = [[record.change["entity"] for record in told] for _, told in groupby(records, lambda r: r.correlationid)]

@@ -134,7 +134,7 @@ def test_history_ends_where_the_setting_says(store_url: str) -> None:
 
         def view() -> list[Record]:
             with store.read() as reader:
-                return reader.outbox()
+                return reader.outbox.records()
 
         asyncio.run(until_forgotten())
 

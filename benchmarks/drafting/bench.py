@@ -22,11 +22,11 @@ from benchmarks.drafting.streams import streams
 from benchmarks.registry.bench import machine
 
 from signalbook.messages import Message, Policy
-from signalbook.pipeline.inference import drafting
-from signalbook.pipeline.inference.observing import Observations, kinds, telling_header
+from signalbook.pipeline.commands.infer import Trial
+from signalbook.pipeline.inference import definitions
+from signalbook.pipeline.inference.observations import Observations, kinds, telling_header
 from signalbook.pipeline.inference.schemas import LADDER, Rules
-from signalbook.pipeline.inference.tasks import Trial
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 
 RESULTS = Path(__file__).parents[1] / "results" / "drafting.json"
 ACCEPT = 0.99
@@ -88,7 +88,7 @@ def chosen(messages: list[Message], second: list[bool], header: str) -> tuple[in
 
 def attempt(first: Observations, held_back: list[Message], rules: Rules, header: str) -> Trial:
     """Held-back messages, held to a draft by these rules."""
-    draft = drafting.document(first, "bench", rules, header)
+    draft = definitions.document(first, "bench", rules, header)
     contract = Snapshot.of_documents([("the draft", draft)]).compile(Policy())
     found = Trial()
     for message in held_back:

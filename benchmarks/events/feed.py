@@ -78,7 +78,7 @@ def fill(db: str, events: int) -> None:
         for first in range(0, events // 2, 5_000):
             with store.write() as writer:
                 for number in range(first, min(first + 5_000, events // 2)):
-                    writer.append(_changes(number), time=datetime.now(UTC), correlationid=f"{number:032x}")
+                    writer.outbox.append(_changes(number), time=datetime.now(UTC), correlationid=f"{number:032x}")
 
 
 def _changes(number: int) -> list[JSONObject]:

@@ -25,7 +25,8 @@ from benchmarks.pipeline.processes import Rounds, peak_memory
 from benchmarks.pipeline.traffic import catalogue, write_events
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline import Job, run, spark
+from signalbook.pipeline import Job, run
+from signalbook.pipeline.job.session import open_session
 
 MASTER = "local[2]"
 RESULTS = Path(__file__).parent.parent / "results" / "pipeline.json"
@@ -158,7 +159,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, spark.session(MASTER) as session:
+    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, open_session(MASTER) as session:
         bench = Bench(Path(name), session, options.events)
         size = bench.input.stat().st_size // options.events
         found = result(measure(bench, options.rounds), size)

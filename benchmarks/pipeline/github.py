@@ -16,9 +16,10 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,13 @@ from pyspark.sql.types import StructType
 from signalbook.demo import github, traffic
 from signalbook.demo.traffic import Ledger, Template
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline import Job, run, spark
-from signalbook.pipeline.fastpath.modes import Structured
-from signalbook.pipeline.fastpath.routing import Lanes
-from signalbook.pipeline.rows import Mark, Target
-from signalbook.pipeline.snapshot import Snapshot
-from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline import Job, run
+from signalbook.pipeline.fastpath.modes import StructuredMode
+from signalbook.pipeline.fastpath.routing import FastPath, LeftOver, Result
+from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.rows import Mark, Target
+from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json
 
@@ -196,27 +198,20 @@ def _merged(session: SparkSession, webhooks: github.Webhooks) -> StructType:
 
 
 def _left(contract: Contract, folder: Path) -> int:
-    """How many events of a folder the fast path leaves to the thorough one."""
-    left = 0
-
-    def aside(_: MessageBatch, indices: Sequence[int]) -> None:
-        nonlocal left
-        left += len(indices)
-
+    """How many events of a folder the fast path leaves to the slow one."""
     mark = Mark(fingerprint="f", batch="b", landed_at=now())
-    lanes = Lanes(
+    fast = FastPath(
         contract,
         "",
-        Structured(),
+        StructuredMode(),
         lambda found: Target(found.xid, found.version, found.schema_use.schema, mark),
-        lambda _, __: None,
-        aside,
     )
-    for path in folder.iterdir():
-        for frame in JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)):
-            lanes.take(frame)
-    lanes.clear()
-    return left
+    results: Iterator[Result] = chain.from_iterable(
+        fast.take(frame)
+        for path in folder.iterdir()
+        for frame in JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size))
+    )
+    return sum(len(found.indices) for found in chain(results, fast.flush()) if isinstance(found, LeftOver))
 
 
 def measure(folder: Path, session: SparkSession, megabytes: int, rounds: int) -> dict[str, Any] | None:
@@ -273,7 +268,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, spark.session(MASTER) as session:
+    with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name, open_session(MASTER) as session:
         found = measure(Path(name), session, options.megabytes, options.rounds)
     if found is None:
         parser.exit(1, "npm is not here, or cannot fetch GitHub's examples\n")

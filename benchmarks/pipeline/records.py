@@ -30,10 +30,10 @@ from google.protobuf import json_format
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.kafka import SOURCE
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, Writer
+from signalbook.storage.base import Row, WriteTransaction
 from signalbook.values import digest, now
 from signalbook.xid import ROOT, Xid
 
@@ -82,20 +82,20 @@ def fill(db: str, versions: int, *, each: int = VERSIONS_EACH) -> None:
     with closing(open_store(db)) as store:
         Engine(store, settings=Settings())
         with store.write() as writer:
-            root = writer.get(ROOT)
-            (key,) = writer.reserve(1)
+            root = writer.entities.get(ROOT)
+            (key,) = writer.entities.reserve(1)
             group = _row(key, root.key if root else 0, Xid.parse(GROUP))
-            writer.insert([group])
+            writer.entities.insert([group])
         rows = _rows(group, versions, each)
         while batch := list(islice(rows, _BATCH)):
             with store.write() as writer:
                 _insert(writer, batch)
 
 
-def _insert(writer: Writer, rows: list[Row]) -> None:
-    writer.put_documents({name: content for number in range(100) for name, content in [_document(number)]})
-    assert list(writer.reserve(len(rows))) == [row.key for row in rows]
-    writer.insert(rows)
+def _insert(writer: WriteTransaction, rows: list[Row]) -> None:
+    writer.entities.put_documents({name: content for number in range(100) for name, content in [_document(number)]})
+    assert list(writer.entities.reserve(len(rows))) == [row.key for row in rows]
+    writer.entities.insert(rows)
 
 
 def _rows(group: Row, versions: int, each: int) -> Iterator[Row]:

@@ -101,8 +101,8 @@ def _versions(first: int, count: int) -> Iterator[tuple[str, JSONObject]]:
 
 def _rows(store: Store) -> int:
     with store.read() as reader:
-        resource = reader.get(Xid.parse(ONE).owner)
-        return sum(1 for _ in reader.children([resource.key], "versions")) if resource else 0
+        resource = reader.entities.get(Xid.parse(ONE).owner)
+        return sum(1 for _ in reader.entities.children([resource.key], "versions")) if resource else 0
 
 
 def _ask(engine: Engine, path: str, expression: str | None, sort: str | None = None) -> JSONObject:

@@ -38,7 +38,8 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.demo import kafka
-from signalbook.pipeline import Job, Report, StreamJob, spark, stream
+from signalbook.pipeline import Job, Report, StreamJob, stream
+from signalbook.pipeline.job.session import open_session
 
 RESULTS = Path(__file__).parents[1] / "results" / "streaming.json"
 DEFINITIONS = 50
@@ -220,7 +221,7 @@ def main() -> None:
         broker = kafka.cluster(folder / "kafka")
         broker.open()
         try:
-            with spark.session(MASTER, jars=[kafka.jars("spark")]) as session:
+            with open_session(MASTER, jars=[kafka.jars("spark")]) as session:
                 session.conf.set("spark.sql.streaming.numRecentProgressUpdates", PROGRESS)
                 bench = Bench(folder, session, f"127.0.0.1:{broker.ports['plain']}", count(1))
                 found = result(bench, options)

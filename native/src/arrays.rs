@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use crate::columns::{Bits, Offsets, Texts};
 use crate::payloads::{Column, Kind};
 
-type Buffers<'py> = Vec<Option<Bound<'py, PyBytes>>>;
+pub type Buffers<'py> = Vec<Option<Bound<'py, PyBytes>>>;
 
 /// All rows of a column, which keeps none.
 pub fn array<'py>(column: &mut Column, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -48,20 +48,20 @@ pub fn array<'py>(column: &mut Column, py: Python<'py>) -> PyResult<Bound<'py, P
     (rows, nulls, buffers, children).into_pyobject(py)
 }
 
-fn bits<'py>(bits: &Bits, py: Python<'py>) -> Bound<'py, PyBytes> {
+pub fn bits<'py>(bits: &Bits, py: Python<'py>) -> Bound<'py, PyBytes> {
     PyBytes::new(py, bits.bytes())
 }
 
-fn offsets<'py>(ends: &mut Offsets, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+pub fn offsets<'py>(ends: &mut Offsets, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
     words(take(ends).into_inner(), i32::to_ne_bytes, py)
 }
 
-fn texts<'py>(texts: &mut Texts, py: Python<'py>) -> PyResult<Buffers<'py>> {
+pub fn texts<'py>(texts: &mut Texts, py: Python<'py>) -> PyResult<Buffers<'py>> {
     let bytes = PyBytes::new(py, &take(&mut texts.bytes));
     Ok(vec![Some(offsets(&mut texts.ends, py)?), Some(bytes)])
 }
 
-fn words<T: Copy, const N: usize>(
+pub fn words<T: Copy, const N: usize>(
     values: Vec<T>,
     bytes: fn(T) -> [u8; N],
     py: Python<'_>,

@@ -1,13 +1,19 @@
-//! The decoder of payloads that Python sees.
+//! The decoders of payloads that Python sees.
+//!
+//! Each gives the column of those payloads that are taken, and the numbers of the others. Payload `n` is the bytes of
+//! `data` from the `n`th of `offsets`, 32-bit integers of this machine, up to the next.
 
+use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::json::Refused;
-use crate::{arrays, payloads, program};
+use crate::json::{Refused, Scanned};
+use crate::{arrays, avro, binary, payloads, program, protobuf};
+
+type Read<'py> = (Bound<'py, PyTuple>, Vec<usize>);
 
 /// Decodes JSON payloads of one schema into columns.
 #[pyclass]
@@ -23,54 +29,101 @@ impl Decoder {
         Ok(Decoder { column })
     }
 
-    /// The column of those payloads that are taken, and the numbers of the others. Payload `n` is the bytes of `data`
-    /// from the `n`th of `offsets`, 32-bit integers of this machine, up to the next.
-    fn read<'py>(
-        &mut self,
-        py: Python<'py>,
-        data: &[u8],
-        offsets: &[u8],
-    ) -> PyResult<(Bound<'py, PyTuple>, Vec<usize>)> {
-        // A panic would be an exception that hardly anybody catches.
-        let found = catch_unwind(AssertUnwindSafe(|| self.rows(data, offsets)));
-        let refused = found.unwrap_or_else(|_| Err(PyValueError::new_err("a fault in this module")))?;
-        Ok((arrays::array(&mut self.column, py)?, refused))
+    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+        let column = &mut self.column;
+        // Nothing is left of the last time, unless that ended in the middle.
+        column.truncate(0);
+        column.reserve((offsets.len() / 4).saturating_sub(1));
+        let whole = std::str::from_utf8(data).ok();
+        let refused = each(data, offsets, |bounds| {
+            let text = match whole {
+                Some(text) => text.get(bounds),
+                None => data.get(bounds).and_then(|raw| std::str::from_utf8(raw).ok()),
+            };
+            payloads::read(column, text.ok_or(Refused)?)
+        })?;
+        Ok((arrays::array(column, py)?, refused))
     }
 }
 
-impl Decoder {
-    fn rows(&mut self, data: &[u8], offsets: &[u8]) -> PyResult<Vec<usize>> {
-        // Nothing is left of the last time, unless that ended in the middle.
-        self.column.truncate(0);
-        self.column.reserve((offsets.len() / 4).saturating_sub(1));
-        let mut refused = Vec::new();
-        let whole = std::str::from_utf8(data).ok();
-        let mut ends = offsets
-            .chunks_exact(4)
-            .map(|end| i32::from_ne_bytes([end[0], end[1], end[2], end[3]]));
-        let mut start = place(ends.next().unwrap_or(0))?;
+/// Decodes payloads of one Avro schema, in its binary encoding, into columns.
+#[pyclass]
+pub struct AvroDecoder {
+    node: avro::Node,
+    column: binary::Column,
+}
+
+#[pymethods]
+impl AvroDecoder {
+    #[new]
+    fn new(program: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let (node, column) = avro::column(program, false)?;
+        Ok(AvroDecoder { node, column })
+    }
+
+    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+        let (node, column) = (&self.node, &mut self.column);
+        column.truncate(0);
+        let refused = each(data, offsets, |bounds| avro::read(node, column, &data[bounds]))?;
+        Ok((column.finish(py)?, refused))
+    }
+}
+
+/// Decodes Protobuf messages of one type into columns.
+#[pyclass]
+pub struct ProtobufDecoder {
+    message: protobuf::Message,
+    column: binary::Column,
+}
+
+#[pymethods]
+impl ProtobufDecoder {
+    #[new]
+    fn new(program: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let (message, column) = protobuf::message(program, false)?;
+        Ok(ProtobufDecoder { message, column })
+    }
+
+    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+        let (message, column) = (&self.message, &mut self.column);
+        column.truncate(0);
+        let refused = each(data, offsets, |bounds| protobuf::read(message, column, &data[bounds]))?;
+        Ok((column.finish(py)?, refused))
+    }
+}
+
+/// Read payload after payload; the numbers of those that are refused.
+fn each(data: &[u8], offsets: &[u8], mut read: impl FnMut(Range<usize>) -> Scanned<()>) -> PyResult<Vec<usize>> {
+    let mut ends = offsets
+        .chunks_exact(4)
+        .map(|end| i32::from_ne_bytes([end[0], end[1], end[2], end[3]]));
+    let mut start = place(ends.next().unwrap_or(0), data)?;
+    let mut refused = Vec::new();
+    let all = || {
         for (number, end) in ends.enumerate() {
-            let end = place(end)?;
-            let payload = data.get(start..end).ok_or_else(beyond)?;
-            let text = match whole {
-                Some(text) => text.get(start..end),
-                None => std::str::from_utf8(payload).ok(),
-            };
-            if text
-                .ok_or(Refused)
-                .and_then(|text| payloads::read(&mut self.column, text))
-                .is_err()
-            {
+            let end = place(end, data)?;
+            if start > end {
+                return Err(beyond());
+            }
+            if read(start..end).is_err() {
                 refused.push(number);
             }
             start = end;
         }
-        Ok(refused)
-    }
+        Ok(())
+    };
+    // A panic would be an exception that hardly anybody catches.
+    let found = catch_unwind(AssertUnwindSafe(all));
+    found.unwrap_or_else(|_| Err(PyValueError::new_err("a fault in this module")))?;
+    Ok(refused)
 }
 
-fn place(offset: i32) -> PyResult<usize> {
-    usize::try_from(offset).map_err(|_| beyond())
+fn place(offset: i32, data: &[u8]) -> PyResult<usize> {
+    let found = usize::try_from(offset).map_err(|_| beyond())?;
+    if found > data.len() {
+        return Err(beyond());
+    }
+    Ok(found)
 }
 
 fn beyond() -> PyErr {

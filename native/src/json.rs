@@ -9,6 +9,9 @@ pub type Scanned<T> = Result<T, Refused>;
 /// How deep values may be nested.
 pub const MAX_DEPTH: usize = 64;
 
+/// Up to here every integer is a float.
+const EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
+
 /// Bytes of a word of names.
 const WORD: usize = 16;
 
@@ -419,6 +422,21 @@ impl<'a> Number<'a> {
             value = value * 10 + i64::from(digit - b'0');
         }
         Ok(if negative { -value } else { value })
+    }
+
+    /// The integer that the number is, however it is written: to JSON Schema 1.0 is one.
+    #[inline(always)]
+    pub fn integral(&self) -> Scanned<i64> {
+        if self.whole {
+            return self.integer();
+        }
+        let value = self.float()?;
+        // Beyond, floats lie further apart than integers.
+        if value.trunc() == value && value.abs() <= EXACT_FLOAT {
+            Ok(value as i64)
+        } else {
+            Err(Refused)
+        }
     }
 
     /// The nearest float; what is beyond all of them is refused.

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod arrays;
+mod avro;
+mod binary;
 mod columns;
 mod decoder;
 mod envelopes;
@@ -9,6 +11,7 @@ mod json;
 mod patterns;
 mod payloads;
 mod program;
+mod protobuf;
 mod rules;
 
 use pyo3::prelude::*;
@@ -21,5 +24,7 @@ const INTERFACE: u32 = 1;
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<envelopes::Envelopes>()?;
-    module.add_class::<decoder::Decoder>()
+    module.add_class::<decoder::Decoder>()?;
+    module.add_class::<decoder::AvroDecoder>()?;
+    module.add_class::<decoder::ProtobufDecoder>()
 }

@@ -158,7 +158,7 @@ impl Kind {
                 }
                 values.push(value);
             }
-            Kind::Integer(values, rules) => values.push(rules.check(scanner.number()?.integer()?)?),
+            Kind::Integer(values, rules) => values.push(rules.check(scanner.number()?.integral()?)?),
             Kind::Float(values, rules) => values.push(rules.check(scanner.number()?.float()?)?),
             Kind::String(texts, rules) => {
                 let start = texts.bytes.len();

@@ -46,7 +46,7 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<Column> {
     })
 }
 
-fn rule<'py, T: FromPyObject<'py>>(program: &Bound<'py, PyTuple>, number: usize) -> PyResult<T> {
+pub fn rule<'py, T: FromPyObject<'py>>(program: &Bound<'py, PyTuple>, number: usize) -> PyResult<T> {
     program.get_item(number)?.extract()
 }
 

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from signalbook.cncf.messagecatalog.sources import adopt
-from signalbook.documents import DocumentError, Source, Upload, entities, extend_model, merge, read_folder
+from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
+from signalbook.documents import DocumentError, Source, Upload, extend_model, merge, read_folder
+from signalbook.documents.uploads import entities
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine, Session
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError, SignalbookError
+from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSONObject, fingerprint, format_timestamp
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -68,7 +70,7 @@ def read_snapshot(folder: Path) -> FolderSnapshot:
     sources = read_folder(folder, lenient=True)
     for source in sources:
         _check_complete(source)
-    source = merge(adopt(sources), name=str(folder))
+    source = merge(adopt_catalog_documents(sources), name=str(folder))
     return FolderSnapshot(source=source, revision=fingerprint(source.document), mark=before)
 
 
@@ -115,9 +117,9 @@ def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> b
 
 def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: bool) -> bool:
     with engine.writing(admin=True) as session:
-        note = session.kept(NOTE) or {}
+        note = session.transaction.settings.get(NOTE) or {}
         if note.get("revision") == snapshot.revision:
-            session.keep(NOTE, {**note, "mark": snapshot.mark})
+            session.transaction.settings.put(NOTE, {**note, "mark": snapshot.mark})
             return False
         now = _parts(snapshot.document)
         before = {} if anew else {Xid.parse(xid): known for xid, known in note.get("parts", {}).items()}
@@ -132,7 +134,9 @@ def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: 
             if fingerprints.get(xid, known) != known:
                 _replace(session, xid, now[xid])
         session.switch(_read_only())
-        session.keep(NOTE, _note(snapshot, session, {str(xid): text for xid, text in fingerprints.items()}))
+        session.transaction.settings.put(
+            NOTE, _note(snapshot, session, {str(xid): text for xid, text in fingerprints.items()})
+        )
     return True
 
 
@@ -183,11 +187,11 @@ def _write_registry(session: Session, document: JSONObject) -> None:
     own = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
     shown = session.view.entity(ROOT, ViewOptions())
     note = fingerprint(own)
-    if note != session.kept(f"{NOTE}.own"):
+    if note != session.transaction.settings.get(f"{NOTE}.own"):
         session.execute(
             Command(method=Method.PUT, target=ROOT, body={**own, "registryid": shown["registryid"]}, flags=_IGNORED)
         )
-        session.keep(f"{NOTE}.own", note)
+        session.transaction.settings.put(f"{NOTE}.own", note)
 
 
 def _create(session: Session, new: dict[Xid, JSONObject]) -> None:
@@ -241,7 +245,7 @@ class FolderWatch:
     @property
     def status(self) -> JSONObject:
         """The ``folder``, the ``revision`` served ``since`` when, and the ``error`` of what is there now, if any."""
-        note = self._engine.kept(NOTE) or {}
+        note = KeyValueStore(self._engine.store).get(NOTE) or {}
         known = {name: note.get(name) for name in ("revision", "since", "documents", "repairs")}
         return {"folder": str(self._folder), **known, "error": self._error}
 
@@ -260,7 +264,7 @@ class FolderWatch:
         if found == self._seen:
             return
         self._seen, self._error = found, None
-        if found == (self._engine.kept(NOTE) or {}).get("mark"):
+        if found == (KeyValueStore(self._engine.store).get(NOTE) or {}).get("mark"):
             return
         try:
             self.load()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Reader, StorageBusy, StorageError, Store, Writer
+from signalbook.storage.base import ReadTransaction, StorageBusy, StorageError, Store, WriteTransaction
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -117,14 +117,14 @@ class Failing:
         return self._store.generation()
 
     @contextmanager
-    def read(self) -> Iterator[Reader]:
+    def read(self) -> Iterator[ReadTransaction]:
         with self._store.read() as reader:
             if self._error:
                 raise self._error
             yield reader
 
     @contextmanager
-    def write(self) -> Iterator[Writer]:
+    def write(self) -> Iterator[WriteTransaction]:
         with self._store.write() as writer:
             yield writer
             if self._error:

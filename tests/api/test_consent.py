@@ -18,7 +18,7 @@ SINK = "https://sink.example.com/hook"
 @pytest.fixture
 def client(store: Store, serve: Serve) -> Client:
     with store.write() as writer:
-        writer.put_note("delivery/consents", "ab" * 32)
+        writer.settings.put("delivery/consents", "ab" * 32)
     return serve(store, base_url="https://r.example")
 
 
@@ -33,7 +33,7 @@ def subscribe(client: Client, **settings: Any) -> tuple[str, str]:
 
 def given(store: Store, path: str) -> Any:
     with store.read() as reader:
-        return reader.note(f"consents/{path.split('/')[2]}")
+        return reader.settings.get(f"consents/{path.split('/')[2]}")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

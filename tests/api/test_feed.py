@@ -123,7 +123,7 @@ def test_history_that_is_kept_no_longer(store: Store, client: Any) -> None:
         client.put(f"/dirs/d{number}", {})
     ids = [int(event["id"]) for event in client.get("/events").json()]
     with store.write() as writer:
-        writer.forget(ids[2])
+        writer.outbox.prune(ids[2])
     assert [int(event["id"]) for event in client.get("/events").json()] == ids[3:]
     assert [int(event["id"]) for event in client.get(f"/events?after={ids[2]}").json()] == ids[3:]
     for after in (0, ids[1]):

@@ -182,10 +182,10 @@ def test_the_registry_does_not_notice(store: Store, serve: Serve) -> None:
     client = serve(store)
     before, events = client.get("/").text, client.get("/events").text
     with store.read() as reader:
-        position = reader.position()
+        position = reader.outbox.position()
     generation = store.generation()
     post(client, "b1", "b2")
     assert (client.get("/").text, client.get("/events").text) == (before, events)
     with store.read() as reader:
-        assert reader.position() == position
+        assert reader.outbox.position() == position
     assert store.generation() == generation

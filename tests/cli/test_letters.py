@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline import spark
+from signalbook.pipeline.job.session import open_session
 
 from .conftest import Cli
 
@@ -20,7 +20,7 @@ def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Pat
     """A policy lets through what the schema refuses; a schema that takes nothing would break what landed."""
     nothing = tmp_path / "nothing.json"
     nothing.write_text('{"type": "object", "maxProperties": 0}')
-    with spark.session("local[1]"):
+    with open_session("local[1]"):
         run = ("pipeline", "run", "--registry", REGISTRY, "--input", EXAMPLE / "events.jsonl")
         assert cli(*run, "--output", "lake", "--table-format", "parquet", "--batch-id", "b").code == 0
         candidate = ("--registry", REGISTRY, "--candidate", nothing, "--definition", PLACED)

@@ -9,7 +9,8 @@ from typing import get_args
 import pytest
 
 from signalbook.cli.pipeline import TableFormat
-from signalbook.pipeline import journal, posting
+from signalbook.pipeline.commit import journal
+from signalbook.pipeline.reports import upload
 
 from .conftest import Cli
 
@@ -34,7 +35,7 @@ def test_one_json_object(cli: Cli) -> None:
 
 
 def test_a_summary_for_people(cli: Cli, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "_TIMEOUT", 300.0)  # a server that is held up is not to be left alone
+    monkeypatch.setattr(upload, "_TIMEOUT", 300.0)  # a server that is held up is not to be left alone
     audience = ("--report-to", server, "--pipeline", "orders", "--metrics-file", "orders.prom")
     ran = cli("pipeline", "run", *ORDERS, "--output", "lake", "--group", "/messagegroups/shop.orders", *audience)
     assert ran.code == 0, ran.err

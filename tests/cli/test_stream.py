@@ -16,8 +16,8 @@ import pytest
 
 from signalbook.cli import pipeline
 from signalbook.cli.pipeline import run
-from signalbook.pipeline.journal import Batch, Journal
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.reports.report import Tally
 
 from .conftest import Cli
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.cncf.ids import is_segment
 from signalbook.cncf.schemaregistry import (
     Given,
     format_fault,
     given_faults,
     group_attributes,
     group_faults,
-    is_segment,
     number_of,
     other_format,
     render_group,

@@ -9,7 +9,7 @@ import pytest
 from signalbook.demo.results import differences, misplaced
 from signalbook.demo.traffic import Ledger, Place
 from signalbook.pipeline import Report
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.reports.report import Tally
 
 PLACE = ("deliveries-0.jsonl", 120)
 

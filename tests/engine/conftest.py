@@ -70,7 +70,7 @@ class Registry:
     def find(self, path: str) -> Row | None:
         """The row at ``path``, if any."""
         with self.store.read() as reader:
-            return reader.get(Xid.parse(path))
+            return reader.entities.get(Xid.parse(path))
 
     def row(self, path: str) -> Row:
         """The row at ``path``."""
@@ -81,8 +81,8 @@ class Registry:
     def versions(self, path: str = "/dirs/d1/files/f1") -> dict[str, Row]:
         """The Versions of a Resource."""
         with self.store.read() as reader:
-            resource = reader.get(Xid.parse(path))
-            return {row.xid.id: row for row in reader.children([resource.key])} if resource else {}
+            resource = reader.entities.get(Xid.parse(path))
+            return {row.xid.id: row for row in reader.entities.children([resource.key])} if resource else {}
 
     def ancestors(self, path: str = "/dirs/d1/files/f1") -> dict[str, str | None]:
         """The ``ancestorid`` of each Version."""
@@ -92,23 +92,23 @@ class Registry:
         """The stored document of a Version."""
         digest = self.row(path).document
         with self.store.read() as reader:
-            return b"" if digest is None else reader.documents([digest])[digest]
+            return b"" if digest is None else reader.entities.documents([digest])[digest]
 
     def everything(self) -> list[Row]:
         """Every row there is, in a stable order."""
         with self.store.read() as reader:
-            root = reader.get(ROOT)
+            root = reader.entities.get(ROOT)
             assert root is not None
             rows, level = [root], [root]
             while level:
-                level = list(reader.children([row.key for row in level]))
+                level = list(reader.entities.children([row.key for row in level]))
                 rows += level
             return rows
 
     def outbox(self) -> list[Change]:
         """Every committed change."""
         with self.store.read() as reader:
-            return [Change.from_json(record.change) for record in reader.outbox(limit=10_000)]
+            return [Change.from_json(record.change) for record in reader.outbox.records(limit=10_000)]
 
     def refused(self, method: str, path: str, body: JSON = None, **flags: JSON) -> RegistryError:
         """The error of a command that must fail, and change nothing (R22)."""

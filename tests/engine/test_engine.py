@@ -14,7 +14,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Reader, Store, Writer
+from signalbook.storage.base import KeyValueStore, ReadTransaction, Store, WriteTransaction
 from signalbook.values import JSONObject, parse_json
 from signalbook.xid import ROOT, Xid
 
@@ -45,7 +45,7 @@ def test_a_registry_has_an_id_like_all_others(store: Store, registryid: str) -> 
     with pytest.raises(SettingError, match="registry_id"):
         Engine(store, settings=Settings(model="empty", registry_id=registryid))
     with store.read() as reader:
-        assert reader.get(ROOT) is None
+        assert reader.entities.get(ROOT) is None
 
 
 def test_the_operator_switches_capabilities(engine: Engine, store: Store, tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ class Counting:
         self._store = store
         self.calls: Counter[str] = Counter()
 
-    def read(self) -> AbstractContextManager[Reader]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         return self._store.read()
 
     @contextmanager
-    def write(self) -> Iterator[Writer]:
+    def write(self) -> Iterator[WriteTransaction]:
         with self._store.write() as writer:
-            yield _Counted(writer, self.calls)
+            yield _CountedTransaction(writer, self.calls)
 
     def generation(self) -> Hashable:
         return self._store.generation()
@@ -88,8 +88,17 @@ class Counting:
         self._store.close()
 
 
+class _CountedTransaction:
+    def __init__(self, transaction: WriteTransaction, calls: Counter[str]) -> None:
+        self.entities: Any = _Counted(transaction.entities, calls)
+        self.outbox: Any = _Counted(transaction.outbox, calls)
+        self.settings: Any = _Counted(transaction.settings, calls)
+        self.reports: Any = _Counted(transaction.reports, calls)
+        self.savepoint = transaction.savepoint
+
+
 class _Counted:
-    def __init__(self, writer: Writer, calls: Counter[str]) -> None:
+    def __init__(self, writer: object, calls: Counter[str]) -> None:
         self._writer = writer
         self._calls = calls
 
@@ -110,7 +119,7 @@ def test_a_new_store_gets_a_registry(store: Store, tmp_path: Path) -> None:
     Engine(store, settings=Settings(model=str(file), registry_id="mine"))
     engine = Engine(store, settings=EMPTY)
     with engine.reading() as view, store.read() as reader:
-        root = reader.get(ROOT)
+        root = reader.entities.get(ROOT)
         assert root is not None
         assert (root.attributes, root.epoch) == ({"registryid": "mine"}, 1)
         assert list(view.model.groups) == ["shelves"]
@@ -124,7 +133,7 @@ def test_a_model_that_cannot_be_used(store: Store, tmp_path: Path, text: str | N
     with pytest.raises(SignalbookError):
         Engine(store, settings=Settings(model=str(file)))
     with store.read() as reader:
-        assert reader.get(ROOT) is None
+        assert reader.entities.get(ROOT) is None
 
 
 def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
@@ -133,7 +142,7 @@ def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
         session.execute(put("/dirs/d1", {"name": "a"}))
         session.execute(put("/dirs/d1", {"name": "b"}))
     with store.read() as reader:
-        row = reader.get(Xid.parse("/dirs/d1"))
+        row = reader.entities.get(Xid.parse("/dirs/d1"))
     assert row is not None
     assert row.attributes == {"name": "b"}
 
@@ -141,13 +150,13 @@ def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
 def test_a_failure_after_the_write_undoes_it(engine: Engine, store: Store) -> None:
     """R22, R309: a response that cannot be rendered leaves no trace."""
     with store.read() as reader:
-        told = len(reader.outbox())
+        told = len(reader.outbox.records())
     with pytest.raises(RuntimeError), engine.writing() as session:  # noqa: PT012
         session.execute(put("/dirs/d1", {}))
         raise RuntimeError
     with store.read() as reader:
-        assert reader.get(Xid.parse("/dirs/d1")) is None
-        assert len(reader.outbox()) == told
+        assert reader.entities.get(Xid.parse("/dirs/d1")) is None
+        assert len(reader.outbox.records()) == told
 
 
 def test_configuration_of_a_failed_session_is_forgotten(engine: Engine) -> None:
@@ -177,7 +186,7 @@ def test_one_correlation_id_per_session(engine: Engine, store: Store) -> None:
         session.execute(put("/dirs/d1", {}))
         session.execute(put("/dirs/d2", {}))
     with store.read() as reader:
-        records = [record for record in reader.outbox() if record.correlationid == session.correlationid]
+        records = [record for record in reader.outbox.records() if record.correlationid == session.correlationid]
     assert [record.change["xid"] for record in records] == ["/", "/dirs/d1", "/dirs/d2"]
     assert {record.time for record in records} == {session.now}
 
@@ -225,11 +234,16 @@ def test_real_documents_import(store: Store, shared_data: Path) -> None:
 
 def test_notes_are_kept_beside_the_registry(engine: Engine) -> None:
     before = engine.position()
-    engine.keep({"things/a": 1, "things/b": 2})
-    engine.keep({"things/a": None})
+    values = KeyValueStore(engine.store)
+    values.put({"things/a": 1, "things/b": 2})
+    values.put({"things/a": None})
     with engine.writing() as session:
-        session.keep("things/c", session.kept("things/b"))
-    assert (engine.kept("things/a"), engine.kept_in("things"), engine.position()) == (None, {"b": 2, "c": 2}, before)
+        session.transaction.settings.put("things/c", session.transaction.settings.get("things/b"))
+    assert (
+        KeyValueStore(engine.store).get("things/a"),
+        KeyValueStore(engine.store).folder("things"),
+        engine.position(),
+    ) == (None, {"b": 2, "c": 2}, before)
 
 
 def test_whoever_listens_hears_of_commits(engine: Engine) -> None:

@@ -18,9 +18,11 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 def told(store: Store, count: int, *, day: int = 0) -> list[int]:
     """Add changes of one day to the outbox; their positions."""
     with store.write() as writer:
-        writer.append([{"n": n} for n in range(count)], time=START + timedelta(days=day), correlationid=f"c{day}")
+        writer.outbox.append(
+            [{"n": n} for n in range(count)], time=START + timedelta(days=day), correlationid=f"c{day}"
+        )
     with store.read() as reader:
-        return [record.position for record in reader.outbox(limit=10_000)][-count:]
+        return [record.position for record in reader.outbox.records(limit=10_000)][-count:]
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def test_who_is_too_late_is_told(engine: Engine, store: Store) -> None:
 def test_a_gap_alone_is_no_loss(engine: Engine, store: Store) -> None:
     """Positions that were given out and rolled back with their transaction."""
     with suppress(RuntimeError), store.write() as writer:
-        writer.append([{"n": 0}], time=START, correlationid="lost")
+        writer.outbox.append([{"n": 0}], time=START, correlationid="lost")
         raise RuntimeError
     positions = told(store, 1)
     assert [record.position for record in engine.outbox(0, 10)] == positions

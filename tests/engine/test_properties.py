@@ -98,11 +98,11 @@ class Registry:
 
     def rows(self) -> dict[Xid, Row]:
         with self.store.read() as reader:
-            root = reader.get(ROOT)
+            root = reader.entities.get(ROOT)
             assert root is not None
             found, level = {ROOT: root}, [root]
             while level:
-                level = list(reader.children([row.key for row in level]))
+                level = list(reader.entities.children([row.key for row in level]))
                 found |= {row.xid: row for row in level}
             return found
 

@@ -89,8 +89,8 @@ class Twin:
     def state(self, group: str) -> list[Row]:
         """Every row of ``group``."""
         with self.store.read() as reader:
-            top = reader.get(Xid(("dirs", group)))
-            return list(_tree(reader, [top])) if top else []
+            top = reader.entities.get(Xid(("dirs", group)))
+            return list(_tree(reader.entities, [top])) if top else []
 
 
 def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
@@ -168,7 +168,7 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     with registry.store.read() as reader:
         copy = ResourceCopy.of(registry.row(F1))
         copy.stored_count = 100
-        loader = WriteLoader(reader)
+        loader = WriteLoader(reader.entities)
         loader.tree = WorkingTree(registry=OwnerCopy.of(registry.row("/")), resources={copy.xid: copy})
         copy.add([found] if (found := loader.version(copy.xid / "versions" / "v001")) else [])
         others = [loader.version(copy.xid / "versions" / name) for name in ("v001", "v002", "v009", "none")]

@@ -15,7 +15,7 @@ from signalbook.engine.read.rendering import inlined
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
-from signalbook.storage.base import Reader
+from signalbook.storage.base import Reader, ReadTransaction
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -348,11 +348,18 @@ class TestCollectionsFlag:
 
 
 class Counting:
-    """A reader that counts what it is asked."""
+    """A transaction that counts what its entities are asked for."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, transaction: ReadTransaction) -> None:
         self.calls: list[str] = []
+        self.entities: Any = _Counted(transaction.entities, self.calls)
+        self.outbox, self.settings, self.reports = transaction.outbox, transaction.settings, transaction.reports
+
+
+class _Counted:
+    def __init__(self, reader: Reader, calls: list[str]) -> None:
+        self._reader = reader
+        self.calls = calls
 
     def __getattr__(self, name: str) -> Any:
         self.calls.append(name)
@@ -404,7 +411,11 @@ def test_a_lost_document_is_told(filled: Registry) -> None:
 class Without(Counting):
     """A store that has lost its documents."""
 
-    def documents(self, digests: Collection[str]) -> dict[str, bytes]:
+    def __init__(self, transaction: ReadTransaction) -> None:
+        super().__init__(transaction)
+        self.entities.documents = self._documents
+
+    def _documents(self, digests: Collection[str]) -> dict[str, bytes]:
         return {}
 
 

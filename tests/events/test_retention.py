@@ -11,7 +11,7 @@ from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.events.delivery.store import State, name
 from signalbook.events.feed import WAITING_FACTOR, Retention
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.base import KeyValueStore, Store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ def engine(store: Store) -> Engine:
     """A registry with one change on each of ten days."""
     for day in range(10):
         with store.write() as writer:
-            writer.append([{"day": day}], time=START + timedelta(days=day), correlationid=f"c{day}")
+            writer.outbox.append([{"day": day}], time=START + timedelta(days=day), correlationid=f"c{day}")
     return Engine(store, settings=Settings(model="empty"))
 
 
@@ -46,7 +46,9 @@ def test_old_changes_go(engine: Engine, kept: float, today: int, left: list[int]
 
 def test_deliveries_are_waited_for_within_reason(engine: Engine) -> None:
     (third,) = [record.position for record in engine.outbox(0, 100) if record.change["day"] == 3]
-    engine.keep({name("slow"): State(position=third).to_json(), name("quick"): State(position=third + 5).to_json()})
+    KeyValueStore(engine.store).put(
+        {name("slow"): State(position=third).to_json(), name("quick"): State(position=third + 5).to_json()}
+    )
     today = [10]
     retention = Retention(engine, days=1, now=lambda: START + timedelta(days=today[0]))
     today[0] = 4 + WAITING_FACTOR

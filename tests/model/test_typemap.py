@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.model.faults import Place
-from signalbook.model.typemap import DocumentType, check_typemap, compile_typemap
+from signalbook.model.findings import Place
+from signalbook.model.language import DocumentType, check_typemap, compile_typemap
 from signalbook.values import JSON
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline import spark
+from signalbook.pipeline.job.session import open_session
 from signalbook.values import JSONObject
 
 CONNECTORS = Path(sys.prefix) / "brokers" / "spark"
@@ -94,5 +94,5 @@ def definitions(tmp_path: Path, parcels: Parcels) -> Path:
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
     """The session that runs of this process work in."""
-    with spark.session("local[2]", jars=[CONNECTORS]) as session:
+    with open_session("local[2]", jars=[CONNECTORS]) as session:
         yield session

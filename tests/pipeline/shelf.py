@@ -14,14 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline.columns import TIMESTAMP
-from signalbook.pipeline.committing import commit
-from signalbook.pipeline.job import Progress
-from signalbook.pipeline.journal import Batch, DataFile, Journal, Partition, TableFormat
-from signalbook.pipeline.naming import TableName, home
-from signalbook.pipeline.placing import place
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.commit.committing import commit, place
+from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, Partition, TableFormat
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
+from signalbook.pipeline.tables.naming import TableName, home
 from signalbook.pipeline.tables.registry import open_tables
 
 ORDER = TableName("shop", "order")

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from signalbook.pipeline import Job, PipelineError, compact, run
-from signalbook.pipeline.backtesting import backtest
-from signalbook.pipeline.backtests import Backtest
-from signalbook.pipeline.job import BacktestJob
+from signalbook.pipeline.commands.backtest import Backtest, backtest
+from signalbook.pipeline.job.jobs import BacktestJob
 from signalbook.values import JSONObject
 
 pytestmark = pytest.mark.usefixtures("spark_session")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from signalbook.pipeline.backtests import Backtest, Changes, Example
-from signalbook.pipeline.violations import HELD
+from signalbook.pipeline.commands.backtest import Backtest, Changes, Example
+from signalbook.pipeline.reports.report import HELD
 
 
 def example(number: int, producer: str = "/p", id: str = "") -> Example:

@@ -21,7 +21,7 @@ import pytest
 
 from signalbook.messages import Accepted, Policy, Rejected
 from signalbook.pipeline import Job, run
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.values import JSONObject

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from signalbook.pipeline.candidates import affected, with_candidate
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.candidate import affected, with_candidate
+from signalbook.pipeline.job.snapshot import Snapshot
 
 ACCEPTED, DELIVERED, NOTED = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "noted"))
 SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "self": {"vendor": "com.acme"}, "type": "object"}

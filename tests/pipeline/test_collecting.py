@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from signalbook.pipeline.collecting import uncollected
+from signalbook.pipeline.job.snapshot import uncollected
 
 
 @uncollected()

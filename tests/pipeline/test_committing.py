@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Policy
-from signalbook.pipeline.attempt import Attempt, Intake
-from signalbook.pipeline.committing import Withdrawn, land, settle
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch
-from signalbook.pipeline.naming import DEAD_LETTERS
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.commit.committing import Withdrawn, land, settle
+from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS
 
 from .shelf import NOON, Shelf
 

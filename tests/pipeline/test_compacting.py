@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signalbook.pipeline import compacting
-from signalbook.pipeline.committing import settle
-from signalbook.pipeline.compacting import compact
-from signalbook.pipeline.compactions import Compaction
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.job import Progress
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.commands import compact as compact_command
+from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
+from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.tables.naming import TableName
 
 from .shelf import KINDS, NOON, ORDER, XID, Shelf
 
@@ -48,18 +47,18 @@ def names(shelf: Shelf) -> list[str]:
 
 def test_neighbours_of_a_day_become_one_file(shelf: Shelf) -> None:
     before = shelf.rows()
-    (done,) = compact(shelf.output, (), compacting.TARGET, quiet)
+    (done,) = compact(shelf.output, (), TARGET, quiet)
     assert (done.table, done.files_before, done.files_after, done.rows) == (ORDER, 4, 1, 7)
     assert shelf.rows() == before
     assert [name.partition("/")[0] for name in sorted(names(shelf))] == ["landed_on=2026-11-21", "landed_on=2026-11-22"]
-    assert compact(shelf.output, [XID], compacting.TARGET, quiet) == []
+    assert compact(shelf.output, [XID], TARGET, quiet) == []
     assert len(list(shelf.journal.committed())) == 5
 
 
 def test_landing_goes_on_after_it(shelf: Shelf) -> None:
-    compact(shelf.output, (), compacting.TARGET, quiet)
+    compact(shelf.output, (), TARGET, quiet)
     shelf.put([{"a": 9, "c": 1}], {"a": INT, "c": INT})
-    compact(shelf.output, (), compacting.TARGET, quiet)
+    compact(shelf.output, (), TARGET, quiet)
     assert [row["a"] for row in shelf.rows()] == [0, 1, 2, 3, 4, 5, 7, 8, 9]
     assert {len(paths) for paths in shelf.journal.tables().values()} == {2}
 
@@ -72,8 +71,8 @@ def test_no_file_grows_beyond_the_target(shelf: Shelf) -> None:
 
 
 def test_row_groups_are_written_as_they_fill(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compacting, "ROW_GROUP_BYTES", 1)
-    compact(shelf.output, (), compacting.TARGET, quiet)
+    monkeypatch.setattr(compact_command, "ROW_GROUP_BYTES", 1)
+    compact(shelf.output, (), TARGET, quiet)
     made = next(path for path in shelf.journal.tables()[ORDER] if "compact-" in path.name)
     assert pq.ParquetFile(made).num_row_groups == 4
 
@@ -93,7 +92,7 @@ def dying(shelf: Shelf, stage: str) -> int:
     pid = os.fork()
     if pid == 0:
         try:
-            compact(shelf.output, (), compacting.TARGET, die)
+            compact(shelf.output, (), TARGET, die)
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -102,7 +101,7 @@ def dying(shelf: Shelf, stage: str) -> int:
 _DIE = """
 import os, signal, sys
 from pathlib import Path
-from signalbook.pipeline.compacting import TARGET, compact
+from signalbook.pipeline.commands.compact import TARGET, compact
 
 def die(progress):
     if progress.stage == sys.argv[2]:
@@ -138,7 +137,7 @@ def test_one_that_cannot_be_completed_is_forgotten(tmp_path: Path) -> None:
                     overwrite.delete_data_file(task.file)
 
     with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: 2 of the files"):
-        compact(shelf.output, (), compacting.TARGET, interfere)
+        compact(shelf.output, (), TARGET, interfere)
     assert shelf.journal.unfinished() == []
     assert shelf.put([{"a": 2}], {"a": INT}) == ORDER
     assert shelf.rows() == [{"a": 2}]
@@ -153,7 +152,7 @@ def test_a_table_that_was_dropped_holds_up_no_other(tmp_path: Path) -> None:
         shelf.put([{"a": number}], {"a": INT})
         shelf.put([{"a": number}], {"a": INT}, other)
     IcebergTables(shelf.output).catalog.drop_table(("shop", "order"))
-    assert [done.table for done in compact(shelf.output, (), compacting.TARGET, quiet)] == [other]
+    assert [done.table for done in compact(shelf.output, (), TARGET, quiet)] == [other]
 
 
 def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
@@ -161,7 +160,7 @@ def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
     for kind, value in ((INT, 1), (LONG, 2**40)):
         nested = pa.struct([("m", kind)]) if kind == INT else pa.struct([("m", kind), ("n", TEXT)])
         shelf.put([{"a": value, "s": {"m": value}}], {"a": kind, "s": nested})
-    compact(shelf.output, (), compacting.TARGET, quiet)
+    compact(shelf.output, (), TARGET, quiet)
     assert shelf.rows() == [{"a": 1, "s": {"m": 1, "n": None}}, {"a": 2**40, "s": {"m": 2**40, "n": None}}]
 
 
@@ -169,25 +168,25 @@ def test_files_that_were_tampered_with(shelf: Shelf) -> None:
     path = shelf.journal.tables()[ORDER][0]
     pq.write_table(pq.ParquetFile(path).read().slice(0, 1), path)
     with pytest.raises(PipelineError, match="hold 6 rows where the journal counts 7"):
-        compact(shelf.output, (), compacting.TARGET, quiet)
+        compact(shelf.output, (), TARGET, quiet)
     path.write_bytes(b"no parquet")
     with pytest.raises(PipelineError, match="cannot be read"):
-        compact(shelf.output, (), compacting.TARGET, quiet)
+        compact(shelf.output, (), TARGET, quiet)
     assert len(names(shelf)) == 5
     assert not list(shelf.output.glob(".staging/*"))
 
 
 def test_the_batch_of_a_stream_is_waited_for(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compacting, "PATIENCE", 600.0)
+    monkeypatch.setattr(compact_command, "PATIENCE", 600.0)
     with ThreadPoolExecutor(1) as others:
         with shelf.journal.alone():
-            done = others.submit(compact, shelf.output, (), compacting.TARGET, quiet)
+            done = others.submit(compact, shelf.output, (), TARGET, quiet)
         assert len(done.result()) == 1
 
 
 def test_a_definition_without_a_table(shelf: Shelf) -> None:
     with pytest.raises(PipelineError, match=f"has no table of /messagegroups/a/messages/b; there are: {XID}"):
-        compact(shelf.output, ["/messagegroups/a/messages/b"], compacting.TARGET, quiet)
+        compact(shelf.output, ["/messagegroups/a/messages/b"], TARGET, quiet)
 
 
 def test_as_json() -> None:

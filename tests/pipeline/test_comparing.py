@@ -13,9 +13,8 @@ from tests.pipeline.test_letters import Given, event, sidelined
 
 from signalbook.messages import Message, parse_flags
 from signalbook.messages.bindings.kafka import record
-from signalbook.pipeline.backtests import Backtest
-from signalbook.pipeline.comparing import Comparison, compare, read_result
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.commands.backtest import Backtest, Comparison, compare, read_result
+from signalbook.pipeline.job.snapshot import Snapshot
 
 ACCEPTED, DELIVERED, NEW = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "new"))
 

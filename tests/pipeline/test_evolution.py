@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from signalbook.pipeline.evolution import Incompatible, Judgement, as_text, merge, promote, refuse, wider
+from signalbook.pipeline.tables.evolution import Incompatible, Judgement, as_text, merge, promote, refuse, wider
 
 INT, LONG, TEXT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.float32(), pa.float64()
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.attempt import explain
-from signalbook.pipeline.failures import disk_failure
+from signalbook.pipeline.errors import disk_failure
+from signalbook.pipeline.landing.tasks import explain
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (
-            "Py4J: x\n  signalbook.pipeline.failures.PipelineError: cannot read a.gz: CRC\n\tat java",
+            "Py4J: x\n  signalbook.pipeline.errors.PipelineError: cannot read a.gz: CRC\n\tat java",
             "cannot read a.gz: CRC",
         ),
         ("OSError: [Errno 28] No space left on device\n\tat java.x", "no space left on device while writing to lake"),
@@ -47,8 +47,9 @@ def test_a_disk_that_fails(code: int, words: str) -> None:
 
 def test_without_java_one_line_says_so(tmp_path: Path) -> None:
     script = (
-        "from signalbook.pipeline import PipelineError, spark\n"
-        "try:\n    spark.session('local[1]').__enter__()\n"
+        "from signalbook.pipeline import PipelineError\n"
+        "from signalbook.pipeline.job.session import open_session\n"
+        "try:\n    open_session('local[1]').__enter__()\n"
         "except PipelineError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, check=True)

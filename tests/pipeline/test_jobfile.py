@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.jobfile import options, read
+from signalbook.pipeline.job.file import job_options, read
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
@@ -40,7 +40,7 @@ stream: {name: orders, interval: 2}
 def test_a_job_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
     monkeypatch.setenv("SECRET_OF_TESTS", "s3")
     (tmp_path / name).write_text(text)
-    stream = options(tmp_path / name, {"output": None}, name=None).streaming(once=True)
+    stream = job_options(tmp_path / name, {"output": None}, name=None).streaming(once=True)
     assert (stream.name, stream.interval, stream.once, stream.most) == ("orders", 2.0, True, 500_000)
     job = stream.job
     assert (job.input_format, job.output, job.policy.on_no_match) == ("kafka", Path("lake"), "drop")
@@ -52,18 +52,18 @@ def test_a_catalog(tmp_path: Path) -> None:
     text = "\n[catalog]\ntype = 'rest'\nuri = 'http://x'\nnamespace = 'a.b'\ntoken = '${TOKEN_OF_TESTS}'\n"
     (tmp_path / "job.toml").write_text('registry = "r"\ninputs = ["i"]\noutput = "o"\n' + text)
     properties = {"type": "rest", "uri": "http://x", "token": "${TOKEN_OF_TESTS}"}
-    assert options(tmp_path / "job.toml", {}).job().catalog == CatalogChoice(
+    assert job_options(tmp_path / "job.toml", {}).job().catalog == CatalogChoice(
         namespace=("a", "b"), properties=properties
     )
-    assert options(tmp_path / "job.toml", {"catalog": "prod"}).job().catalog == CatalogChoice(name="prod")
+    assert job_options(tmp_path / "job.toml", {"catalog": "prod"}).job().catalog == CatalogChoice(name="prod")
     for other in ("parquet", "delta"):
         with pytest.raises(SignalbookError, match=f"a catalog is for tables of Iceberg, not of {other}"):
-            options(tmp_path / "job.toml", {"table_format": other}).job()
+            job_options(tmp_path / "job.toml", {"table_format": other}).job()
 
 
 def test_flags_count_more(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(TOML)
-    given = options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
+    given = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
     assert (given.output, list(given.inputs)) == ("pond", ["a.jsonl"])
     assert (given.stream.name, given.stream.interval) == ("n", 2.0)
 
@@ -88,13 +88,13 @@ def test_flags_count_more(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "job.toml").write_text(text)
     with pytest.raises(SignalbookError) as caught:
-        options(tmp_path / "job.toml", {}).streaming(once=False)
+        job_options(tmp_path / "job.toml", {}).streaming(once=False)
     assert words in str(caught.value)
 
 
 def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SignalbookError, match=r"gone\.toml: No such file"):
-        options(tmp_path / "gone.toml", {})
+        job_options(tmp_path / "gone.toml", {})
 
 
 JOBS = re.findall(r"^```toml\n(registry.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

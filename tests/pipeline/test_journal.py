@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError, Stopped
-from signalbook.pipeline.journal import Batch, DataFile, Journal
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
-from signalbook.pipeline.report import Tally
+from signalbook.pipeline.commit.journal import Batch, DataFile, Journal
+from signalbook.pipeline.errors import PipelineError, Stopped
+from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 FILE = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=2, bytes=9)
 

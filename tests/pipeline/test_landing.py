@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signalbook.pipeline import landing
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.naming import TableName
+from signalbook.pipeline.landing import staging
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.tables.naming import TableName
 
 A, B, C = (TableName("g", name) for name in "abc")
 
@@ -40,20 +40,20 @@ def test_one_file_per_table(tmp_path: Path) -> None:
 
 
 def test_a_full_table_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 1000)
     land(tmp_path, *[(A, rows(i)) for i in range(4)])
     assert pq.ParquetFile(next(tmp_path.iterdir())).num_row_groups == 2
 
 
 def test_too_much_in_all_tables_writes_the_fullest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "HELD_BYTES", 3000)
+    monkeypatch.setattr(staging, "HELD_BYTES", 3000)
     found = land(tmp_path, (A, rows(0, 10)), (B, rows(0, 300)), (B, rows(300, 100)), (A, rows(10, 10)))
     assert found[A][0]["n"].to_pylist() == list(range(20))
     assert found[B][0]["n"].to_pylist() == list(range(400))
 
 
 def test_only_the_fullest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "HELD_BYTES", 8000)
+    monkeypatch.setattr(staging, "HELD_BYTES", 8000)
     land(tmp_path, (A, rows(0, 400)), (B, rows(0, 399)), (C, rows(0, 300)), (B, rows(399)))
     groups = [pq.ParquetFile(path).num_row_groups for path in sorted(tmp_path.iterdir())]
     assert groups == [1, 1, 1]  # A alone made room, and B had time for the rest of its rows
@@ -68,8 +68,8 @@ def test_thin_columns_are_not_worth_a_workspace(tmp_path: Path, count: int, code
 
 
 def test_more_tables_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_OPEN_FILES", 2)
-    monkeypatch.setattr(landing, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(staging, "_OPEN_FILES", 2)
+    monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 1)
     found = land(tmp_path, *[(name, rows(i)) for i in range(2) for name in (A, B, C)])
     assert {name: sum(table.num_rows for table in tables) for name, tables in found.items()} == {A: 200, B: 200, C: 200}
 

@@ -16,12 +16,12 @@ import pytest
 from signalbook.messages import Message, Reason, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline import columns
-from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.letters import LetterSource, choose, frames, portions
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.jobs import DeadLetterFilter
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.deadletters import LetterSource, choose, frames, portions
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.sources.base import MessageBatch
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -113,7 +113,7 @@ def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: P
     rows = pa.RecordBatch.from_pylist(letters, columns.DEAD_LETTER)
     again = [
         LetterSource().message(frame, index)
-        for frame in frames(0, rows, choose(Wanted(), rows))
+        for frame in frames(0, rows, choose(DeadLetterFilter(), rows))
         for index in range(len(frame))
     ]
     assert again == [list(sent.values())[letter["position"]] for letter in letters]
@@ -143,7 +143,7 @@ def test_a_message_that_landed_for_another_definition_says_so(parcels: Any, tmp_
     (letter,) = sidelined(snapshot, Given(too_large), tmp_path, "on_ambiguous=all")
     assert letter["definition"] == "/messagegroups/parcels/messages/parcel.accepted"
     rows = pa.RecordBatch.from_pylist([letter], columns.DEAD_LETTER)
-    assert not choose(Wanted(), rows).any()
+    assert not choose(DeadLetterFilter(), rows).any()
 
 
 def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
@@ -154,15 +154,15 @@ def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), [True, True, True, False]),
-        (Wanted(reasons=("no_match", "ambiguous")), [True, False, True, False]),
-        (Wanted(definitions=("/d", "/e")), [False, True, True, False]),
-        (Wanted(batches=("b2",)), [False, True, False, False]),
-        (Wanted(since=NOW), [True, True, False, False]),
-        (Wanted(reasons=("ambiguous",), definitions=("/e",), batches=("b1",)), [False, False, True, False]),
+        (DeadLetterFilter(), [True, True, True, False]),
+        (DeadLetterFilter(reasons=("no_match", "ambiguous")), [True, False, True, False]),
+        (DeadLetterFilter(definitions=("/d", "/e")), [False, True, True, False]),
+        (DeadLetterFilter(batches=("b2",)), [False, True, False, False]),
+        (DeadLetterFilter(since=NOW), [True, True, False, False]),
+        (DeadLetterFilter(reasons=("ambiguous",), definitions=("/e",), batches=("b1",)), [False, False, True, False]),
     ],
 )
-def test_letters_are_chosen(wanted: Wanted, expected: list[bool]) -> None:
+def test_letters_are_chosen(wanted: DeadLetterFilter, expected: list[bool]) -> None:
     rows = letters(
         {"reason": "no_match", "batch": "b1"},
         {"reason": "schema_violation", "batch": "b2", "candidates": ["/d", "/e", "/d"]},
@@ -179,7 +179,7 @@ def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches([old]), tmp_path / "f.parquet")
     ((first, rows),) = portions(str(tmp_path / "f.parquet"))
     assert (first, rows.schema, rows.column("reason").to_pylist()) == (0, columns.DEAD_LETTER, ["no_match"])
-    assert not choose(Wanted(), rows).any()
+    assert not choose(DeadLetterFilter(), rows).any()
 
 
 def test_frames_have_one_source_each() -> None:

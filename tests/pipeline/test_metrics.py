@@ -11,9 +11,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.metrics import Metrics
-from signalbook.pipeline.report import Report, Span, Tally
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.reports.metrics import Metrics
+from signalbook.pipeline.reports.report import Report, Span, Tally
 from signalbook.values import Finding
 
 XID = "/messagegroups/g/messages/a"

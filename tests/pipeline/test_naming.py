@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of, escape, table_name
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, escape, table_name
 
 IDS = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1, max_size=20)
 

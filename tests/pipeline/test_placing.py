@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from signalbook.pipeline.committing import settle
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.naming import DEAD_LETTERS, definition_of, table_name
+from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, definition_of, table_name
 
 from .shelf import KINDS, NOON, ORDER, XID, Shelf
 

@@ -16,14 +16,14 @@ from tests.pipeline.kafkarows import rows
 from signalbook.messages import Policy
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.sources import base, records
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 

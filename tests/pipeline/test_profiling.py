@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
-from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.profiles import ColumnProfile, Profile
+from signalbook.pipeline.commands.profile import ColumnProfile, Profile
+from signalbook.pipeline.commit.journal import TableFormat
 
 from .conftest import Parcels
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.naming import TableName
-from signalbook.pipeline.reading import read, view_name, views
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.reading import read, view_name, views
 
 from .shelf import KINDS, ORDER, XID, Shelf
 

@@ -11,7 +11,7 @@ import pytest
 from signalbook.formats import find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder
-from signalbook.pipeline.rebuilding import attributes, opaque, payloads
+from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
 from signalbook.values import JSON, parse_timestamp
 
 SCHEMA = {
@@ -56,14 +56,14 @@ def test_a_payload_comes_back(value: JSON) -> None:
     arrays = payload_builder(schema.shape(), Form.DECODED)([schema.decode(json.dumps(value).encode())])
     names = columns.payload(schema.shape()).names
     row = {name: array[0].as_py() for name, array in zip(names, arrays, strict=True)}
-    found = payloads(schema)(row)
+    found = payloads_of(schema)(row)
     assert found == value
     assert schema.validate(found) == []
 
 
 def test_a_payload_that_is_no_object() -> None:
     schema = schema_of({"type": "array", "items": {"type": "integer"}})
-    assert payloads(schema)({"data": [1, 2]}) == [1, 2]
+    assert payloads_of(schema)({"data": [1, 2]}) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,18 @@ def test_a_payload_that_is_no_object() -> None:
 def test_columns_of_an_older_table_have_other_types(column: str, value: Any, expected: JSON) -> None:
     """Such a row is told as it is, and its schema has the last word."""
     row = {"id": "a", column: value}
-    assert payloads(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
+    assert payloads_of(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
 
 
 @pytest.mark.parametrize("sent", [b'{"a": 1.0}', b"\xff", b"", None])
 def test_payloads_without_schema_are_as_they_were_sent(sent: bytes | None) -> None:
     arrays = opaque_arrays([sent])
-    assert opaque(dict(zip(columns.OPAQUE.names, (array[0].as_py() for array in arrays), strict=True))) == sent
+    assert opaque_of(dict(zip(columns.OPAQUE.names, (array[0].as_py() for array in arrays), strict=True))) == sent
 
 
 def test_attributes_of_an_event() -> None:
     row = {"ce_id": "1", "ce_time": parse_timestamp("2026-01-02T03:04:05Z"), "ce_extensions": [("x", "1")], "id": 2}
-    assert attributes({**row, "ce_subject": None}) == {
+    assert attributes_of({**row, "ce_subject": None}) == {
         "specversion": "1.0",
         "id": "1",
         "time": "2026-01-02T03:04:05Z",

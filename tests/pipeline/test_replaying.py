@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,12 @@ import pytest
 from tests.pipeline.test_running import rows
 
 from signalbook.messages import parse_flags
-from signalbook.pipeline import Job, PipelineError, Progress, run
-from signalbook.pipeline.job import ReplayJob, Wanted
-from signalbook.pipeline.journal import Journal, TableFormat
-from signalbook.pipeline.replaying import replay as replay_with
+from signalbook.pipeline import Job, PipelineError, Progress, replay, run
+from signalbook.pipeline.commit.journal import Journal, TableFormat
+from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.values import JSONObject
 
-replay = partial(replay_with, show=lambda _: None)
 pytestmark = pytest.mark.usefixtures("spark_session")
 GROUP = "/messagegroups/parcels"
 Make = Callable[..., ReplayJob]
@@ -134,16 +131,16 @@ def _die_at(job: ReplayJob, stage: str, done: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:
-        replay_with(job, show)
+        replay(job, show)
     finally:
         os._exit(1)
 
 
 def test_only_what_is_wanted_is_run_again(made: Make, definitions: Path) -> None:
-    job = made("parquet", wanted=Wanted(reasons=("no_match",)))
+    job = made("parquet", wanted=DeadLetterFilter(reasons=("no_match",)))
     relax(definitions)
     assert replay(job).to_json()["replayed"] == 1
-    by_policy = made("parquet", wanted=Wanted(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
+    by_policy = made("parquet", wanted=DeadLetterFilter(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
     told = replay(by_policy).to_json()
     assert (told["landed"], told["dropped"], told["dead_lettered"]) == (2, 1, 2)
     assert places(job.output)["dead"] == ["", "e-2"]

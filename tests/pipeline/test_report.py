@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.report import Report, Span, Tally, charged, decode
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.reports.report import Report, Span, Tally, charged, decode
 from signalbook.values import Finding
 
 XIDS = ["/messagegroups/g/messages/a", "/messagegroups/g/messages/b"]

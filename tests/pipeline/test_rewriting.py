@@ -13,13 +13,13 @@ import pytest
 from tests.pipeline.test_letters import NOW, Given, event, sidelined
 
 from signalbook.messages import Message, Policy
-from signalbook.pipeline import work
-from signalbook.pipeline.job import Wanted
-from signalbook.pipeline.rewriting import WANTED, rewrite
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.commands.replay import WANTED, rewrite
+from signalbook.pipeline.job.jobs import DeadLetterFilter
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing import tasks
 from signalbook.pipeline.sources.base import Split
 
-ALL = Wanted()
+ALL = DeadLetterFilter()
 
 
 class Replay:
@@ -33,7 +33,7 @@ class Replay:
         document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"] = schema
         self.tomorrow = Snapshot.of_documents([("tomorrow", document)])
         self.staging = folder / ".staging" / "attempt"
-        (self.staging / work.PROGRESS).mkdir(parents=True)
+        (self.staging / tasks.PROGRESS).mkdir(parents=True)
         self._folder = folder
         self._splits: list[Split] = []
 
@@ -44,8 +44,8 @@ class Replay:
         self._splits.append(Split(path=str(path), start=0, end=path.stat().st_size))
         return str(path)
 
-    def run(self, wanted: Wanted = ALL) -> work.Manifest:
-        plan = work.Plan(
+    def run(self, wanted: DeadLetterFilter = ALL) -> tasks.Manifest:
+        plan = tasks.Plan(
             source="dead-letters",
             tasks=(tuple(self._splits),),
             batch="r1",
@@ -54,13 +54,13 @@ class Replay:
             staged=".staging/attempt",
             policy=Policy(),
         )
-        (self.staging / work.PLAN).write_bytes(msgspec.json.encode(plan))
-        (self.staging / work.SNAPSHOT).write_bytes(self.tomorrow.to_json())
+        (self.staging / tasks.PLAN).write_bytes(msgspec.json.encode(plan))
+        (self.staging / tasks.SNAPSHOT).write_bytes(self.tomorrow.to_json())
         (self.staging / WANTED).write_bytes(msgspec.json.encode(wanted))
         (batch,) = rewrite(str(self.staging), iter([pa.RecordBatch.from_pydict({"id": [0]})]))
-        return work.read_manifest(batch.column(0)[0].as_py())
+        return tasks.read_manifest(batch.column(0)[0].as_py())
 
-    def rows(self, manifest: work.Manifest) -> dict[str, list[dict[str, Any]]]:
+    def rows(self, manifest: tasks.Manifest) -> dict[str, list[dict[str, Any]]]:
         read = {str(file.table): pq.read_table(self.staging / file.name) for file in manifest.files}
         return {name: table.to_pylist() for name, table in read.items()}
 
@@ -87,7 +87,7 @@ def test_letters_that_are_not_wanted_stay_as_they_are(replay: Replay, parcels: A
     bad = event(parcels, data={"id": 1, "weight": 1})
     path = replay.file("some", bad, event(parcels, type="parcel.unheard"))
     before = pq.read_table(path).to_pylist()
-    assert replay.run(Wanted(reasons=("ambiguous",))).replaced == ()
-    found = replay.run(Wanted(reasons=("schema_violation",)))
+    assert replay.run(DeadLetterFilter(reasons=("ambiguous",))).replaced == ()
+    found = replay.run(DeadLetterFilter(reasons=("schema_violation",)))
     assert (found.replaced, found.replayed, found.tally.read) == ((path,), 1, 1)
     assert replay.rows(found)["signalbook.dead_letters"] == before[1:]

@@ -21,12 +21,12 @@ from tests.brokers.program import Broker
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Job, PipelineError, Progress, run
-from signalbook.pipeline.journal import Journal, TableFormat
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.commit.journal import Journal, TableFormat
 from signalbook.pipeline.tables.catalogs import FILE as CHOICE
-from signalbook.pipeline.tables.connecting import CATALOG
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 from .shelf import rest_choice
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from signalbook.messages import Policy
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, Plan, process_files, read_manifest
 from signalbook.pipeline.sources.base import Split
-from signalbook.pipeline.work import PLAN, PROGRESS, SNAPSHOT, Plan, read_manifest, work
 from signalbook.values import now
 
 Stage = Callable[[int], Path]
@@ -54,7 +54,7 @@ def manifest(folder: Path) -> str:
     def numbers() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"id": [0]})
 
-    (batch,) = work(str(folder), numbers())
+    (batch,) = process_files(str(folder), numbers())
     return str(batch.column(0)[0].as_py())
 
 

@@ -14,8 +14,8 @@ import pytest
 from signalbook.documents import parse_document
 from signalbook.messages import Accepted, Message, Policy, Rejected, parse_flags
 from signalbook.messages.matching.contract import Deferred
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.snapshot import Snapshot
 
 PARCEL = "/schemagroups/parcels/schemas/parcel"
 

@@ -12,18 +12,18 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline import spark
+from signalbook.pipeline.job.session import open_session
 
 from .conftest import CONNECTORS
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from signalbook.pipeline import spark
+from signalbook.pipeline.job.session import open_session
 
-with spark.session("local[1]"):
+with open_session("local[1]"):
     pass
-with spark.session("local[1]", jars=[Path(sys.argv[1])]) as session:
+with open_session("local[1]", jars=[Path(sys.argv[1])]) as session:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     print(session.read.format("kafka").options(**options).load().columns[:2])
 """
@@ -31,7 +31,7 @@ with spark.session("local[1]", jars=[Path(sys.argv[1])]) as session:
 
 def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSession) -> None:
     def work() -> None:
-        with spark.session("local[7]") as session:
+        with open_session("local[7]") as session:
             found.append(session.sparkContext.master)
 
     found: list[str | None] = []
@@ -57,10 +57,11 @@ def test_a_session_with_connectors_follows_one_without() -> None:
 
 
 FETCHING = """
-from signalbook.pipeline import PipelineError, spark
+from signalbook.pipeline import PipelineError
+from signalbook.pipeline.job.session import open_session
 
 try:
-    with spark.session("local[1]", packages=["org.apache.spark:spark-sql-kafka-0-10"]) as session:
+    with open_session("local[1]", packages=["org.apache.spark:spark-sql-kafka-0-10"]) as session:
         options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
         print(session.read.format("kafka").options(**options).load().columns[:2])
 except PipelineError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from signalbook.pipeline.sql import converted, ddl, quoted, readable, selection, spark_type
+from signalbook.pipeline.tables.sql import converted, ddl, quoted, readable, selection, spark_type
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 

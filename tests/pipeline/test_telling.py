@@ -15,13 +15,12 @@ import uvicorn
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
-from signalbook.pipeline import posting
-from signalbook.pipeline.audience import Audience
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch, Journal
-from signalbook.pipeline.posting import Posts
-from signalbook.pipeline.report import Span, Tally
-from signalbook.pipeline.telling import exposition, telling
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.file import ReportOptions
+from signalbook.pipeline.reports import upload
+from signalbook.pipeline.reports.report import Span, Tally
+from signalbook.pipeline.reports.upload import Posts, exposition, reporting
 from signalbook.server import build
 from signalbook.settings import Settings
 from signalbook.values import Finding
@@ -32,7 +31,7 @@ XID = "/messagegroups/g/messages/m"
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is slow to answer must not look like a registry that does not."""
-    monkeypatch.setattr(posting, "_TIMEOUT", 300.0)
+    monkeypatch.setattr(upload, "_TIMEOUT", 300.0)
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_a_registry_hears_of_all_batches_in_order(journal: Journal, url: str) ->
     said: list[str] = []
     commit(journal, "z", "a/b")
     for more in ("m", "k"):
-        with telling(journal.output, Audience(to=url, name="all"), said.append) as told:
+        with reporting(journal.output, ReportOptions(to=url, name="all"), said.append) as told:
             told()
             commit(journal, more)
             told()
@@ -94,7 +93,7 @@ def test_a_registry_hears_of_all_batches_in_order(journal: Journal, url: str) ->
 def test_the_name_is_the_folders(journal: Journal, url: str) -> None:
     commit(journal, "b")
     commit(journal, "packed", compaction=True)
-    with telling(journal.output, Audience(to=url), lambda _: None) as told:
+    with reporting(journal.output, ReportOptions(to=url), lambda _: None) as told:
         told()
     assert batches(url, "my-lake") == ["b"]
 
@@ -104,10 +103,10 @@ def test_the_name_is_the_folders(journal: Journal, url: str) -> None:
 )
 def test_any_folder_has_a_name(tmp_path: Path, folder: str, name: str) -> None:
     Journal.open(tmp_path / folder)
-    with telling(tmp_path / folder, Audience(), lambda _: None) as told:
+    with reporting(tmp_path / folder, ReportOptions(), lambda _: None) as told:
         told()
-    audience = Audience(metrics_file=str(tmp_path / "metrics"))
-    with telling(tmp_path / folder, audience, lambda _: None) as told:
+    audience = ReportOptions(metrics_file=str(tmp_path / "metrics"))
+    with reporting(tmp_path / folder, audience, lambda _: None) as told:
         told()
     assert exposition(tmp_path / folder) == exposition(tmp_path / folder, name)
 
@@ -222,7 +221,7 @@ def test_a_long_past_is_not_told(journal: Journal, scripted: Callable[..., Scrip
 def test_metrics_go_on_where_the_journal_ends(journal: Journal, tmp_path: Path) -> None:
     path, said = tmp_path / "x.prom", list[str]()
     for batch in ("a", "b"):
-        with telling(journal.output, Audience(metrics_file=str(path)), said.append) as told:
+        with reporting(journal.output, ReportOptions(metrics_file=str(path)), said.append) as told:
             commit(journal, batch)
             told()
             told()
@@ -234,7 +233,7 @@ def test_metrics_go_on_where_the_journal_ends(journal: Journal, tmp_path: Path) 
 def test_a_file_that_cannot_be_written_fails_no_batch(journal: Journal, tmp_path: Path) -> None:
     said: list[str] = []
     commit(journal, "a")
-    with telling(journal.output, Audience(metrics_file=str(tmp_path / "no" / "x.prom")), said.append) as told:
+    with reporting(journal.output, ReportOptions(metrics_file=str(tmp_path / "no" / "x.prom")), said.append) as told:
         told()
     assert "cannot write to" in said[0]
 
@@ -242,13 +241,13 @@ def test_a_file_that_cannot_be_written_fails_no_batch(journal: Journal, tmp_path
 @pytest.mark.parametrize(
     ("audience", "words"),
     [
-        (Audience(to="nowhere"), "is no URL of a registry"),
-        (Audience(to="http://127.0.0.1:9", name="a b"), "the name of the pipeline, 'a b'"),
-        (Audience(metrics_port=99999), "cannot serve metrics"),
+        (ReportOptions(to="nowhere"), "is no URL of a registry"),
+        (ReportOptions(to="http://127.0.0.1:9", name="a b"), "the name of the pipeline, 'a b'"),
+        (ReportOptions(metrics_port=99999), "cannot serve metrics"),
     ],
 )
-def test_an_audience_that_cannot_be(journal: Journal, audience: Audience, words: str) -> None:
-    with pytest.raises(SignalbookError, match=words), telling(journal.output, audience, lambda _: None):
+def test_an_audience_that_cannot_be(journal: Journal, audience: ReportOptions, words: str) -> None:
+    with pytest.raises(SignalbookError, match=words), reporting(journal.output, audience, lambda _: None):
         pass
 
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from signalbook.messages import Policy
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, Plan, process_files, read_manifest
 from signalbook.pipeline.sources.base import Split
-from signalbook.pipeline.work import PLAN, PROGRESS, SNAPSHOT, Plan, read_manifest, work
 from signalbook.values import now
 
 
@@ -50,7 +50,7 @@ def numbers() -> Iterator[pa.RecordBatch]:
 
 
 def test_a_task_tells_what_it_did(staging: Path) -> None:
-    (batch,) = work(str(staging), numbers())
+    (batch,) = process_files(str(staging), numbers())
     manifest = read_manifest(batch.column(0)[0].as_py())
     assert (manifest.tally.read, manifest.tally.landed.total()) == (2000, 2000)
     assert [(file.rows, (staging.parents[1] / file.staged).is_file()) for file in manifest.files] == [(2000, True)]
@@ -59,7 +59,7 @@ def test_a_task_tells_what_it_did(staging: Path) -> None:
 def test_a_message_that_is_too_long_is_a_dead_letter(staging: Path) -> None:
     plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
     (staging / PLAN).write_bytes(msgspec.json.encode(replace(plan, max_message_bytes=1500)))
-    (batch,) = work(str(staging), numbers())
+    (batch,) = process_files(str(staging), numbers())
     tally = read_manifest(batch.column(0)[0].as_py()).tally
     assert tally.read == 2000
     assert 0 < tally.dead_lettered < 1000
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_grow(staging: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         try:
-            list(work(str(staging), numbers()))
+            list(process_files(str(staging), numbers()))
         except PipelineError as error:
             os.write(writer, str(error).encode())
         finally:
@@ -90,4 +90,4 @@ def test_a_folder_the_worker_does_not_see(staging: Path) -> None:
     plan = msgspec.json.decode((staging / PLAN).read_bytes())
     (staging / PLAN).write_bytes(msgspec.json.encode({**plan, "fingerprint": "unheard of"}))
     with pytest.raises(PipelineError, match="a folder all workers share"):
-        list(work(str(staging), numbers()))
+        list(process_files(str(staging), numbers()))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.storage import open_store
-from signalbook.storage.base import DuplicateId, Row, StorageError, Store, Writer
+from signalbook.storage.base import DuplicateId, Row, StorageError, Store, WriteTransaction
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 
@@ -29,24 +29,24 @@ def a_row(key: int, parent: int, xid: Xid, **more: Any) -> Row:
     return Row(key=key, parent=parent, xid=xid, epoch=1, createdat=STAMP, modifiedat=STAMP, **more)
 
 
-def plant(writer: Writer, parent: Row | None, xids: Sequence[Xid], **more: Any) -> list[Row]:
+def plant(writer: WriteTransaction, parent: Row | None, xids: Sequence[Xid], **more: Any) -> list[Row]:
     """Insert rows with these xids below ``parent``."""
-    keys = writer.reserve(len(xids))
+    keys = writer.entities.reserve(len(xids))
     rows = [a_row(key, parent.key if parent else 0, xid, **more) for key, xid in zip(keys, xids, strict=True)]
-    writer.insert(rows)
+    writer.entities.insert(rows)
     return rows
 
 
-def plant_things(writer: Writer, ids: Sequence[str], **more: Any) -> list[Row]:
+def plant_things(writer: WriteTransaction, ids: Sequence[str], **more: Any) -> list[Row]:
     """A Registry with one Group and these Resources."""
     (root,) = plant(writer, None, [ROOT])
     (group,) = plant(writer, root, [GROUP])
     return plant(writer, group, [GROUP / "things" / name for name in ids], **more)
 
 
-def plant_version(writer: Writer, resource: Row, name: str, content: bytes | None) -> Row:
+def plant_version(writer: WriteTransaction, resource: Row, name: str, content: bytes | None) -> Row:
     if content is not None:
-        writer.put_documents({digest(content): content})
+        writer.entities.put_documents({digest(content): content})
     document = None if content is None else digest(content)
     return plant(writer, resource, [resource.xid / "versions" / name], document=document)[0]
 
@@ -67,17 +67,17 @@ def plant_version(writer: Writer, resource: Row, name: str, content: bytes | Non
 def test_a_row_comes_back_equal(store: Store, values: JSONObject) -> None:
     row = replace(a_row(7, 3, RESOURCE), **values)
     with store.write() as writer:
-        writer.insert([row])
+        writer.entities.insert([row])
     with store.read() as reader:
-        assert reader.get(RESOURCE) == row
+        assert reader.entities.get(RESOURCE) == row
 
 
 def test_timestamps_of_other_zones_are_the_same_instant(store: Store) -> None:
     elsewhere = STAMP.astimezone(timezone(timedelta(hours=5, minutes=30)))
     with store.write() as writer:
-        writer.insert([replace(a_row(1, 0, ROOT), createdat=elsewhere)])
+        writer.entities.insert([replace(a_row(1, 0, ROOT), createdat=elsewhere)])
     with store.read() as reader:
-        row = reader.get(ROOT)
+        row = reader.entities.get(ROOT)
     assert row is not None
     assert (row.createdat, row.createdat.tzinfo) == (STAMP, UTC)
 
@@ -85,16 +85,16 @@ def test_timestamps_of_other_zones_are_the_same_instant(store: Store) -> None:
 def test_an_xid_is_found_in_its_exact_case_only(store: Store) -> None:
     with store.write() as writer:
         plant_things(writer, ["Thing"])
-        assert writer.get(GROUP / "things" / "Thing") is not None
-        assert writer.get(GROUP / "things" / "thing") is None
+        assert writer.entities.get(GROUP / "things" / "Thing") is not None
+        assert writer.entities.get(GROUP / "things" / "thing") is None
 
 
 def test_get_many_answers_what_there_is(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, [f"t{n}" for n in range(3000)])
         wanted = [row.xid for row in rows]
-        assert writer.get_many([*wanted, GROUP / "things" / "none"]) == dict(zip(wanted, rows, strict=True))
-        assert writer.get_many([]) == {}
+        assert writer.entities.get_many([*wanted, GROUP / "things" / "none"]) == dict(zip(wanted, rows, strict=True))
+        assert writer.entities.get_many([]) == {}
 
 
 def test_children_come_by_parent_type_and_folded_id(store: Store) -> None:
@@ -103,18 +103,18 @@ def test_children_come_by_parent_type_and_folded_id(store: Store) -> None:
         expected = [resource.xid / plural / name for resource in (one, two) for plural, name in CHILDREN]
         for resource in (two, one):
             plant(writer, resource, [resource.xid / plural / name for plural, name in reversed(CHILDREN)])
-        assert [row.xid for row in writer.children([two.key, one.key, one.key])] == expected
-        assert [row.xid for row in writer.children([two.key], "notes")] == [two.xid / "notes" / "z"]
-        assert list(writer.children([], "notes")) == []
+        assert [row.xid for row in writer.entities.children([two.key, one.key, one.key])] == expected
+        assert [row.xid for row in writer.entities.children([two.key], "notes")] == [two.xid / "notes" / "z"]
+        assert list(writer.entities.children([], "notes")) == []
 
 
 def test_children_by_ids_in_any_case(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, ["A", "b", "c"])
         parent = rows[0].parent
-        assert list(writer.children([parent], "things", ids=["a", "B", "nope"])) == rows[:2]
-        assert list(writer.children([parent], ids=["C"])) == rows[2:]
-        assert list(writer.children([parent], "things", ids=[])) == []
+        assert list(writer.entities.children([parent], "things", ids=["a", "B", "nope"])) == rows[:2]
+        assert list(writer.entities.children([parent], ids=["C"])) == rows[2:]
+        assert list(writer.entities.children([parent], "things", ids=[])) == []
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_children_by_ids_in_any_case(store: Store) -> None:
 def test_children_page_by_page(store: Store, after: str | None, limit: int | None, expected: list[str]) -> None:
     with store.write() as writer:
         parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
-        page = writer.children([parent], "things", after=after, limit=limit)
+        page = writer.entities.children([parent], "things", after=after, limit=limit)
         assert [row.xid.id for row in page] == expected
 
 
 @pytest.mark.parametrize(("parents", "type"), [([1, 2], "things"), ([1], None), ([], "things")])
 def test_paging_needs_one_collection(store: Store, parents: list[int], type: str | None) -> None:
     with store.read() as reader, pytest.raises(ValueError, match="one parent"):
-        reader.children(parents, type, after="a")
+        reader.entities.children(parents, type, after="a")
 
 
 @pytest.mark.parametrize("limit", [None, 999, 1000, 1001, 2500, 9999])
@@ -149,7 +149,7 @@ def test_children_of_many_batches(store: Store, limit: int | None, several: bool
         below = plant(writer, rows[0], [rows[0].xid / "versions" / f"{n:05}" for n in range(1200)])
         parents = [rows[0].parent, rows[0].key, rows[1].key] if several else [rows[0].parent]
         expected = [*rows, *below] if several else rows
-        assert list(writer.children(parents, limit=limit)) == expected[:limit]
+        assert list(writer.entities.children(parents, limit=limit)) == expected[:limit]
 
 
 def test_reading_on_while_children_stream(store: Store) -> None:
@@ -157,8 +157,10 @@ def test_reading_on_while_children_stream(store: Store) -> None:
         rows = plant_things(writer, [f"t{n:05}" for n in range(2200)])
         plant(writer, rows[2100], [rows[2100].xid / "versions" / "1"])
     with store.read() as reader:
-        streams = zip(reader.children([rows[0].parent]), reader.children([rows[0].parent]), strict=True)
-        found = [[v.xid.id for v in reader.children([one.key])] for one, other in streams if one == other]
+        streams = zip(
+            reader.entities.children([rows[0].parent]), reader.entities.children([rows[0].parent]), strict=True
+        )
+        found = [[v.xid.id for v in reader.entities.children([one.key])] for one, other in streams if one == other]
     assert found == [[]] * 2100 + [["1"]] + [[]] * 99
 
 
@@ -166,8 +168,8 @@ def test_children_end_with_their_transaction(store: Store) -> None:
     with store.write() as writer:
         parent = plant_things(writer, [f"t{n}" for n in range(1100)])[0].parent
     with store.read() as reader:
-        unread = reader.children([parent])
-        begun = reader.children([parent])
+        unread = reader.entities.children([parent])
+        begun = reader.entities.children([parent])
         assert len([next(begun) for _ in range(1050)]) == 1050
     for stream in (unread, begun):
         with pytest.raises(StorageError, match="over"):
@@ -178,12 +180,12 @@ def test_what_was_not_read_to_its_end_holds_no_one_back(store: Store) -> None:
     with store.write() as writer:
         parent = plant_things(writer, [f"t{n:05}" for n in range(3000)])[0].parent
     with store.read() as reader:
-        begun = reader.children([parent])
+        begun = reader.entities.children([parent])
         assert len([next(begun) for _ in range(1050)]) == 1050
     with store.read(), store.write() as writer:  # so that the write has another connection than the first read had
-        writer.put_config("modelsource", {})
+        writer.settings.put_config("modelsource", {})
     with store.read() as reader:
-        assert reader.config_epoch("modelsource") == 1
+        assert reader.settings.config_epoch("modelsource") == 1
     del begun
 
 
@@ -194,8 +196,8 @@ def test_counts_by_parent_and_type(store: Store) -> None:
         plant(writer, one, [one.xid / "notes" / "1"])
         plant(writer, two, [two.xid / "versions" / "1"])
         expected = {(one.key, "versions"): 2, (one.key, "notes"): 1, (two.key, "versions"): 1}
-        assert writer.counts([one.key, two.key, three.key]) == expected
-        assert writer.counts([]) == {}
+        assert writer.entities.counts([one.key, two.key, three.key]) == expected
+        assert writer.entities.counts([]) == {}
 
 
 def test_referrers_are_those_whose_xref_is_the_target(store: Store) -> None:
@@ -203,9 +205,9 @@ def test_referrers_are_those_whose_xref_is_the_target(store: Store) -> None:
         plain = plant_things(writer, ["plain"])[0]
         xids = [GROUP / "things" / name for name in ("b", "A")]
         b, a = (replace(plain, key=plain.key + n, xid=xid, xref=plain.xid) for n, xid in enumerate(xids, 1))
-        writer.insert([b, a])
-        assert writer.referrers([plain.xid]) == [a, b]
-        assert writer.referrers([a.xid]) == writer.referrers([]) == []
+        writer.entities.insert([b, a])
+        assert writer.entities.referrers([plain.xid]) == [a, b]
+        assert writer.entities.referrers([a.xid]) == writer.entities.referrers([]) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\r\n\xff", bytes(range(256)) * 4096], ids=["empty", "bytes", "1 MiB"])
@@ -213,18 +215,18 @@ def test_documents_come_back_exactly(store: Store, content: bytes) -> None:
     with store.write() as writer:
         plant_version(writer, plant_things(writer, ["t"])[0], "1", content)
     with store.read() as reader:
-        assert reader.documents([digest(content), digest(b"other")]) == {digest(content): content}
-        assert reader.documents([]) == {}
+        assert reader.entities.documents([digest(content), digest(b"other")]) == {digest(content): content}
+        assert reader.entities.documents([]) == {}
 
 
-def write(store: Store, action: Callable[[Writer], object]) -> None:
+def write(store: Store, action: Callable[[WriteTransaction], object]) -> None:
     with store.write() as writer:
         action(writer)
 
 
 def kept(store: Store, *contents: bytes) -> list[bytes]:
     with store.read() as reader:
-        return sorted(reader.documents([digest(content) for content in contents]).values())
+        return sorted(reader.entities.documents([digest(content) for content in contents]).values())
 
 
 def test_a_document_goes_with_the_last_row_that_names_it(store: Store) -> None:
@@ -233,10 +235,10 @@ def test_a_document_goes_with_the_last_row_that_names_it(store: Store) -> None:
         for resource, name, content in ((first, "1", b"shared"), (first, "2", b"own"), (second, "1", b"shared")):
             plant_version(writer, resource, name, content)
     with store.write() as writer:
-        writer.delete([first.key])
+        writer.entities.delete([first.key])
     assert kept(store, b"shared", b"own") == [b"shared"]
     with store.write() as writer:
-        writer.delete([second.key])
+        writer.entities.delete([second.key])
     assert kept(store, b"shared", b"own") == []
 
 
@@ -246,11 +248,11 @@ def test_a_replaced_document_goes(store: Store) -> None:
         one = plant_version(writer, resource, "1", b"one")
         two = plant_version(writer, resource, "2", b"two")
     with store.write() as writer:
-        writer.put_documents({digest(b"new"): b"new"})
-        writer.update([replace(one, document=digest(b"two")), replace(two, document=digest(b"new"))])
+        writer.entities.put_documents({digest(b"new"): b"new"})
+        writer.entities.update([replace(one, document=digest(b"two")), replace(two, document=digest(b"new"))])
     assert kept(store, b"one", b"two", b"new") == [b"new", b"two"]
     with store.write() as writer:
-        writer.update([replace(one, document=None), replace(two, epoch=2, document=digest(b"new"))])
+        writer.entities.update([replace(one, document=None), replace(two, epoch=2, document=digest(b"new"))])
     assert kept(store, b"one", b"two", b"new") == [b"new"]
 
 
@@ -259,14 +261,14 @@ def test_a_document_may_change_hands_within_a_transaction(store: Store) -> None:
         resource = plant_things(writer, ["t"])[0]
         old = plant_version(writer, resource, "1", b"same")
     with store.write() as writer:
-        writer.delete([old.key])
+        writer.entities.delete([old.key])
         plant(writer, resource, [resource.xid / "versions" / "2"], document=digest(b"same"))
     assert kept(store, b"same") == [b"same"]
 
 
 def test_a_document_nobody_names_is_not_kept(store: Store) -> None:
     with store.write() as writer:
-        writer.put_documents({digest(b"stray"): b"stray", digest(b"later"): b"later"})
+        writer.entities.put_documents({digest(b"stray"): b"stray", digest(b"later"): b"later"})
         plant(writer, None, [ROOT], document=digest(b"later"))
     assert kept(store, b"stray", b"later") == [b"later"]
 
@@ -275,61 +277,65 @@ def test_very_many_documents_go_at_once(store: Store) -> None:
     contents = {digest(str(n).encode()): str(n).encode() for n in range(10_500)}
     with store.write() as writer:
         keeper, gone = plant_things(writer, ["keeper", "gone"])
-        writer.put_documents(contents)
-        keys = writer.reserve(len(contents))
+        writer.entities.put_documents(contents)
+        keys = writer.entities.reserve(len(contents))
         named = zip(keys, contents, strict=True)
-        writer.insert([a_row(k, gone.key, gone.xid / "versions" / str(k), document=d) for k, d in named])
+        writer.entities.insert([a_row(k, gone.key, gone.xid / "versions" / str(k), document=d) for k, d in named])
         plant_version(writer, keeper, "1", b"1")
     with store.write() as writer:
-        writer.delete([gone.key])
+        writer.entities.delete([gone.key])
     with store.read() as reader:
-        assert reader.documents(list(contents)) == {digest(b"1"): b"1"}
+        assert reader.entities.documents(list(contents)) == {digest(b"1"): b"1"}
 
 
 def test_notes_are_kept_by_name_and_found_by_folder(store: Store) -> None:
     with store.write() as writer:
         for name in ("a/2", "a/1", "a/1/x", "a0", "a", "A/1", "b/1"):
-            writer.put_note(name, {"is": name})
-        assert writer.notes("a") == {"1": {"is": "a/1"}, "1/x": {"is": "a/1/x"}, "2": {"is": "a/2"}}
-        writer.put_note("a/1", None)
-        writer.put_note("a/2", 2)
+            writer.settings.put(name, {"is": name})
+        assert writer.settings.folder("a") == {"1": {"is": "a/1"}, "1/x": {"is": "a/1/x"}, "2": {"is": "a/2"}}
+        writer.settings.put("a/1", None)
+        writer.settings.put("a/2", 2)
     with store.read() as reader:
-        assert (reader.note("a/1"), reader.note("a/2"), list(reader.notes("a"))) == (None, 2, ["1/x", "2"])
-        assert (reader.notes("c"), reader.position()) == ({}, 0)
+        assert (reader.settings.get("a/1"), reader.settings.get("a/2"), list(reader.settings.folder("a"))) == (
+            None,
+            2,
+            ["1/x", "2"],
+        )
+        assert (reader.settings.folder("c"), reader.outbox.position()) == ({}, 0)
 
 
 def test_notes_come_in_parts(store: Store) -> None:
     with store.write() as writer:
         for name in ("a/1", "a/2", "a/3", "a/4", "a0", "b/1"):
-            writer.put_note(name, 0)
+            writer.settings.put(name, 0)
     with store.read() as reader:
-        assert list(reader.notes("a", limit=2)) == ["1", "2"]
-        assert list(reader.notes("a", after="2", limit=5)) == ["3", "4"]
-        assert list(reader.notes("a", after="1", through="3")) == ["2", "3"]
+        assert list(reader.settings.folder("a", limit=2)) == ["1", "2"]
+        assert list(reader.settings.folder("a", after="2", limit=5)) == ["3", "4"]
+        assert list(reader.settings.folder("a", after="1", through="3")) == ["2", "3"]
 
 
 def test_config_and_its_epoch(store: Store) -> None:
     with store.write() as writer:
-        assert (writer.config("modelsource"), writer.config_epoch("modelsource")) == (None, 0)
+        assert (writer.settings.config("modelsource"), writer.settings.config_epoch("modelsource")) == (None, 0)
         for value in ({"groups": {"a": [1.5, "é\0"]}}, {}, None, {"b": 1}):
-            writer.put_config("modelsource", value)
-            assert writer.config("modelsource") == value
-        assert writer.config_epoch("modelsource") == 4
-        assert writer.config_epoch("capabilities") == 0
+            writer.settings.put_config("modelsource", value)
+            assert writer.settings.config("modelsource") == value
+        assert writer.settings.config_epoch("modelsource") == 4
+        assert writer.settings.config_epoch("capabilities") == 0
 
 
 def test_no_position_before_the_first_change(store: Store) -> None:
     with store.read() as reader:
-        assert reader.position() == 0
+        assert reader.outbox.position() == 0
 
 
 def test_outbox_in_commit_order(store: Store) -> None:
     for correlation in ("c1", "c2"):
         with store.write() as writer:
-            writer.append([{"n": 1}, {"n": "é\0"}], time=STAMP, correlationid=correlation)
-            writer.append([], time=STAMP, correlationid=correlation)
+            writer.outbox.append([{"n": 1}, {"n": "é\0"}], time=STAMP, correlationid=correlation)
+            writer.outbox.append([], time=STAMP, correlationid=correlation)
     with store.read() as reader:
-        records = reader.outbox()
+        records = reader.outbox.records()
         assert [(r.correlationid, r.change["n"]) for r in records] == [
             ("c1", 1),
             ("c1", "é\0"),
@@ -338,31 +344,31 @@ def test_outbox_in_commit_order(store: Store) -> None:
         ]
         assert [r.position for r in records] == sorted({r.position for r in records})
         assert {r.time for r in records} == {STAMP}
-        assert reader.outbox(records[0].position, limit=2) == records[1:3]
-        assert reader.outbox(records[-1].position) == []
-        assert reader.position() == records[-1].position
+        assert reader.outbox.records(records[0].position, limit=2) == records[1:3]
+        assert reader.outbox.records(records[-1].position) == []
+        assert reader.outbox.position() == records[-1].position
 
 
 def test_the_beginning_of_the_outbox_is_forgotten(store: Store) -> None:
     with store.write() as writer:
-        writer.append([{"n": n} for n in range(5)], time=STAMP, correlationid="c")
+        writer.outbox.append([{"n": n} for n in range(5)], time=STAMP, correlationid="c")
     with store.read() as reader:
-        positions = [record.position for record in reader.outbox()]
-        assert reader.forgotten() == 0
+        positions = [record.position for record in reader.outbox.records()]
+        assert reader.outbox.pruned() == 0
     for position in (positions[2], positions[1]):  # who comes later and knows less takes nothing back
         with store.write() as writer:
-            writer.forget(position)
+            writer.outbox.prune(position)
         with store.read() as reader:
-            assert [record.change["n"] for record in reader.outbox()] == [3, 4]
-            assert (reader.forgotten(), reader.position()) == (positions[2], positions[4])
+            assert [record.change["n"] for record in reader.outbox.records()] == [3, 4]
+            assert (reader.outbox.pruned(), reader.outbox.position()) == (positions[2], positions[4])
 
 
 def test_reserved_keys_are_never_given_twice(store: Store) -> None:
     given: list[int] = []
     for count in (3, 0, 1):
         with store.write() as writer:
-            given += writer.reserve(count)
-            given += writer.reserve(2)
+            given += writer.entities.reserve(count)
+            given += writer.entities.reserve(2)
     assert given == sorted(set(given))
     assert min(given) > 0
 
@@ -375,12 +381,12 @@ def test_a_sibling_with_the_same_id_in_any_case_is_refused(store: Store, ids: li
     """R25"""
     with store.write() as writer:
         old = plant_things(writer, ["old"])[0]
-        group = writer.get(GROUP)
+        group = writer.entities.get(GROUP)
     with pytest.raises(DuplicateId) as caught:
         write(store, lambda writer: plant(writer, group, [GROUP / "things" / name for name in ids]))
     assert caught.value.xid == GROUP / "things" / culprit
     with store.read() as reader:
-        assert list(reader.children([old.parent])) == [old]
+        assert list(reader.entities.children([old.parent])) == [old]
 
 
 def test_the_same_id_elsewhere_is_fine(store: Store) -> None:
@@ -389,25 +395,25 @@ def test_the_same_id_elsewhere_is_fine(store: Store) -> None:
         cousins = [one.xid / "versions" / "v", one.xid / "notes" / "V", two.xid / "versions" / "v"]
         for parent, xid in zip((one, one, two), cousins, strict=True):
             plant(writer, parent, [xid])
-        assert len(list(writer.children([one.key, two.key]))) == 3
+        assert len(list(writer.entities.children([one.key, two.key]))) == 3
 
 
 def test_an_update_replaces_all_but_the_identity(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, ["a", "b"], attributes={"old": 1})
         changed = [replace(row, epoch=9, attributes={"new": 2}, versioncounter=4, ancestorid="x") for row in rows]
-        writer.update(changed)
-        writer.update([])
-        assert list(writer.children([rows[0].parent])) == changed
+        writer.entities.update(changed)
+        writer.entities.update([])
+        assert list(writer.entities.children([rows[0].parent])) == changed
 
 
 def test_updating_what_is_not_stored_fails(store: Store) -> None:
     with store.write() as writer:
         row = plant_things(writer, ["a"])[0]
     with pytest.raises(StorageError, match="not stored"):
-        write(store, lambda writer: writer.update([replace(row, epoch=2), replace(row, key=12345)]))
+        write(store, lambda writer: writer.entities.update([replace(row, epoch=2), replace(row, key=12345)]))
     with store.read() as reader:
-        assert reader.get(row.xid) == row
+        assert reader.entities.get(row.xid) == row
 
 
 def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
@@ -415,61 +421,68 @@ def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
         one, two = plant_things(writer, ["one", "two"])
         for resource in (one, two):
             plant(writer, resource, [resource.xid / "versions" / str(n) for n in range(3)])
-        writer.delete([one.key, one.key, 999_999])
-        writer.delete([])
-        assert writer.get(one.xid) is None
-        assert writer.get(one.xid / "versions" / "1") is None
-        assert writer.counts([one.parent, one.key, two.key]) == {(one.parent, "things"): 1, (two.key, "versions"): 3}
+        writer.entities.delete([one.key, one.key, 999_999])
+        writer.entities.delete([])
+        assert writer.entities.get(one.xid) is None
+        assert writer.entities.get(one.xid / "versions" / "1") is None
+        assert writer.entities.counts([one.parent, one.key, two.key]) == {
+            (one.parent, "things"): 1,
+            (two.key, "versions"): 3,
+        }
 
 
 def test_many_rows_at_once(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, [f"t{n}" for n in range(20_000)])
-        writer.update([replace(row, epoch=2) for row in rows])
-        assert sum(row.epoch for row in writer.children([rows[0].parent], "things")) == 40_000
-        writer.delete([row.key for row in rows[1:]])
-        assert writer.counts([rows[0].parent]) == {(rows[0].parent, "things"): 1}
+        writer.entities.update([replace(row, epoch=2) for row in rows])
+        assert sum(row.epoch for row in writer.entities.children([rows[0].parent], "things")) == 40_000
+        writer.entities.delete([row.key for row in rows[1:]])
+        assert writer.entities.counts([rows[0].parent]) == {(rows[0].parent, "things"): 1}
 
 
 def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
-    def fail(writer: Writer) -> None:
+    def fail(writer: WriteTransaction) -> None:
         plant_version(writer, plant_things(writer, ["t"])[0], "1", b"doc")
-        writer.put_config("modelsource", {})
-        writer.append([{}], time=STAMP, correlationid="c")
+        writer.settings.put_config("modelsource", {})
+        writer.outbox.append([{}], time=STAMP, correlationid="c")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         write(store, fail)
     with store.read() as reader:
-        assert (reader.get(ROOT), reader.documents([digest(b"doc")]), reader.outbox()) == (None, {}, [])
-        assert reader.config_epoch("modelsource") == 0
+        assert (reader.entities.get(ROOT), reader.entities.documents([digest(b"doc")]), reader.outbox.records()) == (
+            None,
+            {},
+            [],
+        )
+        assert reader.settings.config_epoch("modelsource") == 0
 
 
 def test_a_swallowed_failure_is_not_committed(store: Store) -> None:
-    def swallow(writer: Writer) -> None:
+    def swallow(writer: WriteTransaction) -> None:
         row = plant_things(writer, ["t"])[0]
         with pytest.raises(DuplicateId):
-            writer.insert([replace(row, key=row.key + 1)])
+            writer.entities.insert([replace(row, key=row.key + 1)])
 
     with pytest.raises(StorageError, match="earlier failure"):
         write(store, swallow)
     with store.read() as reader:
-        assert reader.get(ROOT) is None
+        assert reader.entities.get(ROOT) is None
 
 
 def test_a_reader_sees_one_instant(store: Store) -> None:
     with store.write() as writer:
         plant_things(writer, ["t"])
     with store.read() as before:
-        assert before.config_epoch("modelsource") == 0
+        assert before.settings.config_epoch("modelsource") == 0
         with store.write() as writer:
-            writer.put_config("modelsource", {})
-            writer.delete([row.key for row in writer.children([0])])
-            assert before.get(ROOT) is not None
-        assert before.get(RESOURCE) is not None
-        assert before.config("modelsource") is None
+            writer.settings.put_config("modelsource", {})
+            writer.entities.delete([row.key for row in writer.entities.children([0])])
+            assert before.entities.get(ROOT) is not None
+        assert before.entities.get(RESOURCE) is not None
+        assert before.settings.config("modelsource") is None
     with store.read() as after:
-        assert (after.get(ROOT), after.config("modelsource")) == (None, {})
+        assert (after.entities.get(ROOT), after.settings.config("modelsource")) == (None, {})
 
 
 def test_a_transaction_that_is_over_answers_no_more(store: Store) -> None:
@@ -478,15 +491,15 @@ def test_a_transaction_that_is_over_answers_no_more(store: Store) -> None:
     with store.write() as writer:
         pass
     with pytest.raises(StorageError, match="over"):
-        reader.get(ROOT)
+        reader.entities.get(ROOT)
     with pytest.raises(StorageError, match="over"):
-        writer.put_config("modelsource", {})
+        writer.settings.put_config("modelsource", {})
 
 
 def test_a_closed_store_says_so(store: Store) -> None:
     with store.read() as reader:
         store.close()
-        assert reader.get(ROOT) is None
+        assert reader.entities.get(ROOT) is None
     with pytest.raises(StorageError, match="closed"), store.read():
         pass
 
@@ -503,10 +516,12 @@ def test_counts_stay_what_counting_would_find(steps: list[tuple[str, int, int]])
                     if len(parent.xid.parts) < 6:
                         alive += plant(writer, parent, [parent.xid / f"t{number % 2}" / f"{number}"])
             else:
-                writer.delete([row.key for row in some if row is not root])
-                alive = [row for row in alive if row.xid in writer.get_many([row.xid for row in alive])]
+                writer.entities.delete([row.key for row in some if row is not root])
+                alive = [row for row in alive if row.xid in writer.entities.get_many([row.xid for row in alive])]
         keys = [row.key for row in alive]
-        assert writer.counts(keys) == Counter((row.parent, row.xid.parts[-2]) for row in writer.children(keys))
+        assert writer.entities.counts(keys) == Counter(
+            (row.parent, row.xid.parts[-2]) for row in writer.entities.children(keys)
+        )
 
 
 def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> None:
@@ -516,15 +531,19 @@ def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> 
             plant_version(writer, one, "1", b"kept")
         with pytest.raises(ZeroDivisionError), writer.savepoint():  # noqa: PT012
             plant_version(writer, one, "2", b"lost")
-            writer.delete([one.key])
-            writer.append([{"lost": True}], time=STAMP, correlationid="c")
-            writer.put_config("lost", 1 // 0)
+            writer.entities.delete([one.key])
+            writer.outbox.append([{"lost": True}], time=STAMP, correlationid="c")
+            writer.settings.put_config("lost", 1 // 0)
         with writer.savepoint():
-            writer.put_config("kept", 1)
+            writer.settings.put_config("kept", 1)
     with store.read() as reader:
-        assert reader.counts([one.key, one.parent]) == {(one.parent, "things"): 2, (one.key, "versions"): 1}
-        assert reader.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
-        assert (reader.config("kept"), reader.config("lost"), reader.outbox()) == (1, None, [])
+        assert reader.entities.counts([one.key, one.parent]) == {(one.parent, "things"): 2, (one.key, "versions"): 1}
+        assert reader.entities.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
+        assert (reader.settings.config("kept"), reader.settings.config("lost"), reader.outbox.records()) == (
+            1,
+            None,
+            [],
+        )
 
 
 def test_a_database_error_ends_its_part_only(store: Store) -> None:
@@ -536,7 +555,7 @@ def test_a_database_error_ends_its_part_only(store: Store) -> None:
         with writer.savepoint():
             plant_version(writer, one, "1", b"kept")
     with store.read() as reader:
-        assert reader.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
+        assert reader.entities.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
 
 
 def test_a_swallowed_failure_is_not_kept_in_a_part(store: Store) -> None:
@@ -547,7 +566,7 @@ def test_a_swallowed_failure_is_not_kept_in_a_part(store: Store) -> None:
             with suppress(DuplicateId):
                 plant(writer, one, [one.xid / "versions" / "1"])
     with store.read() as reader:
-        assert list(reader.children([one.key])) == []
+        assert list(reader.entities.children([one.key])) == []
 
 
 def test_what_a_part_streams_ends_with_it(store: Store) -> None:
@@ -555,6 +574,6 @@ def test_what_a_part_streams_ends_with_it(store: Store) -> None:
         one, _ = plant_things(writer, ["one", "two"])
         plant(writer, one, [one.xid / "versions" / str(number) for number in range(2500)])
         with writer.savepoint():
-            rows = writer.children([one.key])
+            rows = writer.entities.children([one.key])
             next(rows)
-        assert len(list(writer.children([one.key]))) == 2500
+        assert len(list(writer.entities.children([one.key]))) == 2500

@@ -29,9 +29,9 @@ print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(sys.argv[2])):
     with store.write() as writer:
-        rows = [writer.get(xid) for xid in (ROOT, Xid.parse("/things/twin"))]
-        writer.update([replace(row, epoch=row.epoch + 1) for row in rows])
-        writer.append([{"epoch": rows[0].epoch}], time=rows[0].createdat, correlationid="c")
+        rows = [writer.entities.get(xid) for xid in (ROOT, Xid.parse("/things/twin"))]
+        writer.entities.update([replace(row, epoch=row.epoch + 1) for row in rows])
+        writer.outbox.append([{"epoch": rows[0].epoch}], time=rows[0].createdat, correlationid="c")
 """
 
 
@@ -41,14 +41,14 @@ def shared(store_url: str) -> Iterator[Store]:
     store = open_store(store_url, timeout=600)
     with store.write() as writer:
         for key, xid in enumerate((ROOT, TWIN)):
-            writer.insert([Row(key=key, parent=key - 1, xid=xid, epoch=0, createdat=now(), modifiedat=now())])
+            writer.entities.insert([Row(key=key, parent=key - 1, xid=xid, epoch=0, createdat=now(), modifiedat=now())])
     yield store
     store.close()
 
 
 def epochs(store: Store) -> tuple[int, int]:
     with store.read() as reader:
-        one, other = reader.get(ROOT), reader.get(TWIN)
+        one, other = reader.entities.get(ROOT), reader.entities.get(TWIN)
         assert one
         assert other
         return one.epoch, other.epoch
@@ -57,9 +57,9 @@ def epochs(store: Store) -> tuple[int, int]:
 def raise_epochs(store: Store, times: int) -> None:
     for _ in range(times):
         with store.write() as writer:
-            rows = [row for row in (writer.get(ROOT), writer.get(TWIN)) if row]
-            writer.update([replace(row, epoch=row.epoch + 1) for row in rows])
-            writer.append([{"epoch": rows[0].epoch}], time=now(), correlationid="c")
+            rows = [row for row in (writer.entities.get(ROOT), writer.entities.get(TWIN)) if row]
+            writer.entities.update([replace(row, epoch=row.epoch + 1) for row in rows])
+            writer.outbox.append([{"epoch": rows[0].epoch}], time=now(), correlationid="c")
 
 
 def read_until(done: threading.Event, store: Store) -> list[tuple[int, int]]:
@@ -83,7 +83,7 @@ def check(store: Store, seen: list[tuple[int, int]], total: int) -> None:
     assert all(before <= after for before, after in pairwise(seen)), "a reader went back in time"
     assert epochs(store) == (total, total)
     with store.read() as reader:
-        assert [record.change["epoch"] for record in reader.outbox()] == list(range(total))
+        assert [record.change["epoch"] for record in reader.outbox.records()] == list(range(total))
 
 
 def test_threads_lose_no_update_and_see_whole_commits(shared: Store) -> None:
@@ -114,20 +114,20 @@ def test_programs_lose_no_update_and_see_whole_commits(shared: Store, store_url:
 def test_a_writer_that_waits_too_long_is_told(store_url: str) -> None:
     stores = [open_store(store_url, timeout=0.05) for _ in range(2)]
     with stores[0].write() as writer:
-        writer.put_config("modelsource", {})
+        writer.settings.put_config("modelsource", {})
         for store in stores:  # the same program and, in effect, another one
             with pytest.raises(StorageBusy, match="try again"), store.write():
                 pass
             assert_readable(store)
     for store in stores:
         with store.write() as writer:
-            writer.put_config("modelsource", {})
+            writer.settings.put_config("modelsource", {})
         store.close()
 
 
 def assert_readable(store: Store) -> None:
     with store.read() as reader:
-        assert reader.config_epoch("modelsource") == 0
+        assert reader.settings.config_epoch("modelsource") == 0
 
 
 def test_more_readers_than_connections_wait_their_turn(shared: Store) -> None:

@@ -20,11 +20,12 @@ from signalbook.xid import Xid
 
 def write(writer, n):
     content = str(n).encode()
-    (key,) = writer.reserve(1)
-    writer.put_documents({digest(content): content})
-    writer.insert([Row(key=key, parent=1, xid=Xid(("things", str(n))), epoch=1, createdat=now(), modifiedat=now(),
-                       document=digest(content))])
-    writer.append([{"n": n}], time=now(), correlationid="c")
+    (key,) = writer.entities.reserve(1)
+    writer.entities.put_documents({digest(content): content})
+    xid = Xid(("things", str(n)))
+    writer.entities.insert([Row(key=key, parent=1, xid=xid, epoch=1, createdat=now(), modifiedat=now(),
+                                document=digest(content))])
+    writer.outbox.append([{"n": n}], time=now(), correlationid="c")
 
 store = open_store(sys.argv[1])
 """
@@ -63,19 +64,19 @@ def test_a_commit_outlives_a_killed_program(store_url: str) -> None:
         child.kill()
         told += lines(child)
     with closing(open_store(store_url)) as store, store.read() as reader:
-        changes = [record.change["n"] for record in reader.outbox()]
+        changes = [record.change["n"] for record in reader.outbox.records()]
         contents = [str(n).encode() for n in changes]
         assert len(told) <= len(changes) <= len(told) + 1
         assert changes == list(range(len(changes)))
-        assert len(reader.get_many([Xid(("things", str(n))) for n in changes])) == len(changes)
-        assert sorted(reader.documents([digest(content) for content in contents]).values()) == sorted(contents)
+        assert len(reader.entities.get_many([Xid(("things", str(n))) for n in changes])) == len(changes)
+        assert sorted(reader.entities.documents([digest(content) for content in contents]).values()) == sorted(contents)
 
 
 def test_a_killed_write_leaves_nothing_and_blocks_no_one(store_url: str) -> None:
     with running(IN_THE_MIDST, store_url) as child:
         assert next(lines(child)) == "uncommitted\n"
     with closing(open_store(store_url)) as store, store.write() as writer:
-        assert writer.outbox() == []
-        assert list(writer.children([1])) == []
-        assert writer.documents([digest(b"0")]) == {}
-        assert list(writer.reserve(1)) == [1]
+        assert writer.outbox.records() == []
+        assert list(writer.entities.children([1])) == []
+        assert writer.entities.documents([digest(b"0")]) == {}
+        assert list(writer.entities.reserve(1)) == [1]

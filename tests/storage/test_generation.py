@@ -9,29 +9,29 @@ import psycopg
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageError, Store, Writer
+from signalbook.storage.base import StorageError, Store, WriteTransaction
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def change(writer: Writer) -> None:
-    writer.append([{}], time=STAMP, correlationid="c")
+def change(writer: WriteTransaction) -> None:
+    writer.outbox.append([{}], time=STAMP, correlationid="c")
 
 
-def configure(writer: Writer) -> None:
-    writer.put_config("x", 1)
+def configure(writer: WriteTransaction) -> None:
+    writer.settings.put_config("x", 1)
 
 
-def note(writer: Writer) -> None:
-    writer.put_note("deliveries/1", {"position": 7})
+def note(writer: WriteTransaction) -> None:
+    writer.settings.put("deliveries/1", {"position": 7})
 
 
-def report(writer: Writer) -> None:
-    writer.put_report("p", "b", "{}", {}, time=STAMP, keep=2)
+def report(writer: WriteTransaction) -> None:
+    writer.reports.put_report("p", "b", "{}", {}, time=STAMP, keep=2)
 
 
 @pytest.mark.parametrize("write", [change, configure])
-def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[Writer], None]) -> None:
+def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[WriteTransaction], None]) -> None:
     """Also one that nobody is told of."""
     here, there = open_store(store_url), open_store(store_url)
     seen = [(here.generation(), there.generation())]
@@ -45,7 +45,7 @@ def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[Wr
 
 
 @pytest.mark.parametrize("write", [note, report])
-def test_what_is_no_change_leaves_it(store: Store, write: Callable[[Writer], None]) -> None:
+def test_what_is_no_change_leaves_it(store: Store, write: Callable[[WriteTransaction], None]) -> None:
     """So that answers kept in memory stay, however often a pipeline reports or a delivery goes on."""
     with store.write() as transaction:
         change(transaction)
@@ -53,7 +53,7 @@ def test_what_is_no_change_leaves_it(store: Store, write: Callable[[Writer], Non
     with store.write() as transaction:
         write(transaction)
     with pytest.raises(ZeroDivisionError), store.write() as transaction:
-        transaction.append([{}], time=STAMP, correlationid=str(1 // 0))
+        transaction.outbox.append([{}], time=STAMP, correlationid=str(1 // 0))
     assert store.generation() == before
     with store.write() as transaction:
         change(transaction)

@@ -10,8 +10,8 @@ import pytest
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, Store
+from signalbook.storage.entities import EntityStatements
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.statements import Statements
 from signalbook.values import now
 from signalbook.xid import Xid
 
@@ -30,8 +30,10 @@ def rows(store: Store) -> dict[str, Row]:
             )
             for key, (name, rank, ancestor) in enumerate(VERSIONS, 10)
         ]  # fmt: skip
-        writer.insert(rows)
-        writer.insert([Row(key=1, parent=9, xid=THING / "notes" / "z", epoch=1, createdat=now(), modifiedat=now())])
+        writer.entities.insert(rows)
+        writer.entities.insert(
+            [Row(key=1, parent=9, xid=THING / "notes" / "z", epoch=1, createdat=now(), modifiedat=now())]
+        )
     return {row.xid.id: row for row in rows}
 
 
@@ -42,8 +44,8 @@ def ids(rows: Sequence[Row]) -> str:
 @pytest.mark.parametrize(("limit", "expected"), [(1, "e"), (3, "edb"), (9, "edbCaf")])
 def test_the_newest_by_rank_then_id(store: Store, rows: dict[str, Row], limit: int, expected: str) -> None:
     with store.read() as reader:
-        assert ids(reader.newest(9, limit)) == expected
-        assert reader.newest(8, limit) == []
+        assert ids(reader.entities.newest(9, limit)) == expected
+        assert reader.entities.newest(8, limit) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_leaves_are_no_ones_ancestor_but_their_own(
     store: Store, rows: dict[str, Row], limit: int, above: tuple[str, str], expected: str
 ) -> None:
     with store.read() as reader:
-        assert ids(reader.leaves(9, limit, above=above)) == expected
+        assert ids(reader.entities.leaves(9, limit, above=above)) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,19 +67,19 @@ def test_neighbours_of_a_place_taken_or_not(
     store: Store, rows: dict[str, Row], place: tuple[str, str], expected: tuple[str, str]
 ) -> None:
     with store.read() as reader:
-        assert tuple(map(ids, reader.neighbours(9, *place, 2))) == expected
+        assert tuple(map(ids, reader.entities.neighbours(9, *place, 2))) == expected
 
 
 @pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "bd"), ("fb", "C"), ("A", "")])
 def test_derived_from(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
     with store.read() as reader:
-        assert ids(reader.derived(9, list(names))) == expected
+        assert ids(reader.entities.derived(9, list(names))) == expected
 
 
 @pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "a"), ("abd", "bd"), ("abCdef", ""), ("Cef", "")])
 def test_ancestors_of_others(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
     with store.read() as reader:
-        found = reader.ancestors([rows[name].key for name in names])
+        found = reader.entities.ancestors([rows[name].key for name in names])
         assert found == {rows[name].key for name in expected}
 
 
@@ -89,7 +91,7 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     dialect = SQLite(Path(path), timeout=1)
     given = {"parent": 1, "limit": 2, "rank": "a", "folded": "b", "ancestors": '["a"]', "keys": "[1]"}
     with closing(dialect.connect()) as connection:
-        line = vars(Statements(dialect).line).items()
+        line = vars(EntityStatements(dialect).versions).items()
         plans = {name: f"EXPLAIN QUERY PLAN {sql}" for name, sql in line if isinstance(sql, str)}
         yield {
             name: "\n".join(str(step[3]) for step in connection.execute(sql, given).fetchall())

@@ -15,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
-from signalbook.cncf.uris import uri_digest
+from signalbook.cncf.ids import uri_digest
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageError
 from signalbook.storage.migrate import MIGRATIONS
@@ -65,8 +65,8 @@ def test_opening_again_keeps_everything(store_url: str) -> None:
     for expected in (1, 2, 3):
         store = open_store(store_url)
         with store.write() as writer:
-            writer.put_config("modelsource", {})
-            assert writer.config_epoch("modelsource") == expected
+            writer.settings.put_config("modelsource", {})
+            assert writer.settings.config_epoch("modelsource") == expected
         store.close()
 
 
@@ -74,8 +74,8 @@ def test_children_stored_before_they_were_counted_are_counted(store_url: str) ->
     at_revision("0001", store_url, OLD_ROWS)
     store = open_store(store_url)
     with store.read() as reader:
-        assert reader.counts([0, 1, 2, 3]) == {(0, ""): 1, (1, "gs"): 2, (2, "rs"): 1}
-        assert [(row.rank, row.settled) for row in reader.children([1], "gs")] == [(None, None)] * 2
+        assert reader.entities.counts([0, 1, 2, 3]) == {(0, ""): 1, (1, "gs"): 2, (2, "rs"): 1}
+        assert [(row.rank, row.settled) for row in reader.entities.children([1], "gs")] == [(None, None)] * 2
     store.close()
 
 
@@ -86,8 +86,8 @@ def test_notes_that_were_configuration_are_notes(store_url: str) -> None:
     at_revision("0002", store_url, old)
     store = open_store(store_url)
     with store.read() as reader:
-        assert (reader.note("catalogue"), reader.note("gone")) == ({"mark": 1}, None)
-        assert (reader.config("note.catalogue"), reader.config("notes")) == (None, 1)
+        assert (reader.settings.get("catalogue"), reader.settings.get("gone")) == ({"mark": 1}, None)
+        assert (reader.settings.config("note.catalogue"), reader.settings.config("notes")) == (None, 1)
     store.close()
 
 
@@ -109,9 +109,9 @@ def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
     at_revision("0003", store_url, OLD_VERSIONS)
     store = open_store(store_url)
     with store.read() as reader:
-        (resource,) = reader.by_key([1])
+        (resource,) = reader.entities.by_key([1])
         assert resource.versioncounter == 7
-        rows = list(reader.children([1]))
+        rows = list(reader.entities.children([1]))
         assert [row.uri for row in rows] == [uri_digest("gs", row.attributes) for row in rows]
         assert [row.xid.id for row in rows if row.uri] == ["7", "9x", "v8"]
     store.close()
@@ -143,7 +143,7 @@ def test_several_programs_may_open_a_new_database_at_once(store_url: str) -> Non
     assert [program.communicate(timeout=300)[0] for program in programs] == ["opened\n"] * 4
     store = open_store(store_url)
     with store.read() as reader:
-        assert reader.get(ROOT) is None
+        assert reader.entities.get(ROOT) is None
     store.close()
 
 

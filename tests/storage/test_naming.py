@@ -9,8 +9,8 @@ import pytest
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, Store
+from signalbook.storage.entities import EntityStatements
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.statements import Statements
 from signalbook.values import digest, now
 from signalbook.xid import Xid
 
@@ -23,8 +23,8 @@ ROWS = [(1, "a", ONE), (1, None, TWO), (1, "b", ONE), (2, "a", ONE), (2, None, N
 @pytest.fixture
 def filled(store: Store) -> Store:
     with store.write() as writer:
-        writer.put_documents({ONE: b"1", TWO: b"2"})
-        writer.insert(
+        writer.entities.put_documents({ONE: b"1", TWO: b"2"})
+        writer.entities.insert(
             [
                 Row(
                     key=key, parent=parent, xid=VERSIONS / str(key), epoch=1, createdat=now(), modifiedat=now(),
@@ -40,13 +40,13 @@ def filled(store: Store) -> Store:
 def test_who_has_a_uri(filled: Store, uri: str, limit: int, keys: list[int]) -> None:
     """A-54"""
     with filled.read() as reader:
-        assert [row.key for row in reader.named(uri, limit)] == keys
+        assert [row.key for row in reader.entities.named(uri, limit)] == keys
 
 
 def test_a_uri_is_free_again(filled: Store) -> None:
     with filled.write() as writer:
-        writer.delete([10])
-        assert [row.key for row in writer.named("a", 9)] == [13]
+        writer.entities.delete([10])
+        assert [row.key for row in writer.entities.named("a", 9)] == [13]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_uri_is_free_again(filled: Store) -> None:
 def test_who_has_a_document(filled: Store, parent: int, document: str, limit: int, keys: list[int]) -> None:
     """A-45"""
     with filled.read() as reader:
-        assert [row.key for row in reader.holders(parent, document, limit)] == keys
+        assert [row.key for row in reader.entities.holders(parent, document, limit)] == keys
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_each_goes_by_index(tmp_path: Path, name: str, step: str) -> None:
     path = tmp_path / "s.db"
     open_store(f"sqlite:///{path}").close()
     dialect = SQLite(path, timeout=1)
-    sql = getattr(Statements(dialect), name)
+    sql = getattr(EntityStatements(dialect), name)
     given = {"uri": "a", "limit": 1, "parent": 1, "document": "a"}
     with closing(dialect.connect()) as connection:
         plan = [str(each[3]) for each in connection.execute(f"EXPLAIN QUERY PLAN {sql}", given).fetchall()]

@@ -37,8 +37,8 @@ def opened(postgres_database: str) -> Iterator[Store]:
 
 def touch(store: Store) -> int:
     with store.write() as writer:
-        writer.put_config("touched", {})
-        return writer.config_epoch("touched")
+        writer.settings.put_config("touched", {})
+        return writer.settings.config_epoch("touched")
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_a_connection_lost_while_writing_loses_the_write(opened: Store, server: 
 
     def write() -> None:
         with opened.write() as writer:
-            writer.put_note("touched", {})
+            writer.settings.put("touched", {})
             server.execute(f"{TERMINATE} AND state = 'idle in transaction'".encode())
 
     with pytest.raises(StorageError, match="whether the write was kept is unknown"):
         write()
     with opened.read() as reader:
-        assert reader.note("touched") is None
+        assert reader.settings.get("touched") is None
     assert touch(opened) == 1
 
 
@@ -139,7 +139,7 @@ def test_a_database_that_may_not_be_changed(opened: Store, server: psycopg.Conne
     server.execute("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     store = open_store(postgres_database.replace("//postgres@", "//reader@"))
     with store.read() as reader:
-        reader.config("modelsource")
+        reader.settings.config("modelsource")
     with pytest.raises(StorageError, match="grant it the rights"):
         touch(store)
     store.close()

@@ -16,23 +16,23 @@ def put(
     store: Store, batch: str, *, name: str = "p", value: str = "{}", time: datetime = STAMP, keep: int = 100
 ) -> tuple[int, bool]:
     with store.write() as writer:
-        return writer.put_report(name, batch, value, {"batch": batch, "of": value}, time=time, keep=keep)
+        return writer.reports.put_report(name, batch, value, {"batch": batch, "of": value}, time=time, keep=keep)
 
 
 def numbers(store: Store, before: int = ALL, limit: int = 100, size: int = ALL) -> list[int]:
     with store.read() as reader:
-        return [report.number for report in reader.reports("p", before, limit, size)]
+        return [report.number for report in reader.reports.reports("p", before, limit, size)]
 
 
 def test_numbers_grow_with_the_batches_of_each_pipeline(store: Store) -> None:
     assert [put(store, batch) for batch in ("b", "a", "B")] == [(1, True), (2, True), (3, True)]
     assert put(store, "a", name="q") == (1, True)
     with store.read() as reader:
-        pipeline = reader.pipeline("p")
+        pipeline = reader.reports.pipeline("p")
         assert pipeline is not None
         assert (pipeline.newest, pipeline.time, pipeline.gist["batch"]) == (3, STAMP, "B")
-        assert reader.pipeline("P") is None
-        assert reader.pipeline_count() == 2
+        assert reader.reports.pipeline("P") is None
+        assert reader.reports.pipeline_count() == 2
 
 
 def test_a_batch_that_reports_again_keeps_its_place(store: Store) -> None:
@@ -40,24 +40,24 @@ def test_a_batch_that_reports_again_keeps_its_place(store: Store) -> None:
         put(store, batch)
     assert put(store, "a", value='{"x":1}') == (1, False)
     with store.read() as reader:
-        assert [report.value for report in reader.reports("p", ALL, 9, ALL)] == ["{}", '{"x":1}']
-        pipeline = reader.pipeline("p")
+        assert [report.value for report in reader.reports.reports("p", ALL, 9, ALL)] == ["{}", '{"x":1}']
+        pipeline = reader.reports.pipeline("p")
         assert pipeline is not None
         assert pipeline.gist["batch"] == "b"
     assert put(store, "b", value="[]") == (2, False)
     with store.read() as reader:
-        assert [each.gist["of"] for each in reader.pipelines("", 9)] == ["[]"]
+        assert [each.gist["of"] for each in reader.reports.pipelines("", 9)] == ["[]"]
 
 
 def test_a_batch_that_reports_again_came_when_it_first_did(store: Store) -> None:
     put(store, "a")
     put(store, "a", value="[]", time=STAMP + timedelta(days=1))
     with store.read() as reader:
-        assert [(each.time, each.gist["of"]) for each in reader.pipelines("", 9)] == [(STAMP, "[]")]
-        assert [(each.time, each.value) for each in reader.reports("p", ALL, 9, ALL)] == [(STAMP, "[]")]
+        assert [(each.time, each.gist["of"]) for each in reader.reports.pipelines("", 9)] == [(STAMP, "[]")]
+        assert [(each.time, each.value) for each in reader.reports.reports("p", ALL, 9, ALL)] == [(STAMP, "[]")]
     put(store, "b", time=STAMP + timedelta(days=2))
     with store.read() as reader:
-        assert [each.time for each in reader.pipelines("", 9)] == [STAMP + timedelta(days=2)]
+        assert [each.time for each in reader.reports.pipelines("", 9)] == [STAMP + timedelta(days=2)]
 
 
 def test_the_newest_are_kept(store: Store) -> None:
@@ -85,15 +85,15 @@ def test_pipelines_by_name(store: Store) -> None:
     for name in ("b", "a", "C"):
         put(store, "x", name=name)
     with store.read() as reader:
-        assert [each.name for each in reader.pipelines("", 2)] == ["C", "a"]
-        assert [each.name for each in reader.pipelines("a", 2)] == ["b"]
+        assert [each.name for each in reader.reports.pipelines("", 2)] == ["C", "a"]
+        assert [each.name for each in reader.reports.pipelines("a", 2)] == ["b"]
 
 
 def test_a_pipeline_is_forgotten(store: Store) -> None:
     put(store, "x")
     put(store, "x", name="q")
     with store.write() as writer:
-        assert (writer.drop_pipeline("p"), writer.drop_pipeline("p")) == (True, False)
+        assert (writer.reports.drop_pipeline("p"), writer.reports.drop_pipeline("p")) == (True, False)
     assert numbers(store) == []
     with store.read() as reader:
-        assert [each.name for each in reader.pipelines("", 9)] == ["q"]
+        assert [each.name for each in reader.reports.pipelines("", 9)] == ["q"]

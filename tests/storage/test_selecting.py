@@ -27,7 +27,7 @@ def things(store: Store) -> int:
             if not found:
                 found = plant_things(writer, [name], **more)
             else:
-                parent = writer.get(GROUP)
+                parent = writer.entities.get(GROUP)
                 found += plant(writer, parent, [THING / name], **more)
         plant(writer, found[0], [THING / "t" / "versions" / "1"], attributes={"name": "One"})
         plant(writer, found[0], [THING / "t" / "versions" / "B"], attributes={"name": "Stra\u00dfe"})
@@ -39,7 +39,7 @@ def chosen(store: Store, parent: int, *tests: Condition, **more: Any) -> list[st
     """The folded ids of each way to a Version."""
     selection = Selection(parent=parent, types=("things", "versions"), resource=0, alternatives=(tests,), **more)
     with store.read() as reader:
-        return ["/".join(hit.folded for hit in way) for way in reader.select(selection)]
+        return ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)]
 
 
 def contains(*values: str, step: int = 1, part: Any = "own") -> Condition:
@@ -75,7 +75,11 @@ def test_alternatives(store: Store, things: int) -> None:
     two = Condition(step=1, part="own", column="folded", relation="=", values=("b",))
     with store.read() as reader:
         selection = Selection(parent=things, types=("things", "versions"), resource=0, alternatives=((one,), (two,)))
-        assert ["/".join(hit.folded for hit in way) for way in reader.select(selection)] == ["t/b", "u/1", "v/b"]
+        assert ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)] == [
+            "t/b",
+            "u/1",
+            "v/b",
+        ]
 
 
 def test_behind_an_id(store: Store, things: int) -> None:
@@ -85,8 +89,8 @@ def test_behind_an_id(store: Store, things: int) -> None:
 def test_rows_that_are_wanted(store: Store, things: int) -> None:
     selection = Selection(parent=things, types=("things",), resource=0, rows=frozenset({0}))
     with store.read() as reader:
-        found = {hit.folded: hit for (hit,) in reader.select(selection)}
-        (bare,) = next(iter(reader.select(Selection(parent=things, types=("things",)))))
+        found = {hit.folded: hit for (hit,) in reader.entities.select(selection)}
+        (bare,) = next(iter(reader.entities.select(Selection(parent=things, types=("things",)))))
     reference, dangling = found["v"], found["w"]
     assert reference.row is not None
     assert reference.target == found["t"].row
@@ -99,13 +103,13 @@ def test_rows_that_are_wanted(store: Store, things: int) -> None:
 
 def test_by_key(store: Store, things: int) -> None:
     with store.read() as reader:
-        keys = [row.key for row in reader.children([things])]
-        assert [row.xid.id for row in reader.by_key([*reversed(keys), 10**9])] == ["t", "u", "v", "w"]
-        assert list(reader.by_key([])) == []
-        assert reader.get(ROOT) is not None
+        keys = [row.key for row in reader.entities.children([things])]
+        assert [row.xid.id for row in reader.entities.by_key([*reversed(keys), 10**9])] == ["t", "u", "v", "w"]
+        assert list(reader.entities.by_key([])) == []
+        assert reader.entities.get(ROOT) is not None
 
 
 def test_references_to_references_lead_nowhere(store: Store, things: int) -> None:
     with store.write() as writer:
-        plant(writer, writer.get(Xid.parse("/groups/g")), [THING / "x"], xref=THING / "v")
+        plant(writer, writer.entities.get(Xid.parse("/groups/g")), [THING / "x"], xref=THING / "v")
     assert chosen(store, things)[-1] == "v/b"

@@ -14,7 +14,7 @@ import pytest
 
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageBusy, StorageError, Store
-from signalbook.storage.dialect import Connection
+from signalbook.storage.dialect import DriverConnection
 from signalbook.storage.migrate import ensure_current
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.store import SqlStore
@@ -25,7 +25,7 @@ ONE_MIB = b"x" * 1024 * 1024
 class SmallDisk(SQLite):
     """A database whose disk ends after 100 pages of 4 KiB."""
 
-    def connect(self) -> Connection:
+    def connect(self) -> DriverConnection:
         connection = super().connect()
         connection.execute("PRAGMA max_page_count=100")
         return connection
@@ -33,8 +33,8 @@ class SmallDisk(SQLite):
 
 def put(store: Store, content: bytes) -> None:
     with store.write() as writer:
-        writer.put_config("before", {})
-        writer.put_config("modelsource", content.decode())
+        writer.settings.put_config("before", {})
+        writer.settings.put_config("modelsource", content.decode())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=re.escape("s.db: the disk is full; free some space")):
         put(store, ONE_MIB)
     with store.read() as reader:
-        assert (reader.config("modelsource"), reader.config_epoch("before")) == ("small", 1)
+        assert (reader.settings.config("modelsource"), reader.settings.config_epoch("before")) == ("small", 1)
     put(store, b"small again")
     store.close()
 
@@ -106,11 +106,11 @@ store = open_store(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 try:
     with store.write() as writer:
-        writer.put_config("modelsource", "x" * 1_000_000)
+        writer.settings.put_config("modelsource", "x" * 1_000_000)
 except StorageError as error:
     print(error)
 with store.read() as reader:
-    print(reader.config_epoch("modelsource"))
+    print(reader.settings.config_epoch("modelsource"))
 """
 
 
@@ -130,10 +130,10 @@ if os.geteuid() == 0:
     os.setuid(65534)  # permissions do not stop root
 store = open_store(sys.argv[1])
 with store.read() as reader:
-    print(reader.config("modelsource"))
+    print(reader.settings.config("modelsource"))
 try:
     with store.write() as writer:
-        writer.put_config("modelsource", 2)
+        writer.settings.put_config("modelsource", 2)
 except StorageError as error:
     print(error)
 """

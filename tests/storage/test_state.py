@@ -32,13 +32,13 @@ class Machine(RuleBasedStateMachine):
     @initialize()
     def empty(self) -> None:
         with self.store.write() as writer:
-            old = writer.get(ROOT)
-            writer.delete([old.key] if old else [])
-            (self.root,) = writer.reserve(1)
-            writer.insert([self.row(self.root, 0, ROOT)])
-            writer.put_config("c", None)
-            self.epoch = writer.config_epoch("c")
-            self.start = max((record.position for record in writer.outbox(limit=10**6)), default=0)
+            old = writer.entities.get(ROOT)
+            writer.entities.delete([old.key] if old else [])
+            (self.root,) = writer.entities.reserve(1)
+            writer.entities.insert([self.row(self.root, 0, ROOT)])
+            writer.settings.put_config("c", None)
+            self.epoch = writer.settings.config_epoch("c")
+            self.start = max((record.position for record in writer.outbox.records(limit=10**6)), default=0)
         self.rows = {self.root: self.row(self.root, 0, ROOT)}
         self.changes: list[JSONObject] = []
         self.config: object = None
@@ -65,11 +65,11 @@ class Machine(RuleBasedStateMachine):
         xid = Xid((*parent.xid.parts, ("gs", "rs", "versions")[len(parent.xid.parts) // 2], id))
 
         def write(writer: Any) -> dict[int, Row]:
-            (key,) = writer.reserve(1)
+            (key,) = writer.entities.reserve(1)
             document = None if content is None else digest(content)
             row = self.row(key, parent.key, xid, attributes=attributes, document=document)
-            writer.insert([row])
-            writer.put_documents({} if content is None else {digest(content): content})
+            writer.entities.insert([row])
+            writer.entities.put_documents({} if content is None else {digest(content): content})
             return {**self.rows, key: row}
 
         if any(r.parent == parent.key and r.xid.id.lower() == id.lower() for r in self.rows.values()):
@@ -86,8 +86,8 @@ class Machine(RuleBasedStateMachine):
         new = replace(row, epoch=row.epoch + 1, attributes=attributes, document=document)
 
         def write(writer: Any) -> dict[int, Row]:
-            writer.put_documents({digest(content): content} if content is not None else {})
-            writer.update([new])
+            writer.entities.put_documents({digest(content): content} if content is not None else {})
+            writer.entities.update([new])
             return {**self.rows, row.key: new}
 
         self.attempt(write, commit=commit)
@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
         tops = [row for row in doomed if row.xid != ROOT]
 
         def write(writer: Any) -> dict[int, Row]:
-            writer.delete([row.key for row in tops])
+            writer.entities.delete([row.key for row in tops])
             below = tuple(str(row.xid) + "/" for row in tops)
             return {k: row for k, row in self.rows.items() if not f"{row.xid}/".startswith(below or ("none",))}
 
@@ -107,31 +107,31 @@ class Machine(RuleBasedStateMachine):
     @rule(value=st.none() | ATTRIBUTES)
     def put_config(self, value: object) -> None:
         with self.store.write() as writer:
-            writer.put_config("c", value)
+            writer.settings.put_config("c", value)
         self.config = value
         self.epoch += 1
 
     @rule(changes=st.lists(ATTRIBUTES, max_size=3))
     def append(self, changes: list[JSONObject]) -> None:
         with self.store.write() as writer:
-            writer.append(changes, time=STAMP, correlationid="c")
+            writer.outbox.append(changes, time=STAMP, correlationid="c")
         self.changes += changes
 
     @invariant()
     def readers_see_the_model(self) -> None:
         with self.store.read() as reader:
             self.compare(reader, self.rows)
-            assert (reader.config("c"), reader.config_epoch("c")) == (self.config, self.epoch)
-            assert [record.change for record in reader.outbox(self.start)] == self.changes
+            assert (reader.settings.config("c"), reader.settings.config_epoch("c")) == (self.config, self.epoch)
+            assert [record.change for record in reader.outbox.records(self.start)] == self.changes
             named = {row.document for row in self.rows.values()}
-            kept = reader.documents([digest(content) for content in (b"one", b"two", b"three")])
+            kept = reader.entities.documents([digest(content) for content in (b"one", b"two", b"three")])
             assert kept.keys() == named - {None}
 
     def compare(self, reader: Any, rows: dict[int, Row]) -> None:
         expected = sorted(rows.values(), key=lambda row: (row.parent, row.xid.parts[-2:-1], row.xid.id.lower()))
-        assert list(reader.children([0, *rows])) == expected
-        assert reader.get_many([row.xid for row in expected]) == {row.xid: row for row in expected}
-        assert sum(reader.counts([0, *rows]).values()) == len(rows)
+        assert list(reader.entities.children([0, *rows])) == expected
+        assert reader.entities.get_many([row.xid for row in expected]) == {row.xid: row for row in expected}
+        assert sum(reader.entities.counts([0, *rows]).values()) == len(rows)
 
 
 def test_a_store_behaves_like_dictionaries(store: Store) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.dialect import Connection
+from signalbook.storage.dialect import DriverConnection
+from signalbook.storage.entities import ChildrenQuery
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.statements import Below, Statements
+from signalbook.storage.store import Statements
 
 HOT = (
     "get",
@@ -33,7 +34,7 @@ PARAMETERS: dict[str, Any] = dict.fromkeys(
 
 
 @pytest.fixture(scope="module")
-def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Statements, Connection]]:
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Statements, DriverConnection]]:
     path = tmp_path_factory.mktemp("plans") / "s.db"
     open_store(f"sqlite:///{path}").close()
     dialect = SQLite(Path(path), timeout=1)
@@ -42,14 +43,18 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Statem
     connection.close()
 
 
-def plan(connection: Connection, sql: str, parameters: dict[str, Any]) -> str:
+def plan(connection: DriverConnection, sql: str, parameters: dict[str, Any]) -> str:
     return "\n".join(str(step[3]) for step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall())
 
 
+def _sql(statements: Statements, name: str) -> str:
+    return str(getattr(statements.entities, name, None) or getattr(statements.settings, name))
+
+
 @pytest.mark.parametrize("name", [*HOT, *WRITES])
-def test_no_statement_walks_through_a_table(explained: tuple[Statements, Connection], name: str) -> None:
+def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverConnection], name: str) -> None:
     statements, connection = explained
-    steps = plan(connection, getattr(statements, name), PARAMETERS)
+    steps = plan(connection, _sql(statements, name), PARAMETERS)
     assert "SCAN entities" not in steps
     assert "SCAN documents" not in steps
 
@@ -59,16 +64,20 @@ def test_no_statement_walks_through_a_table(explained: tuple[Statements, Connect
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("limit", [None, 9])
 def test_children_come_in_the_order_of_the_index(
-    explained: tuple[Statements, Connection], parents: tuple[int, ...], type: str | None, after: bool, limit: int | None
+    explained: tuple[Statements, DriverConnection],
+    parents: tuple[int, ...],
+    type: str | None,
+    after: bool,
+    limit: int | None,
 ) -> None:
     statements, connection = explained
-    below = Below(parents=parents, type=type, after=(1, "t", "a") if after else None, limit=limit)
-    steps = plan(connection, *statements.children(below))
+    query = ChildrenQuery(parents=parents, type=type, after=(1, "t", "a") if after else None, limit=limit)
+    steps = plan(connection, *statements.entities.children(query))
     assert "SEARCH entities USING INDEX" in steps
     assert "TEMP B-TREE" not in steps
 
 
-def test_a_page_starts_in_the_index_where_the_last_one_ended(explained: tuple[Statements, Connection]) -> None:
+def test_a_page_starts_in_the_index_where_the_last_one_ended(explained: tuple[Statements, DriverConnection]) -> None:
     statements, connection = explained
-    below = Below(parents=(1,), type="t", after=(1, "t", "a"), limit=9)
-    assert "(parent=? AND type=? AND folded>?)" in plan(connection, *statements.children(below))
+    query = ChildrenQuery(parents=(1,), type="t", after=(1, "t", "a"), limit=9)
+    assert "(parent=? AND type=? AND folded>?)" in plan(connection, *statements.entities.children(query))

@@ -22,6 +22,7 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.pipelinereports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
 from signalbook.settings import Settings
@@ -85,6 +86,7 @@ def create_app(
     copied = following.status if following.sources else None
     workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
     commits = Commits(engine.batch, timeout=settings.request_timeout)
+    reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -103,7 +105,7 @@ def create_app(
         *subscriptions.routes(
             subscriptions.Doorway(book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits)
         ),
-        *pipelines.routes(pipelines.Doorway(engine=engine, settings=settings, workers=workers, commits=commits)),
+        *pipelines.routes(pipelines.Doorway(reports=reports, settings=settings, workers=workers, commits=commits)),
         *subscriptions.consent_routes(book, deliveries, workers, commits),
         *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
     ]
@@ -114,7 +116,7 @@ class Application(Starlette):
     """The extensions' routes, and the registry for whatever is none of theirs.
 
     What does not even begin like one of them goes to the registry at once: routing and Starlette's own layers would
-    cost more than a hot read (docs/decisions/042-server.md).
+    cost more than a hot read (docs/decisions/042-server-and-caching.md).
     """
 
     def __init__(

@@ -21,12 +21,11 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import base_url
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
 from signalbook.api.kernel.routing import Handler, HTTPRequest, Place
-from signalbook.engine import reports
-from signalbook.engine.engine import Batch, Engine
-from signalbook.engine.reports import Filed, InvalidReport, TooMany
+from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
+from signalbook.pipelinereports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
 from signalbook.settings import Settings
-from signalbook.storage.base import Pipeline, Report
+from signalbook.storage.base import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import XidError, check_id
 
@@ -45,7 +44,7 @@ _NUMBER: Final = re.compile(r"0{0,99}[1-9][0-9]{0,17}", re.ASCII)
 class Doorway:
     """What the handlers work with."""
 
-    engine: Engine
+    reports: PipelineReports
     settings: Settings
     workers: Workers
     commits: Commits[Batch]
@@ -105,10 +104,10 @@ class _Call(HTTPRequest):
         root = base_url(self.scope, self.doorway.settings)
         return "Link", f"<{root}{self.path}?{urlencode({'limit': limit, 'cursor': cursor})}>;rel=next"
 
-    async def report(self) -> Filed:
+    async def report(self) -> CheckedReport:
         """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``, ``InvalidReport``."""
         body = await self.body(MAX_BYTES)
-        return await self.doorway.workers.read(lambda: reports.read(self.json(body, MAX_DEPTH)))
+        return await self.doorway.workers.read(lambda: read_report(self.json(body, MAX_DEPTH)))
 
 
 async def _list(call: _Call) -> Response:
@@ -116,7 +115,7 @@ async def _list(call: _Call) -> Response:
     limit, after = call.limit, call.request.query_params.get("cursor", "")
     if after:
         call.checked(after)
-    found = await call.doorway.workers.read(partial(call.doorway.engine.pipelines, after, limit + 1))
+    found = await call.doorway.workers.read(partial(call.doorway.reports.pipelines, after, limit + 1))
     headers = [NO_STORE]
     if len(found) > limit:
         headers.append(call.next_page(limit, found[limit - 1].name))
@@ -158,42 +157,41 @@ async def _take(call: _Call) -> Response:
     return json_response(told, status=201 if new else 200, headers=(NO_STORE, ("Location", where)))
 
 
-def _file(call: _Call, name: str, report: Filed, batch: Batch) -> tuple[int, bool]:
-    settings = call.doorway.settings
+def _file(call: _Call, name: str, report: CheckedReport, batch: Batch) -> tuple[int, bool]:
     with batch.writing() as session:
-        return session.file(name, report, keep=settings.max_reports, most=settings.max_pipelines)
+        return call.doorway.reports.add(session.transaction, name, report)
 
 
 async def _delete(call: _Call) -> Response:
     """Forget a pipeline and all its reports."""
-    if not await call.doorway.commits.write(partial(_drop, call.name)):
+    if not await call.doorway.commits.write(partial(_drop, call)):
         raise RegistryError("not_found", subject=call.path)
     return Response(status=204, headers=(NO_STORE,))
 
 
-def _drop(name: str, batch: Batch) -> bool:
+def _drop(call: _Call, batch: Batch) -> bool:
     with batch.writing() as session:
-        return session.drop_pipeline(name)
+        return call.doorway.reports.remove(session.transaction, call.name)
 
 
-async def _pipeline(call: _Call) -> Pipeline:
-    found = await call.doorway.workers.read(partial(call.doorway.engine.pipeline, call.name))
+async def _pipeline(call: _Call) -> ReportingPipeline:
+    found = await call.doorway.workers.read(partial(call.doorway.reports.pipeline, call.name))
     if found is None:
         raise RegistryError("not_found", subject=call.path)
     return found
 
 
-async def _reports(call: _Call, before: int, limit: int) -> Sequence[Report]:
-    ask = partial(call.doorway.engine.reports, call.name, before, limit, _PAGE_SIZE)
+async def _reports(call: _Call, before: int, limit: int) -> Sequence[StoredReport]:
+    ask = partial(call.doorway.reports.reports, call.name, before, limit, _PAGE_SIZE)
     return await call.doorway.workers.read(ask)
 
 
-def _shown(pipeline: Pipeline) -> JSONObject:
+def _shown(pipeline: ReportingPipeline) -> JSONObject:
     received = format_timestamp(pipeline.time)
     return {"name": pipeline.name, "last": {"number": pipeline.newest, "received": received, **pipeline.gist}}
 
 
-def _text(report: Report) -> bytes:
+def _text(report: StoredReport) -> bytes:
     """A report as it is shown: with its number, and when it came. What it says itself is JSON already."""
     head = {"number": report.number, "received": format_timestamp(report.time), "report": msgspec.Raw(report.value)}
     return msgspec.json.encode(head)
@@ -209,7 +207,7 @@ def _told(error: Exception, path: str) -> RegistryError | None:
     match error:
         case InvalidReport():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)
-        case TooMany():
+        case TooManyPipelines():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:
             return None

@@ -25,14 +25,13 @@ from signalbook.api.kernel.responses import (
     media_type,
 )
 from signalbook.cncf import schemaregistry as draft
-from signalbook.cncf.formats import draft_format
-from signalbook.cncf.paths import draft_id, entity_id, schema_path, schema_xid, version_number
+from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
     GROUPS,
     Given,
+    draft_format,
     given_faults,
-    is_segment,
     number_of,
     version_headers,
     version_id,

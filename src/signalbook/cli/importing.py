@@ -143,7 +143,7 @@ def _failure(source: Source, error: SignalbookError, done: int, total: int) -> s
 
 def load(source: str, *, lenient: bool) -> Iterator[Source]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
-    from signalbook.cncf.messagecatalog.sources import adopt
+    from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge, parse_source, read_folder, read_limited, read_source
 
     if source == STANDARD_INPUT:
@@ -154,17 +154,17 @@ def load(source: str, *, lenient: bool) -> Iterator[Source]:
     elif source.lower().startswith(("http://", "https://")):
         yield _adopted(_fetch(source, lenient))
     elif Path(source).is_dir():
-        yield merge(adopt(read_folder(Path(source), lenient=lenient)), name=source)
+        yield merge(adopt_catalog_documents(read_folder(Path(source), lenient=lenient)), name=source)
     else:
         yield _adopted(read_source(Path(source), lenient=lenient))
 
 
 def _adopted(source: Source) -> Source:
     """A document of a message catalog as one of a registry; any other as it is."""
-    from signalbook.cncf.messagecatalog.sources import adopt
+    from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge
 
-    found = adopt([source])
+    found = adopt_catalog_documents([source])
     return found[0] if len(found) == 1 else merge(found, name=source.name)
 
 

@@ -17,10 +17,10 @@ from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.pipeline import Draft
+    from signalbook.pipeline import InferredDefinitions
 
 HELP: Final = (
-    "Draft message definitions and schemas from messages nobody has defined yet.\n\n"
+    "Infer message definitions and schemas from messages nobody has defined yet.\n\n"
     "The draft is a registry document, to review and then import. It goes to standard output, with --out to a file, as "
     "YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled "
     "stage=draft, and replace none. Half of the messages are held back from a first draft, which is tried on them; if "
@@ -69,10 +69,10 @@ def run(
         typer.Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else."),
     ] = False,
 ) -> None:
-    """Draft; the report goes to standard error, or with --json to standard output."""
+    """Infer; the report goes to standard error, or with --json to standard output."""
     from signalbook import pipeline
 
-    job = pipeline.DraftJob(
+    job = pipeline.InferenceJob(
         inputs=tuple(input), group=group, input_format=input_format, accept=accept, limit=limit, master=master
     )
     registry = server is not None or db is not None
@@ -107,7 +107,7 @@ def _vacant(registry: Registry, group: str) -> None:
             raise Taken(f"the registry has {xid} already, and a draft replaces nothing: choose another --group")
 
 
-def _store(registry: Registry, group: str, draft: Draft) -> None:
+def _store(registry: Registry, group: str, draft: InferredDefinitions) -> None:
     from signalbook.cli.importing import import_source
     from signalbook.documents import Source
 
@@ -117,7 +117,7 @@ def _store(registry: Registry, group: str, draft: Draft) -> None:
     say(f"imported {done}")
 
 
-def _write(out: Path | None, draft: Draft) -> None:
+def _write(out: Path | None, draft: InferredDefinitions) -> None:
     from signalbook.cli.files import write_pieces
     from signalbook.documents import write_document
 
@@ -128,7 +128,7 @@ def _write(out: Path | None, draft: Draft) -> None:
         write_pieces(out, [write_document(draft.document, name=out.name)])
 
 
-def _show(draft: Draft) -> None:
+def _show(draft: InferredDefinitions) -> None:
     from rich.table import Table
 
     screen = console()

@@ -25,7 +25,7 @@ from signalbook.messages import (
 )
 from signalbook.messages.cloudevents import CORE, JSON_BATCH_FORMAT, JSON_FORMAT
 from signalbook.messages.eventformats.json import JSON_EVENTS
-from signalbook.pipeline.snapshot import Snapshot, read_documents
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
 
 STANDARD_INPUT: Final = "-"

@@ -84,7 +84,7 @@ def replay(
     from signalbook import pipeline
     from signalbook.messages import parse_flags
 
-    wanted = pipeline.Wanted(
+    wanted = pipeline.DeadLetterFilter(
         reasons=tuple(reason or ()),
         definitions=tuple(definition or ()),
         batches=tuple(batch or ()),

@@ -14,7 +14,7 @@ from signalbook.values import JSONObject, dump_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from signalbook.pipeline import Audience
+    from signalbook.pipeline import ReportOptions
 
 _SHOWN: Final = 10
 METRICS: Final = (
@@ -57,7 +57,7 @@ MetricsHostOption = Annotated[
 ]
 
 
-def audience(found: Audience, **given: str | int | None) -> Audience:
+def audience(found: ReportOptions, **given: str | int | None) -> ReportOptions:
     """What a job file says, but for what options say otherwise."""
     import msgspec
 

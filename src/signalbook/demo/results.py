@@ -20,7 +20,7 @@ from signalbook.demo.traffic import Fault, Ledger, Place
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
 from signalbook.pipeline.tables.catalogs import NAME
-from signalbook.pipeline.tables.connecting import CATALOG
+from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -22,18 +22,18 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.migration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.reports import Filed, TooMany
 from signalbook.engine.write.apply import apply_tree
 from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce
 from signalbook.engine.write.commands import (
     Command,
     ConfigCommand,
+    Flags,
     Method,
     WriteResult,
     check_command,
     read_intent,
 )
-from signalbook.engine.write.context import Documents
+from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
@@ -42,8 +42,8 @@ from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DuplicateId, Pipeline, Reader, Record, Report, Row, Store, Writer
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.storage.base import DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
+from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 PRUNED_AT_ONCE: Final = 1000
@@ -64,12 +64,12 @@ class HistoryPruned(SignalbookError):
         self.position = position
 
 
-def read_changes(reader: Reader, after: int, limit: int) -> list[Record]:
+def read_changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
     """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
-    records = reader.outbox(after, limit)
+    records = outbox.records(after, limit)
     # Positions may have gaps of other kinds; without one nothing is missing, and the last change is always there.
-    if records and records[0].position > after + 1 and after < (gone := reader.forgotten()):
-        raise HistoryPruned(gone)
+    if records and records[0].position > after + 1 and after < (pruned := outbox.pruned()):
+        raise HistoryPruned(pruned)
     return records
 
 
@@ -78,12 +78,12 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
 
     Returns how many, at most ``PRUNED_AT_ONCE``; 0 once there are no more. Several processes may do it at once.
     """
-    with store.read() as reader:
-        records = reader.outbox(reader.forgotten(), PRUNED_AT_ONCE + 1)
+    with store.read() as reading:
+        records = reading.outbox.records(reading.outbox.pruned(), PRUNED_AT_ONCE + 1)
     gone = list(takewhile(lambda record: record.position <= upto and record.time < before, records[:-1]))
     if gone:
-        with store.write() as writer:
-            writer.forget(gone[-1].position)
+        with store.write() as writing:
+            writing.outbox.prune(gone[-1].position)
     return len(gone)
 
 
@@ -104,8 +104,8 @@ class Engine:
         self._rules = settings.domain_rules
         self._cache = ConfigurationCache()
         self._listeners: tuple[Callable[[], None], ...] = ()
-        with store.read() as reader:
-            fresh = reader.get(ROOT) is None
+        with store.read() as transaction:
+            fresh = transaction.entities.get(ROOT) is None
         if fresh:
             self._found(settings)
         if settings.capabilities:
@@ -114,9 +114,14 @@ class Engine:
     @contextmanager
     def reading(self) -> Iterator[View]:
         """A view of the registry at one instant."""
-        with self._store.read() as reader:
-            now = self._cache.read(reader)
-            yield View(reader, now.model, now.capabilities)
+        with self._store.read() as transaction:
+            now = self._cache.read(transaction.settings)
+            yield View(transaction, now.model, now.capabilities)
+
+    @property
+    def store(self) -> Store:
+        """Where the registry is stored, with what is stored beside it."""
+        return self._store
 
     def generation(self) -> Hashable:
         """``Store.generation``: what was read stays true as long as it is the same."""
@@ -129,8 +134,8 @@ class Engine:
         ``admin`` as in ``Context``: for who runs the registry, not for clients.
         Raises ``StorageBusy`` when other writers do not give way in time.
         """
-        with self._store.write() as writer:
-            session = Session(writer, self._cache.read(writer), rules=self._rules, admin=admin)
+        with self._store.write() as transaction:
+            session = Session(transaction, self._cache.read(transaction.settings), rules=self._rules, admin=admin)
             yield session
             session.finish()
         self._committed()
@@ -141,8 +146,8 @@ class Engine:
 
         Raises ``StorageBusy`` as ``writing`` does.
         """
-        with self._store.write() as writer:
-            yield Batch(writer, self._cache.read(writer), rules=self._rules)
+        with self._store.write() as transaction:
+            yield Batch(transaction, self._cache.read(transaction.settings), rules=self._rules)
         self._committed()
 
     @contextmanager
@@ -152,55 +157,19 @@ class Engine:
             yield batch
             raise _Undone
 
-    def kept(self, name: str) -> JSON:
-        """What was kept under ``name`` (``keep``), None if nothing."""
-        with self._store.read() as reader:
-            return reader.note(name)
-
-    def kept_in(
-        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
-    ) -> dict[str, JSON]:
-        """What was kept under names beginning with ``folder/``, by the rest of them; bounds as in ``Reader.notes``."""
-        with self._store.read() as reader:
-            return reader.notes(folder, after=after, through=through, limit=limit)
-
-    def keep(self, notes: Mapping[str, JSON]) -> None:
-        """Keep notes of who runs the registry with it, all in one transaction; None removes one.
-
-        They are no part of the registry: clients do not see them, and no change of theirs is an event.
-        """
-        with self._store.write() as writer:
-            for name, note in notes.items():
-                writer.put_note(name, note)
-
-    def pipeline(self, name: str) -> Pipeline | None:
-        """A pipeline that has reported, None if there is none."""
-        with self._store.read() as reader:
-            return reader.pipeline(name)
-
-    def pipelines(self, after: str, limit: int) -> list[Pipeline]:
-        """Pipelines that have reported, by name: as ``Reader.pipelines``."""
-        with self._store.read() as reader:
-            return reader.pipelines(after, limit)
-
-    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[Report]:
-        """Reports of a pipeline, the newest first: as ``Reader.reports``."""
-        with self._store.read() as reader:
-            return reader.reports(pipeline, before, limit, size)
-
     def listen(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` after each commit of this engine, in the thread that made it, which waits: be quick."""
         self._listeners += (tell,)
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
-        with self._store.read() as reader:
-            return reader.position()
+        with self._store.read() as transaction:
+            return transaction.outbox.position()
 
     def outbox(self, after: int, limit: int) -> list[Record]:
         """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
-        with self._store.read() as reader:
-            return read_changes(reader, after, limit)
+        with self._store.read() as transaction:
+            return read_changes(transaction.outbox, after, limit)
 
     def forget(self, *, before: datetime, upto: int) -> int:
         """Forget some of the oldest changes: see ``history.forget``."""
@@ -217,14 +186,15 @@ class Engine:
             raise SettingError(f"registry_id {settings.registry_id!r}: {error}") from None
         source = model_source(settings.model)
         compile_model(source)
-        with self._store.write() as writer:
-            if writer.get(ROOT) is None:  # another process may have been faster
+        with self._store.write() as transaction:
+            entities = transaction.entities
+            if entities.get(ROOT) is None:  # another process may have been faster
                 now = values.now()
                 attributes: JSONObject = {"registryid": settings.registry_id}
-                (key,) = writer.reserve(1)
+                (key,) = entities.reserve(1)
                 root = Row(key=key, parent=0, xid=ROOT, epoch=1, createdat=now, modifiedat=now, attributes=attributes)
-                writer.insert([root])
-                writer.put_config(MODELSOURCE, source)
+                entities.insert([root])
+                transaction.settings.put_config(MODELSOURCE, source)
 
     def _switch(self, name: str) -> None:
         wanted = None if name == "all" else _document(name, "capabilities")
@@ -235,16 +205,16 @@ class Engine:
 class Batch:
     """Sessions one after the other, each all or nothing by itself and seeing what those before it did."""
 
-    def __init__(self, writer: Writer, configuration: Configuration, *, rules: str) -> None:
-        self._writer = writer
+    def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, rules: str) -> None:
+        self._transaction = transaction
         self._configuration = configuration
         self._rules = rules
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """The next session; as ``Engine.writing``, but for the commit."""
-        with self._writer.savepoint():
-            session = Session(self._writer, self._configuration, rules=self._rules)
+        with self._transaction.savepoint():
+            session = Session(self._transaction, self._configuration, rules=self._rules)
             yield session
             session.finish()
         # Not by way of the cache: what it holds is committed.
@@ -253,8 +223,8 @@ class Batch:
     @contextmanager
     def trying(self, compatibility: str | None = None) -> Iterator[Session]:
         """A session of which nothing stays; ``compatibility`` as in ``Context``."""
-        with suppress(_Undone), self._writer.savepoint():
-            yield Session(self._writer, self._configuration, rules=self._rules, compatibility=compatibility)
+        with suppress(_Undone), self._transaction.savepoint():
+            yield Session(self._transaction, self._configuration, rules=self._rules, compatibility=compatibility)
             raise _Undone
 
 
@@ -265,26 +235,27 @@ class _Undone(Exception):
 class Session:
     """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction.
 
+    ``transaction`` is that of the store, for what else is to be written with the registry or not at all.
     ``rules`` is the setting ``domain_rules``; ``admin`` and ``compatibility`` are as in ``Context``.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        transaction: WriteTransaction,
         configuration: Configuration,
         *,
         rules: str,
         admin: bool = False,
         compatibility: str | None = None,
     ) -> None:
-        self._writer = writer
+        self.transaction = transaction
+        self._writer = transaction.entities
         self._rules = rules
         self._admin = admin
         self._changes: list[Change] = []
         self.now: datetime = values.now()
-        self._config = ConfigurationWriter(
-            writer, configuration, now=self.now, admin=admin, compatibility=compatibility
-        )
+        self._config = ConfigurationWriter(transaction, configuration, admin=admin)
+        self._compatibility = compatibility
         self.correlationid = secrets.token_hex(16)
 
     @property
@@ -295,7 +266,7 @@ class Session:
     @property
     def view(self) -> View:
         """The registry with this session's own writes."""
-        return View(self._writer, self.configuration.model, self.configuration.capabilities)
+        return View(self.transaction, self.configuration.model, self.configuration.capabilities)
 
     def execute(self, command: Command | ConfigCommand) -> WriteResult:
         """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
@@ -310,35 +281,6 @@ class Session:
         """
         changed = self._config.switch(wanted)
         self._changes += self._configured(changed).changes if changed else ()
-
-    def kept(self, name: str) -> JSON:
-        """What ``keep`` keeps, None if nothing."""
-        return self._writer.note(name)
-
-    def keep(self, name: str, note: JSON) -> None:
-        """As ``Engine.keep``, in this very transaction."""
-        self._writer.put_note(name, note)
-
-    def file(self, name: str, report: Filed, *, keep: int, most: int) -> tuple[int, bool]:
-        """Keep a pipeline's report, and of all of them the newest ``keep``: its number, and whether it is new.
-
-        Raises ``TooMany`` if it were the first of one pipeline more than ``most``.
-        """
-        if self._writer.pipeline(name) is None and self._writer.pipeline_count() >= most:
-            raise TooMany(f"there are {most} pipelines, and no more are taken (setting max_pipelines)")
-        return self._writer.put_report(name, report.batch, report.text, report.gist, time=self.now, keep=keep)
-
-    def drop_pipeline(self, name: str) -> bool:
-        """Forget a pipeline and its reports; whether there was one."""
-        return self._writer.drop_pipeline(name)
-
-    def position(self) -> int:
-        """The position of the last change before this session's own, 0 if there is none."""
-        return self._writer.position()
-
-    def forgotten(self) -> int:
-        """The position up to which changes are kept no longer, 0 if all of them are."""
-        return self._writer.forgotten()
 
     @property
     def changes(self) -> list[Change]:
@@ -356,15 +298,15 @@ class Session:
         """Put the changes into the outbox: last thing before the commit."""
         if self._changes:
             changes = [change.to_json() for change in self.changes]
-            self._writer.append(changes, time=self.now, correlationid=self.correlationid)
+            self.transaction.outbox.append(changes, time=self.now, correlationid=self.correlationid)
 
     def _write(self, command: Command) -> WriteResult:
         check_command(command, self.configuration.model)
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
-        configured = self._config.execute_embedded(command)
+        configured = self._config.execute_embedded(command, self._context)
         loader = WriteLoader(self._writer, command.base_url)
-        context = self._config.context(loader, command.flags, command.target)
+        context = self._context(loader, command.flags, command.target)
         decision = CommandDecision(command, loader, context)
         if command.method is Method.DELETE:
             result = decision.delete()
@@ -373,6 +315,20 @@ class Session:
             findings = self._check_domain_rules(decision.tree, loader, command)
             result = replace(result, findings=findings) if findings else result
         return self._store(result, decision.tree, context.documents, configured)
+
+    def _context(self, loader: WriteLoader, flags: Flags, target: Xid) -> Context:
+        """What a command is decided by under the present configuration."""
+        return Context(
+            model=self.configuration.model,
+            capabilities=self.configuration.capabilities,
+            flags=flags,
+            target=target,
+            now=self.now,
+            documents=loader.content,
+            resolve=loader.resolve,
+            admin=self._admin,
+            compatibility=self._compatibility,
+        )
 
     def _check_domain_rules(self, tree: WorkingTree, loader: WriteLoader, command: Command) -> tuple[Finding, ...]:
         """Findings about messages and endpoints. Raises ``invalid_attribute`` where these refuse the write."""
@@ -400,7 +356,7 @@ class Session:
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
-        return self._configured(self._config.execute(command))
+        return self._configured(self._config.execute(command, self._context))
 
     def _configured(self, changed: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""

@@ -11,7 +11,7 @@ from typing import Final
 from signalbook import values
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.store import FOLDER as DELIVERIES
-from signalbook.storage.base import StorageError
+from signalbook.storage.base import KeyValueStore, StorageError
 
 _LOOK_EVERY: Final = 0.05
 
@@ -116,7 +116,7 @@ class Retention:
 
     def _waiting(self) -> int:
         """The position behind which some subscription has not been delivered to."""
-        states = self._engine.kept_in(DELIVERIES).values()
+        states = KeyValueStore(self._engine.store).folder(DELIVERIES).values()
         return min((int(state["position"]) for state in states), default=_NO_BOUND)
 
     def _forget(self, before: datetime, upto: int) -> int:

@@ -1,6 +1,6 @@
 """Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
-from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, Typed
+from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError
 from signalbook.formats.registry import find, supported
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 
@@ -17,7 +17,6 @@ __all__ = [
     "SchemaError",
     "Shape",
     "Struct",
-    "Typed",
     "find",
     "supported",
 ]

@@ -7,9 +7,7 @@ A format is a module that keeps to the ``Format`` protocol and is named in the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, Protocol
-
-import msgspec
+from typing import Final, Literal, Protocol
 
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
@@ -19,8 +17,6 @@ from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, dump_json, p
 Resolve = Callable[[str], bytes | None]
 Reason = Literal["decode_error", "schema_violation", "unsupported_format"]
 
-# What ``Typed.quick`` raises.
-REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 MAX_FINDINGS: Final = 100
 MAX_MESSAGE: Final = 300
@@ -44,28 +40,6 @@ class PayloadError(SignalbookError):
 
     def __reduce__(self) -> tuple[type[PayloadError], tuple[Reason, tuple[Finding, ...]]]:
         return type(self), (self.reason, self.findings)
-
-
-class Typed(Protocol):
-    """A decoder from payload bytes to objects with attributes, for turning many payloads into columns.
-
-    It accepts exactly the payloads that ``Schema.decode`` accepts. What it returns follows ``Schema.shape()``:
-
-    - ``Struct``: an object with the attribute ``field.attribute`` per field; ``msgspec.UNSET`` where the payload has
-      no such member;
-    - ``ListOf``: ``list``; ``MapOf``: ``dict``;
-    - ``Anything``: ``msgspec.Raw``, the JSON text as it was sent;
-    - ``Scalar``: ``bool``, ``int``, ``float`` or ``str``; ``None`` for a JSON null.
-    """
-
-    engine: str
-    # As ``decode`` for text known to be UTF-8, without its last word: raises one of ``REFUSALS`` for what it is not
-    # sure of, and ``decode`` has to be asked.
-    quick: Callable[[Any], Any]
-
-    def decode(self, payload: Any) -> Any:
-        """The typed object. Takes ``bytes`` or ``msgspec.Raw``; raises ``PayloadError`` as ``Schema.decode`` does."""
-        ...
 
 
 class Schema(Protocol):
@@ -120,10 +94,6 @@ class Schema(Protocol):
 
         An object that lacks such a member, or has another value in it, does not conform; the reverse proves nothing.
         """
-        ...
-
-    def typed(self) -> Typed | None:
-        """The typed decoder for JSON payloads, where the format has one."""
         ...
 
 

@@ -117,19 +117,19 @@ def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direct
         for direction in directions(rule)
         for difference in (compare.differences(new, old) if direction == "backward" else compare.differences(old, new))
     ]
-    told = {(difference.path, difference.rule) for _, difference in found}
+    known = {(difference.path, difference.rule) for _, difference in found}
     hazards = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
-    return found + [(directions(rule)[0], hazard) for hazard in hazards if (hazard.path, hazard.rule) not in told]
+    return found + [(directions(rule)[0], hazard) for hazard in hazards if (hazard.path, hazard.rule) not in known]
 
 
 def finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
     """A difference in words about ``document``, the newer one; old and new are what the two documents have there."""
     backward = direction == "backward"
-    told = f"reading data of {against}" if backward else f"read by {against}"
+    heading = f"reading data of {against}" if backward else f"read by {against}"
     return Finding(
         path=f"{document}#{difference.path}",
         rule=difference.rule,
-        message=f"{told}: {difference.message}",
+        message=f"{heading}: {difference.message}",
         old=difference.old if backward else difference.new,
         new=difference.new if backward else difference.old,
     )

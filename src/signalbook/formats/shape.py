@@ -58,7 +58,7 @@ class Anything:
 class Field:
     """One member of a ``Struct``.
 
-    ``name`` is the member's name in decoded values, ``attribute`` that of objects a ``Typed`` decoder makes.
+    ``name`` is the member's name in decoded values, ``attribute`` that of objects a guard makes.
     A field that is not ``required`` may be absent; one whose shape is ``nullable`` may be null.
     """
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from signalbook.model.definitions import find
-from signalbook.model.faults import Place
-from signalbook.model.paths import Path, format_path, parse_path, pick
+from signalbook.model.findings import Place
+from signalbook.model.paths import DotPath, format_path, parse_path, pick
 from signalbook.model.types import SCALARS, EntityTypes, describe, scalar_check
 from signalbook.values import JSON, JSONObject
 
@@ -33,10 +33,10 @@ class Constraint:
     """What is demanded of one attribute of the Resources of one type."""
 
     resources: str
-    path: Path
+    path: DotPath
     default: JSON
     enum: tuple[JSON, ...]
-    equals: Path
+    equals: DotPath
 
     def violations(self, version: JSONObject, group: JSONObject) -> Iterator[Violation]:
         """How a Version with these attributes, in a Group with these, breaks this constraint."""
@@ -82,7 +82,7 @@ class Constraints:
         )
 
 
-def _fill(version: JSONObject, path: Path, default: JSON) -> JSONObject:
+def _fill(version: JSONObject, path: DotPath, default: JSON) -> JSONObject:
     owner = pick(version, path[:-1])
     if not isinstance(owner, dict) or owner.get(str(path[-1])) is not None:
         return version

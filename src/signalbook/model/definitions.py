@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from signalbook.model.faults import Place
+from signalbook.model.findings import Place
 from signalbook.model.spec_attributes import SpecTable
 from signalbook.model.types import (
     CHARSET_RULES,

@@ -1,20 +1,126 @@
-"""A model source as a whole: Group and Resource types, their names and aspects (core/model.md "Registry Model")."""
+"""A model source as a whole: Group and Resource types, their names and aspects (core/model.md "Registry Model").
+
+Also ``ximportresources``, Resource types used by other Group types ("Reuse of Resource Definitions"), and ``typemap``,
+how a document of some content type is shown inside JSON (core R102, R103).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from signalbook.model import spec_attributes
 from signalbook.model.constraints import Ground, check_constraints
 from signalbook.model.definitions import Setting, overlay
-from signalbook.model.faults import Place
-from signalbook.model.imports import entity_types
+from signalbook.model.findings import Place
 from signalbook.model.spec_attributes import SpecTable
-from signalbook.model.typemap import check_typemap
 from signalbook.model.types import CHARSET_RULES, STRICT_NAME, EntityTypes, describe, scalar_check
 from signalbook.values import JSON, JSONObject
+
+_REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
+
+
+def entity_types(groups: Mapping[str, JSONObject], place: Place) -> EntityTypes:
+    """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
+    imports = {plural: _references(group, place.at(plural)) for plural, group in groups.items()}
+    own = {plural: tuple(group.get("resources") or ()) for plural, group in groups.items()}
+    origins = _Origins(own, imports)
+    types = {}
+    for plural in groups:
+        here = place.at(plural, "ximportresources")
+        types[plural] = {name: f"/{plural}/{name}" for name in own[plural]}
+        for index, (group, resource) in imports[plural].items():
+            origin = origins.find(group, resource)
+            if origin is None:
+                here.fault(f"/{group}/{resource} leads to no Resource type, or round in a circle", index)
+            elif resource in types[plural]:
+                here.fault(f'the Group type has a Resource type "{resource}" already', index)
+            else:
+                types[plural][resource] = origin
+    return EntityTypes(groups=types)
+
+
+def _references(group: JSONObject, place: Place) -> dict[int, tuple[str, str]]:
+    given: JSON = group.get("ximportresources") or []
+    here = place.at("ximportresources")
+    if not isinstance(given, list):
+        here.fault(f"must be an array, not {describe(given)}")
+        return {}
+    references = {}
+    for index, item in enumerate(given):
+        match = _REFERENCE.fullmatch(item) if isinstance(item, str) else None
+        if match is None:
+            here.fault(f"{describe(item)} is not of the form /GROUPS/RESOURCES", index)
+        elif match[1] == place.path[-1]:
+            here.fault("a Group type cannot import from itself", index)
+        else:
+            references[index] = (match[1], match[2])
+    return references
+
+
+class _Origins:
+    """Where Resource types are defined, following imports of imports."""
+
+    def __init__(
+        self, own: Mapping[str, tuple[str, ...]], imports: Mapping[str, Mapping[int, tuple[str, str]]]
+    ) -> None:
+        self._own = own
+        self._imports = {group: {name: source for source, name in i.values()} for group, i in imports.items()}
+        self._known: dict[tuple[str, str], str | None] = {}
+
+    def find(self, group: str, resource: str) -> str | None:
+        """The origin of ``/group/resource``; None for nowhere, or round in a circle."""
+        trail: set[tuple[str, str]] = set()
+        found, source = None, (group, resource)
+        while source not in trail and source not in self._known:  # where nothing leads on, it is in the trail
+            trail.add(source)
+            if resource in self._own.get(source[0], ()):
+                found = f"/{source[0]}/{resource}"
+            elif resource in self._imports.get(source[0], {}):
+                source = (self._imports[source[0]][resource], resource)
+        found = self._known.get(source, found)
+        self._known |= dict.fromkeys(trail, found)
+        return found
+
+
+DocumentType: TypeAlias = Literal["binary", "json", "string"]
+
+IMPLICIT: Final[Mapping[str, DocumentType]] = {"application/json": "json", "*+json": "json", "text/plain": "string"}
+
+
+def check_typemap(given: JSON, place: Place) -> dict[str, DocumentType]:
+    """The map with its values in lower case; notes at ``place`` what is wrong."""
+    if not isinstance(given, dict):
+        place.fault(f"must be an object, not {describe(given)}")
+        return {}
+    result: dict[str, DocumentType] = {}
+    for key, value in given.items():
+        kind = next((k for k in get_args(DocumentType) if isinstance(value, str) and k == value.lower()), None)
+        if not key or key.count("*") > 1:
+            place.fault("a media type is not empty and has at most one *", key)
+        if kind is None:
+            place.fault(f"{describe(value)} is none of binary, json, string", key)
+        else:
+            result[key] = kind
+    return result
+
+
+def compile_typemap(given: Mapping[str, DocumentType]) -> Callable[[str], DocumentType]:
+    """A function from a content type, parameters and all, to how its documents are shown."""
+    entries = {**IMPLICIT, **{key.lower(): value for key, value in given.items()}}
+    patterns = [
+        (re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL), value) for key, value in entries.items()
+    ]
+
+    def type_of(contenttype: str) -> DocumentType:
+        media_type = contenttype.partition(";")[0].strip().lower()
+        kinds = {value for pattern, value in patterns if pattern.fullmatch(media_type)}
+        return kinds.pop() if len(kinds) == 1 else "binary"
+
+    return type_of
+
 
 VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
 # Paths of the API itself and of doors to come: a Group type of such a name could not be reached.

@@ -10,10 +10,10 @@ from signalbook import values
 from signalbook.errors import RegistryError
 from signalbook.model.attributes import AttributeSet, compile_attributes
 from signalbook.model.constraints import Constraints, Ground, compile_constraints, narrow
-from signalbook.model.faults import Fault, ModelFault, Place, model_faults_to_error
-from signalbook.model.includes import Loader, expand
-from signalbook.model.language import FullModel, complete
-from signalbook.model.paths import Path, format_path, pick
+from signalbook.model.findings import Fault, ModelFault, Place, model_faults_to_error
+from signalbook.model.language import DocumentType, FullModel, compile_typemap, complete
+from signalbook.model.paths import DotPath, format_path, pick
+from signalbook.model.sources import Loader, expand
 from signalbook.model.spec_attributes import (
     SpecTable,
     group_attributes,
@@ -22,7 +22,6 @@ from signalbook.model.spec_attributes import (
     resource_attributes,
     version_attributes,
 )
-from signalbook.model.typemap import DocumentType, compile_typemap
 from signalbook.model.types import SCALARS, EntityTypes
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
@@ -50,7 +49,7 @@ class ResourceType:
     attributes: AttributeSet
     resourceattributes: AttributeSet
     metaattributes: AttributeSet
-    matchversions: tuple[Path, ...]
+    matchversions: tuple[DotPath, ...]
     type_of: Callable[[str], DocumentType]
     document: JSONObject
 
@@ -66,7 +65,7 @@ class ResourceType:
             if len({values.canonical_json(self._comparable(path, pick(version, path))) for version in versions}) > 1
         )
 
-    def _comparable(self, path: Path, value: JSON) -> JSON:
+    def _comparable(self, path: DotPath, value: JSON) -> JSON:
         caseless = len(path) == 1 and self.attributes[str(path[0])].caseless
         return value.casefold() if caseless and isinstance(value, str) else value
 
@@ -204,7 +203,7 @@ def _resource_type(origin: str, document: JSONObject, types: EntityTypes) -> Res
     )
 
 
-def _matching(definitions: JSONObject, path: Path) -> Iterable[Path]:
+def _matching(definitions: JSONObject, path: DotPath) -> Iterable[DotPath]:
     for name, definition in definitions.items():
         if definition.get("matchversions") and definition["type"] in SCALARS:
             yield (*path, name)

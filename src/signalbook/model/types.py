@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from signalbook.model.faults import ReferenceCode
+from signalbook.model.findings import ReferenceCode
 from signalbook.values import JSON, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid, XidError
 

@@ -21,7 +21,7 @@ from signalbook.replication.registry import NoHistory
 from signalbook.replication.replicating import FOLDER, Note, Replication, keep_up, repeat
 from signalbook.replication.report import Passed, Report
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import StorageError
+from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, JSONObject, digest, format_timestamp, now
 
@@ -102,7 +102,7 @@ class Following:
         meant = {source: [known for known in self.sources if known.speaks(source)] for source in sources}
         told = format_timestamp(now())
         if notes := {_knock(known): told for followed in meant.values() for known in followed}:
-            self._engine.keep(notes)
+            KeyValueStore(self._engine.store).put(notes)
         return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
@@ -124,7 +124,7 @@ class Following:
 
     def _renew(self) -> None:
         try:
-            if not self._lease.free(self._engine.kept(_LEASE)):
+            if not self._lease.free(KeyValueStore(self._engine.store).get(_LEASE)):
                 return
             with self._engine.writing() as session:
                 taken = self._lease.take(session)
@@ -173,7 +173,7 @@ class FollowedLink:
 
     def _follow(self) -> None:
         # Asked for before the first look: who knocks during a look is not to be overheard.
-        self._knock = self._engine.kept(_knock(self.source))
+        self._knock = KeyValueStore(self._engine.store).get(_knock(self.source))
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
         with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
@@ -191,7 +191,7 @@ class FollowedLink:
         while left > 0 and not self.stop.wait(min(left, _LOOK)):
             left -= _LOOK
             with suppress(StorageError):
-                known, self._knock = self._knock, self._engine.kept(_knock(self.source))
+                known, self._knock = self._knock, KeyValueStore(self._engine.store).get(_knock(self.source))
                 if self._knock != known:
                     return
 

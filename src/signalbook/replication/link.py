@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from signalbook.cncf.paths import message_path, schema_path
-from signalbook.cncf.uris import compose
+from signalbook.cncf.ids import compose, message_path, schema_path
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id

@@ -14,6 +14,7 @@ from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Hints, of_events
 from signalbook.replication.link import Link
 from signalbook.replication.registry import NoHistory, Pruned, Source, mark_of
+from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, format_timestamp, now, parse_json
 
 FOLDER: Final = "replications"
@@ -86,11 +87,11 @@ class Note:
 
     def load(self) -> JSON:
         """As the protocol says."""
-        return self._engine.kept(self._name)
+        return KeyValueStore(self._engine.store).get(self._name)
 
     def save(self, state: JSONObject) -> None:
         """As the protocol says."""
-        self._engine.keep({self._name: state})
+        KeyValueStore(self._engine.store).put({self._name: state})
 
 
 def name_of(link: Link) -> str:

@@ -1,6 +1,7 @@
-"""What the engine may ask of a store: rows by xid and by parent, documents by digest, one outbox.
+"""The interfaces of the store; no other package sees anything else of the database.
 
-Twenty-odd calls; the rest of the house sees nothing else of the database.
+A transaction has five parts: entities, the outbox, operator settings, pipeline reports, and subscriptions with their
+deliveries. Whoever needs one of them takes that one alone.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
-    """A pipeline that tells of its batches: the ``number`` of its newest report, when that came, and its gist."""
+class ReportingPipeline:
+    """A pipeline that reports its batches: the number of its ``newest`` report, when that came, and its gist."""
 
     name: str
     newest: int
@@ -139,7 +140,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class StoredReport:
     """A report of one batch, as JSON text. ``number`` grows with each batch of a pipeline, ``time`` is when it came."""
 
     number: int
@@ -148,11 +149,7 @@ class Report:
 
 
 class Reader(Protocol):
-    """A consistent view of the store at one instant, that of its first call. For one thread at a time.
-
-    Every call may raise ``StorageError``. Collections given may be of any size: each call is a fixed number of
-    statements.
-    """
+    """Entities and their documents. Collections given may be of any size: each call is a fixed number of statements."""
 
     def get(self, xid: Xid) -> Row | None:
         """The entity at exactly this xid (case-sensitive), or None."""
@@ -220,57 +217,9 @@ class Reader(Protocol):
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
 
-    def config(self, name: str) -> JSON | None:
-        """The configuration document ``name`` (``capabilities``, ``modelsource``), or None if never set."""
-
-    def config_epoch(self, name: str) -> int:
-        """Grows with every ``put_config``; 0 if never set. Cheap: what compiled models are cached by."""
-
-    def note(self, name: str) -> JSON | None:
-        """What who runs the registry keeps with it under ``name``, or None. Notes are no part of the registry."""
-
-    def notes(
-        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
-    ) -> dict[str, JSON]:
-        """The notes named ``folder/...``, by the rest of their names and in their order.
-
-        They begin behind the name ``after``, and end with ``through`` or after ``limit`` of them.
-        """
-
-    def pipeline(self, name: str) -> Pipeline | None:
-        """A pipeline that has reported, or None. Pipelines are no part of the registry either."""
-
-    def pipelines(self, after: str, limit: int) -> list[Pipeline]:
-        """Up to ``limit`` of them by name, behind the name ``after``."""
-
-    def pipeline_count(self) -> int:
-        """How many there are."""
-
-    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[Report]:
-        """Up to ``limit`` reports with numbers below ``before``, the newest first.
-
-        They end before they have more than ``size`` characters together, but never before the first.
-        """
-
-    def outbox(self, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Committed changes behind position ``after``, in commit order."""
-
-    def forgotten(self) -> int:
-        """The position up to which the outbox was forgotten, 0 if none of it was."""
-
-    def position(self) -> int:
-        """The position of the last change, 0 if there is none: any change of what is stored raises it."""
-
 
 class Writer(Reader, Protocol):
-    """A read-write transaction: sees its own writes; all or nothing."""
-
-    def savepoint(self) -> AbstractContextManager[None]:
-        """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
-
-        Parts follow one another, none is in another. Raises ``StorageError`` where the database gave up the whole
-        transaction; what the block still streams ends with it.
-        """
+    """Entities and their documents, with the transaction's own writes."""
 
     def reserve(self, count: int) -> Sequence[int]:
         """``count`` fresh storage keys, so that a tree can be inserted level by level."""
@@ -297,29 +246,136 @@ class Writer(Reader, Protocol):
         In any order with the rows that name them: what no row names at the commit is not kept.
         """
 
+
+class OutboxReader(Protocol):
+    """Committed changes in commit order: the change feed, and what deliveries read."""
+
+    def records(self, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Committed changes behind position ``after``."""
+
+    def position(self) -> int:
+        """The position of the last change, 0 if there is none: any change of what is stored raises it."""
+
+    def pruned(self) -> int:
+        """The position up to which changes were pruned, 0 if none were."""
+
+
+class OutboxWriter(OutboxReader, Protocol):
+    """The outbox in a write transaction."""
+
+    def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
+        """Add changes, in this order; they get their positions at the commit, and are not seen before."""
+
+    def prune(self, position: int) -> None:
+        """Remove the changes up to ``position``; not the last one, which tells the registry's state."""
+
+
+class SettingsReader(Protocol):
+    """Operator settings: configuration documents, and a key-value store beside the registry, unseen by its clients."""
+
+    def config(self, name: str) -> JSON | None:
+        """The configuration document ``name`` (``capabilities``, ``modelsource``), or None if never set."""
+
+    def config_epoch(self, name: str) -> int:
+        """Grows with every ``put_config``; 0 if never set. Cheap: what compiled models are cached by."""
+
+    def get(self, name: str) -> JSON:
+        """The value stored under ``name``, None if there is none."""
+
+    def folder(
+        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
+    ) -> dict[str, JSON]:
+        """The values named ``folder/...``, by the rest of their names and in their order.
+
+        They begin behind the name ``after``, and end with ``through`` or after ``limit`` of them.
+        """
+
+
+class SettingsWriter(SettingsReader, Protocol):
+    """Operator settings in a write transaction."""
+
     def put_config(self, name: str, value: JSON | None) -> None:
         """Set (or with None remove) a configuration document; raises its epoch."""
 
-    def put_note(self, name: str, value: JSON | None) -> None:
-        """Set (or with None remove) a note."""
+    def put(self, name: str, value: JSON | None) -> None:
+        """Store (or with None remove) a value. It is no part of the registry, and no change of it."""
+
+
+class ReportReader(Protocol):
+    """Reports of pipelines; no part of the registry either."""
+
+    def pipeline(self, name: str) -> ReportingPipeline | None:
+        """A pipeline that has reported, or None."""
+
+    def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
+        """Up to ``limit`` of them by name, behind the name ``after``."""
+
+    def pipeline_count(self) -> int:
+        """How many there are."""
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
+        """Up to ``limit`` reports with numbers below ``before``, the newest first.
+
+        They end before they have more than ``size`` characters together, but never before the first.
+        """
+
+
+class ReportWriter(ReportReader, Protocol):
+    """Reports of pipelines in a write transaction."""
 
     def put_report(
         self, name: str, batch: str, value: str, gist: JSON, *, time: datetime, keep: int
     ) -> tuple[int, bool]:
-        """Keep the report of a pipeline's batch, JSON text, with its gist, and of all reports the newest ``keep``.
+        """Store the report of a pipeline's batch, JSON text, with its gist, and keep the newest ``keep`` of all.
 
         Returns its number, and whether it is new: one of the same batch is replaced, in its old place and of its old
         time.
         """
 
     def drop_pipeline(self, name: str) -> bool:
-        """Forget a pipeline and its reports; whether there was one."""
+        """Remove a pipeline and its reports; whether there was one."""
 
-    def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
-        """Add changes to the outbox, in this order; they get their positions at the commit, and are not seen before."""
 
-    def forget(self, position: int) -> None:
-        """Remove the changes up to ``position`` from the outbox; not the last one, which tells the registry's state."""
+class ReadTransaction(Protocol):
+    """A consistent view of the store at one instant, that of its first call. For one thread at a time.
+
+    Every call of its parts may raise ``StorageError``.
+    """
+
+    @property
+    def entities(self) -> Reader: ...
+
+    @property
+    def outbox(self) -> OutboxReader: ...
+
+    @property
+    def settings(self) -> SettingsReader: ...
+
+    @property
+    def reports(self) -> ReportReader: ...
+
+
+class WriteTransaction(ReadTransaction, Protocol):
+    """A read-write transaction: sees its own writes; all or nothing."""
+
+    @property
+    def entities(self) -> Writer: ...
+
+    @property
+    def outbox(self) -> OutboxWriter: ...
+
+    @property
+    def settings(self) -> SettingsWriter: ...
+
+    @property
+    def reports(self) -> ReportWriter: ...
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
+
+        Parts follow one another, none is in another. Raises ``StorageError`` where the database gave up the whole
+        transaction; what the block still streams ends with it.
+        """
 
 
 class DuplicateId(StorageError):
@@ -333,10 +389,10 @@ class DuplicateId(StorageError):
 class Store(Protocol):
     """A database with the schema of this version in it."""
 
-    def read(self) -> AbstractContextManager[Reader]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         """A read transaction; any number at once, beside the writer."""
 
-    def write(self) -> AbstractContextManager[Writer]:
+    def write(self) -> AbstractContextManager[WriteTransaction]:
         """The write transaction: commits at the end of the block, rolls back on any exception.
 
         Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
@@ -344,7 +400,33 @@ class Store(Protocol):
 
     def generation(self) -> Hashable:
         """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
-        so is what was read of the registry after it was told. Notes and reports, no part of it, leave it as it is."""
+        so is what was read of the registry after it was returned. Settings stored by key, reports and subscriptions
+        are no part of it and leave it as it is."""
 
     def close(self) -> None:
         """Give back every connection."""
+
+
+class KeyValueStore:
+    """The key-value store for who needs nothing else of it: each call is a transaction of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, name: str) -> JSON:
+        """The value stored under ``name``, None if there is none."""
+        with self._store.read() as transaction:
+            return transaction.settings.get(name)
+
+    def folder(
+        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
+    ) -> dict[str, JSON]:
+        """As ``SettingsReader.folder``."""
+        with self._store.read() as transaction:
+            return transaction.settings.folder(folder, after=after, through=through, limit=limit)
+
+    def put(self, values: Mapping[str, JSON]) -> None:
+        """Store values by name, all or none of them; None removes one."""
+        with self._store.write() as transaction:
+            for name, value in values.items():
+                transaction.settings.put(name, value)

@@ -1,17 +1,18 @@
-"""What differs between databases; everything else in this room is written once."""
+"""What differs between databases; everything else in this package is written once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ClauseElement, ColumnElement, Select, bindparam, literal_column
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.storage.base import StorageError
 
 Parameters = Mapping[str, Any]
-Record = tuple[Any, ...]
+Columns = tuple[Any, ...]
 
 
 class Cursor(Protocol):
@@ -28,7 +29,7 @@ class Cursor(Protocol):
         """All records of the result."""
 
 
-class Connection(Protocol):
+class DriverConnection(Protocol):
     """The part of a driver's connection used here. Both drivers are in autocommit mode: transactions are explicit."""
 
     def execute(self, sql: str, parameters: Any = ..., /) -> Cursor:
@@ -45,7 +46,7 @@ class Connection(Protocol):
 
 
 class Dialect(Protocol):
-    """One kind of database at one place."""
+    """One kind of database at one place: the base class of each."""
 
     begin_read: ClassVar[str]
     """Opens a transaction that sees the store at one instant."""
@@ -60,7 +61,7 @@ class Dialect(Protocol):
     where: str
     """The place, fit to be shown: a path or a URL without password."""
 
-    def connect(self) -> Connection:
+    def connect(self) -> DriverConnection:
         """A new connection, ready for use. Raises the driver's errors or ``StorageError``."""
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
@@ -75,7 +76,7 @@ class Dialect(Protocol):
     def array(self, values: Collection[int] | Collection[str]) -> object:
         """``values`` as one parameter."""
 
-    def stream(self, connection: Connection, sql: str, parameters: Parameters) -> Iterator[Record]:
+    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
         """Records of a query, holding one batch of them at a time."""
 
     def lost(self, error: Exception) -> bool:
@@ -89,6 +90,19 @@ class Dialect(Protocol):
 
     def close(self) -> None:
         """Give back what is not a connection."""
+
+    def text(self, statement: ClauseElement) -> str:
+        """``statement`` as SQL."""
+        return str(statement.compile(dialect=self.sql))
+
+    def page(self, query: Select[Any]) -> str:
+        """``query`` as SQL, with at most ``limit`` rows, which is a parameter."""
+        # The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite.
+        return self.text(query.limit(bindparam("limit")).offset(literal_column("0")))
+
+    def insert(self, table: Any) -> Any:
+        """An INSERT that can say ON CONFLICT; both databases have it, in the same words, under their own names."""
+        return (sqlite if self.sql.name == "sqlite" else postgresql).insert(table)
 
 
 BATCH = 1000

@@ -14,7 +14,7 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.storage.base import StorageBusy, StorageError
-from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Connection, Parameters, Record
+from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
 _CONNECT_SECONDS: Final = 10
@@ -36,7 +36,7 @@ _REMEDIES: Final = {
 }
 
 
-class Postgres:
+class Postgres(Dialect):
     """A PostgreSQL database. ``timeout`` is in seconds; the URL may carry libpq's parameters behind its ``?``."""
 
     # Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
@@ -52,12 +52,12 @@ class Postgres:
         self._parameters |= self.sql.create_connect_args(url)[1]
         self._timeout = timeout
         self._cursors = count(1)
-        self._watch: Connection | None = None
+        self._watch: DriverConnection | None = None
         self._watch_lock = threading.Lock()
         place = {name: value for name, value in url.query.items() if name in ("host", "port")}
         self.where = unquote(url.set(query=place).render_as_string())
 
-    def connect(self) -> Connection:
+    def connect(self) -> DriverConnection:
         """Connect in autocommit mode. Raises psycopg's errors."""
         connection = psycopg.connect(**self._parameters, autocommit=True)
         try:
@@ -65,7 +65,7 @@ class Postgres:
         except BaseException:
             connection.close()
             raise
-        return cast(Connection, connection)
+        return cast(DriverConnection, connection)
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``= ANY`` of an array."""
@@ -84,7 +84,7 @@ class Postgres:
         """A list, which psycopg sends as an array."""
         return cast("list[int] | list[str]", list(values))
 
-    def stream(self, connection: Connection, sql: str, parameters: Parameters) -> Iterator[Record]:
+    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
         """Fetch batch by batch from a cursor held by the server."""
         name = f"stream_{next(self._cursors)}"
         with cast(psycopg.Connection, connection).cursor(name) as cursor:

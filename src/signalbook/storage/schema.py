@@ -123,15 +123,15 @@ CONFIG: Final = Table(
     Column("value", Text),
 )
 
-# What is kept with the registry for who runs it, unseen by its clients: names are paths, read by their beginning.
-NOTES: Final = Table(
+# The key-value store beside the registry, for the server and its operator, unseen by clients: names are paths.
+KEY_VALUES: Final = Table(
     "notes",
     TABLES,
     Column("name", _BY_CODE_POINT, primary_key=True),
     Column("value", Text, nullable=False),
 )
 
-# The pipelines that tell of their batches, each with the number and the gist of the newest report.
+# The pipelines that report their batches, each with the number and the gist of the newest report.
 PIPELINES: Final = Table(
     "pipelines",
     TABLES,
@@ -141,7 +141,7 @@ PIPELINES: Final = Table(
     Column("gist", Text, nullable=False),
 )
 
-# No part of the registry, and no change of it: a history that grows and is forgotten (docs/decisions/128).
+# No part of the registry, and no change of it: a history that grows and is pruned (docs/decisions/127).
 REPORTS: Final = Table(
     "reports",
     TABLES,

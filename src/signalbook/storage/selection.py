@@ -31,10 +31,10 @@ class _Parts(Enum):
     ROWS = 2
 
 
-Shape: TypeAlias = tuple[Any, ...]
+_Shape: TypeAlias = tuple[Any, ...]
 
 
-class Selections:
+class SelectionStatements:
     """The statements of selections for one dialect, each shape of them compiled once."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -58,7 +58,7 @@ class Selections:
         parts = tuple(_parts(selection, step) for step in range(len(selection.types)))
         return self._text(parts, selection.resource, shapes, selection.after is not None), parameters
 
-    def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: Shape, after: bool) -> str:
+    def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: _Shape, after: bool) -> str:
         way = _Way(len(parts), resource)
         columns = [column for step, wanted in enumerate(parts) for column in way.columns(step, wanted)]
         query = select(*columns).select_from(way.source).where(*way.conditions)
@@ -71,7 +71,7 @@ class Selections:
         if after:
             query = query.where(way.own[0].c.folded > bindparam("after"))
         query = query.order_by(*(own.c.folded for own in way.own))
-        return str(query.compile(dialect=self._dialect.sql))
+        return self._dialect.text(query)
 
     def _test(
         self, way: _Way, name: str, step: int, part: Part, column: str, relation: str, count: int
@@ -194,7 +194,7 @@ class SqlHit:
         return self._rows[place]
 
 
-def ways(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
+def selected(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
     """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
     starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
     way: list[SqlHit] = []

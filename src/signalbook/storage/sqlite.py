@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.storage.base import StorageBusy, StorageError
-from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Connection, Parameters, Record
+from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _MINIMUM: Final = (3, 35)  # RETURNING
 _SYNCHRONOUS: Final = ("full", "normal", "off")
@@ -30,7 +30,7 @@ _REMEDIES: Final = {
 }
 
 
-class SQLite:
+class SQLite(Dialect):
     """A SQLite database file.
 
     ``synchronous`` is SQLite's own setting: ``full`` keeps a commit through a power failure, ``normal`` through a crash
@@ -56,7 +56,7 @@ class SQLite:
         self._timeout = timeout
         self._synchronous = synchronous
         self._scratch = scratch
-        self._watch: Connection | None = None
+        self._watch: DriverConnection | None = None
         self._mark = self._generation = -1
         self._watch_lock = threading.Lock()
         self.where = str(path)
@@ -81,7 +81,7 @@ class SQLite:
         scratch = tempfile.TemporaryDirectory(prefix="signalbook-")
         return cls(Path(scratch.name) / "scratch.db", timeout=timeout, synchronous="off", scratch=scratch)
 
-    def connect(self) -> Connection:
+    def connect(self) -> DriverConnection:
         """Open the file in WAL mode. Raises ``StorageError`` where the file system cannot do that."""
         connection = sqlite3.connect(
             self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -129,7 +129,7 @@ class SQLite:
         """A JSON array."""
         return msgspec.json.encode(list(values)).decode()
 
-    def stream(self, connection: Connection, sql: str, parameters: Parameters) -> Iterator[Record]:
+    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
         """Fetch batch by batch from an open cursor."""
         cursor: Any = connection.execute(sql, parameters)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from sqlalchemy import URL, make_url
@@ -13,15 +13,58 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from signalbook.storage.base import StorageBusy, StorageError, Store
-from signalbook.storage.dialect import Connection, Dialect
+from signalbook.storage.dialect import Dialect, DriverConnection
+from signalbook.storage.entities import EntityStatements, SqlEntityReader, SqlEntityWriter
 from signalbook.storage.migrate import ensure_current
+from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutboxWriter
+from signalbook.storage.reports import ReportStatements, SqlReportReader, SqlReportWriter
+from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.statements import Statements
-from signalbook.storage.transaction import SqlReader
-from signalbook.storage.writing import SqlWriter
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 _KEPT: Final = 8
 """Idle connections kept for the next request."""
+
+
+class Statements:
+    """The SQL text of every statement for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.entities = EntityStatements(dialect)
+        self.outbox = OutboxStatements(dialect)
+        self.settings = SettingsStatements(dialect)
+        self.reports = ReportStatements(dialect)
+
+
+class SqlReadTransaction:
+    """``base.ReadTransaction``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: Statements) -> None:
+        self.entities = SqlEntityReader(transaction, sql.entities)
+        self.outbox = SqlOutboxReader(transaction, sql.outbox)
+        self.settings = SqlSettingsReader(transaction, sql.settings)
+        self.reports = SqlReportReader(transaction, sql.reports)
+
+
+class SqlWriteTransaction:
+    """``base.WriteTransaction``."""
+
+    def __init__(self, transaction: SqlWriting, sql: Statements) -> None:
+        self._transaction = transaction
+        self.entities = SqlEntityWriter(transaction, sql.entities)
+        self.outbox = SqlOutboxWriter(transaction, sql.outbox)
+        self.settings = SqlSettingsWriter(transaction, sql.settings)
+        self.reports = SqlReportWriter(transaction, sql.reports)
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """A part that may fail alone."""
+        return self._transaction.savepoint()
+
+    def finish(self) -> None:
+        """Last work before the commit: write what is pending."""
+        self._transaction.check()
+        self.entities.finish()
+        self.outbox.finish()
 
 
 class SqlStore:
@@ -46,32 +89,33 @@ class SqlStore:
         return f"SqlStore({self._dialect.where})"
 
     @contextmanager
-    def read(self) -> Iterator[SqlReader]:
+    def read(self) -> Iterator[SqlReadTransaction]:
         """A read transaction."""
         with self._transaction(self._dialect.begin_read) as connection:
-            reader = SqlReader(connection, self._dialect, self._statements)
+            transaction = SqlTransaction(connection, self._dialect)
             try:
-                yield reader
+                yield SqlReadTransaction(transaction, self._statements)
             finally:
-                reader.end()
+                transaction.end()
 
     @contextmanager
-    def write(self) -> Iterator[SqlWriter]:
+    def write(self) -> Iterator[SqlWriteTransaction]:
         """The write transaction."""
         with self._turn(), self._transaction(self._dialect.begin_write) as connection:
-            writer = SqlWriter(connection, self._dialect, self._statements)
+            transaction = SqlWriting(connection, self._dialect)
+            writer = SqlWriteTransaction(transaction, self._statements)
             try:
                 yield writer
                 writer.finish()
             finally:
-                writer.end()
+                transaction.end()
             self._commit(connection)
 
     def generation(self) -> Hashable:
         """Another value once anything of the registry was committed."""
         self._check_open()
         try:
-            return self._dialect.generation(self._statements.generation)
+            return self._dialect.generation(self._statements.outbox.generation)
         except self._dialect.errors as error:
             raise self._dialect.explain(error) from None
 
@@ -92,7 +136,7 @@ class SqlStore:
             self._writing.release()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
+    def _transaction(self, begin: str) -> Iterator[DriverConnection]:
         """An open transaction; whatever is not committed at the end is rolled back."""
         pooled = self._begin(begin)
         try:
@@ -129,8 +173,8 @@ class SqlStore:
         except self._dialect.errors as error:
             raise self._dialect.explain(error) from None
 
-    def _commit(self, connection: Connection) -> None:
-        """Commit a transaction in which nothing failed: ``SqlWriter.finish`` lets no other come here."""
+    def _commit(self, connection: DriverConnection) -> None:
+        """Commit a transaction in which nothing failed: ``finish`` lets no other come here."""
         try:
             connection.execute("COMMIT")
         except self._dialect.errors as error:
@@ -151,8 +195,8 @@ class SqlStore:
             pooled.close()
 
 
-def _driver(pooled: PoolProxiedConnection) -> Connection:
-    connection: Connection = pooled.dbapi_connection  # type: ignore[assignment]  # as dialect.connect made it
+def _driver(pooled: PoolProxiedConnection) -> DriverConnection:
+    connection: DriverConnection = pooled.dbapi_connection  # type: ignore[assignment]  # as dialect.connect made it
     return connection
 
 

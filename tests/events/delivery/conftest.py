@@ -24,7 +24,7 @@ from signalbook.events.subscriptions.store import Keyring, Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.base import KeyValueStore, Store
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -89,7 +89,7 @@ class Place:
 
     def state(self, id: str) -> State:
         """As it was kept last."""
-        return State.from_json(self.engine.kept(f"{FOLDER}/{id}"))
+        return State.from_json(KeyValueStore(self.engine.store).get(f"{FOLDER}/{id}"))
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait for something that nobody tells of."""

@@ -10,7 +10,7 @@ from signalbook.events.delivery.store import Lease, State
 from signalbook.events.subscriptions.store import Keyring, Subscriptions
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.base import KeyValueStore, Store
 
 WANTED = Subscription(id="", protocol="FILE", sink="file:a")
 
@@ -39,7 +39,7 @@ def test_an_update_is_not_written_over(store: Store) -> None:
     keeper = Keeper(engine, book, Lease(), Told({**states, "gone": Known(1, State(position=9)), "going": None}))
     keeper.start()
     deadline = time.monotonic() + 300
-    while (kept := engine.kept_in("deliveries"))[new.id]["position"] != 8:
+    while (kept := KeyValueStore(engine.store).folder("deliveries"))[new.id]["position"] != 8:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     keeper.stop()

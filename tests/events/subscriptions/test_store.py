@@ -17,7 +17,7 @@ from signalbook.events.subscriptions.store import Entry, Full, Keyring, Keys, Su
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, with_known_secrets
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.base import KeyValueStore, Store
 from signalbook.xid import ROOT
 
 PLAIN = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
@@ -88,7 +88,7 @@ def test_it_comes_back_with_its_secrets_for_deliveries_alone(engine: Engine, boo
     assert shown is not None
     assert shown.subscription == made
     assert made.credential == Credential(credentialtype="PLAIN", members={"identifier": "me"})
-    assert "horse" not in repr((book.all(), book.get(made.id), engine.kept_in("subscriptions")))
+    assert "horse" not in repr((book.all(), book.get(made.id), KeyValueStore(engine.store).folder("subscriptions")))
 
 
 def test_the_revision_tells_of_each_change(engine: Engine, book: Subscriptions) -> None:
@@ -147,7 +147,7 @@ def test_pages(engine: Engine, book: Subscriptions) -> None:
 def test_an_update_resumes(engine: Engine, book: Subscriptions) -> None:
     made = create(engine, book).subscription
     state = State(position=7, state=SUSPENDED, failures=9, failing="2026-01-01T00:00:00Z", delivered=3)
-    engine.keep({deliveries.name(made.id): state.to_json()})
+    KeyValueStore(engine.store).put({deliveries.name(made.id): state.to_json()})
     told = update(engine, book, made.id, lambda known: known)
     assert told is not None
     assert told.state == State(position=7, state=ACTIVE, delivered=3)
@@ -156,10 +156,10 @@ def test_an_update_resumes(engine: Engine, book: Subscriptions) -> None:
 def test_only_another_start_goes_back(engine: Engine, book: Subscriptions) -> None:
     """What GET shows can be sent back without having it all delivered again."""
     made = create(engine, book).subscription
-    engine.keep({deliveries.name(made.id): State(position=7).to_json()})
+    KeyValueStore(engine.store).put({deliveries.name(made.id): State(position=7).to_json()})
     same = update(engine, book, made.id, lambda known: known)
     back = update(engine, book, made.id, lambda known: replace(known, config={"after": 0}))
-    engine.keep({deliveries.name(made.id): State(position=9).to_json()})
+    KeyValueStore(engine.store).put({deliveries.name(made.id): State(position=9).to_json()})
     again = update(engine, book, made.id, lambda known: known)
     none = update(engine, book, made.id, lambda known: replace(known, config={}))
     assert [entry.state.position for entry in (same, back, again, none) if entry] == [7, 0, 9, 9]
@@ -171,7 +171,11 @@ def test_nothing_is_left_of_a_removed_one(engine: Engine, book: Subscriptions) -
         told = book.remove(session, made.id, fine)
         assert told is not None
         assert book.remove(session, made.id, fine) is None
-    assert (book.get(made.id), engine.kept_in("subscriptions"), engine.kept_in("deliveries")) == (None, {}, {})
+    assert (
+        book.get(made.id),
+        KeyValueStore(engine.store).folder("subscriptions"),
+        KeyValueStore(engine.store).folder("deliveries"),
+    ) == (None, {}, {})
     assert update(engine, book, made.id, lambda known: known) is None
 
 
@@ -228,8 +232,8 @@ def test_a_lost_key_is_told_and_nothing_is_sent(engine: Engine, book: Subscripti
 
 def test_a_sink_changed_in_the_database_gets_no_secret(engine: Engine, book: Subscriptions) -> None:
     made = create(engine, book).subscription
-    note = engine.kept(f"subscriptions/{made.id}")
-    engine.keep({f"subscriptions/{made.id}": {**note, "sink": "https://evil.example/"}})
+    note = KeyValueStore(engine.store).get(f"subscriptions/{made.id}")
+    KeyValueStore(engine.store).put({f"subscriptions/{made.id}": {**note, "sink": "https://evil.example/"}})
     assert "changed by someone else" in book.all()[made.id].fault
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from signalbook.formats.avro import FORMAT
-from signalbook.formats.avro.conformance import surplus, violations
+from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.values import JSON, JSONObject, dump_json
 
 INNER = {"type": "record", "name": "n.m.In", "fields": [{"name": "b", "type": "int"}]}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT, resolution
-from signalbook.formats.avro.names import read
+from signalbook.formats.avro.document import read
 from signalbook.formats.compatibility import Difference, SchemaText, comparing
 from signalbook.values import JSON, JSONObject, dump_json
 

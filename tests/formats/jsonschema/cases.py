@@ -139,3 +139,35 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
     if isinstance(value, dict) and draw(st.booleans()):  # one member spoiled or added
         value = {**value, draw(NAMES): draw(VALUES)}
     return document, value
+
+
+# A schema, and payloads that may be taken for others, with whether they conform.
+EVENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "x-y": {"type": ["string", "null"]}, "any": {}, "on": {"const": True}},
+    "required": ["n"],
+}
+ODD: list[tuple[bytes, bool]] = [
+    (b'{"n": 1.0}', True),  # 1.0 is an integer
+    (b'{"n": 1e2}', True),
+    (b'{"n": "x", "n": 1}', True),  # of a member given twice the last one counts
+    (b'{"n": 1, "n": "x"}', False),
+    (b'{"n": true}', False),
+    (b'{"n": 1, "on": 1}', False),
+    (b'{"n": 1, "on": true}', True),
+    (b'{"n": 1180591620717411303424}', True),
+    (b'{"n": 1, "surplus": "\xff"}', False),  # not UTF-8, though nobody looks at it
+    (b'{"n": 1, "any": "\xff"}', False),
+    (b'{"n": 1, "any": "\\ud800"}', False),
+    (b'{"n": 1, "surplus": [1,]}', False),
+    (b'{"n": 1, "surplus": 1e400}', False),  # beyond a double, though nobody looks at it
+    (b'{"n": 1, "any": [-1E+00309]}', False),
+    (b'{"n": 1, "any": ' + b"9" * 240 + b"e99}", False),
+    (b'{"n": 1, "any": ' + b"9" * 400 + b".0}", False),
+    (b'{"n": 1, "any": "1e400", "surplus": 1e308}', True),
+    (b'{"n": 1', False),
+    (b'{"n": 1} ', True),
+    (b'{"n": 1} 2', False),
+    (b"", False),
+    (b'{"n": 1, "surplus": ' + b"[" * 100_000, False),
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,19 @@ from hypothesis import strategies as st
 
 from signalbook.formats import SchemaError
 from signalbook.formats.jsonschema import FORMAT
-from signalbook.formats.jsonschema.document import load
-from signalbook.values import JSON, dump_json
+from signalbook.formats.jsonschema.document import (
+    DEFAULT,
+    absolute,
+    by_format,
+    by_schema_uri,
+    choose,
+    fragment_of,
+    load,
+    lookup,
+    overweight,
+    uri_of,
+)
+from signalbook.values import JSON, Finding, dump_json
 
 DRAFT_07 = "JsonSchema/draft-07"
 
@@ -170,3 +182,115 @@ def test_a_validator_is_made_when_something_is_to_be_validated() -> None:
     assert load(plain, DRAFT_07, None).certain
     assert [finding.path for finding in FORMAT.parse(plain, DRAFT_07).validate({"id": "Q"})] == ["/id"]
     assert not load(plain.replace(b"[0-9]", b"[a"), DRAFT_07, None).certain
+
+
+@pytest.mark.parametrize(
+    ("uri", "version"),
+    [
+        ("http://json-schema.org/draft-07/schema#", "draft-07"),
+        ("https://json-schema.org/draft-07/schema", "draft-07"),
+        ("http://json-schema.org/draft-04/schema", "draft-04"),
+        ("https://json-schema.org/draft/2020-12/schema#", "draft/2020-12"),
+    ],
+)
+def test_schema_uris_vary(uri: str, version: str) -> None:
+    """G-14: a trailing # and http or https make no difference."""
+    dialect = by_schema_uri(uri)
+    assert dialect is not None
+    assert dialect.version == version
+
+
+def test_format_and_schema_must_agree() -> None:
+    """G-14."""
+    dialect, findings = choose({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "JsonSchema/draft-07")
+    assert [(f.path, f.rule) for f in findings] == [("/$schema", "$schema")]
+    assert "draft/2020-12" in findings[0].message
+    assert dialect.version == "draft-07"
+
+
+def test_unknown_versions_are_refused() -> None:
+    assert choose({"$schema": "https://example.com/my-own"}, "JsonSchema")[1]
+    assert by_format("JsonSchema/Unknown") is None
+
+
+def test_a_document_may_speak_for_itself() -> None:
+    dialect, findings = choose({"$schema": "http://json-schema.org/draft-06/schema#"}, "JsonSchema")
+    assert (dialect.version, findings) == ("draft-06", [])
+    assert choose(True, "JsonSchema") == (DEFAULT, [])
+
+
+@pytest.mark.parametrize(
+    ("base", "reference", "document"),
+    [
+        ("https://example.com/a", "#/b", "https://example.com/a"),
+        ("https://example.com/a", "b#/c", "https://example.com/b"),
+        ("urn:a:b", "#/c", "urn:a:b"),
+        ("https://example.com/x/a", "/y", "https://example.com/y"),
+        ("https://example.com/a", "", "https://example.com/a"),
+    ],
+)
+def test_references_become_absolute(base: str, reference: str, document: str) -> None:
+    assert absolute(base, reference) == document
+
+
+def test_pointers_are_followed() -> None:
+    assert lookup({"a/b": [{"~": 3}]}, "/a~1b/0/~0") == 3
+    assert lookup([1], "/1") is True
+    assert lookup({}, "/none") is True
+    assert lookup(5, "") == 5
+
+
+def test_fragments_are_quoted_both_ways() -> None:
+    uri = uri_of("https://example.com/a", "/x y/ü$")
+    assert " " not in uri
+    assert fragment_of(uri) == "/x y/ü$"
+
+
+BASE = "https://example.com/a"
+
+
+def weigh(root: JSON, pointer: str = "", others: dict[str, JSON] | None = None) -> list[Finding]:
+    documents = {BASE: root, **{f"https://example.com/{name}": other for name, other in (others or {}).items()}}
+    return overweight(documents, BASE, pointer)
+
+
+def doubling(lines: int, keyword: str = "allOf") -> dict[str, Any]:
+    last = {f"a{lines}": {"type": "integer"}}
+    refs = {f"a{i}": {keyword: [{"$ref": f"#/definitions/a{i + 1}"}] * 2} for i in range(lines)}
+    return {"$ref": "#/definitions/a0", "definitions": {**refs, **last}}
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_doubling_is_refused(keyword: str) -> None:
+    assert weigh(doubling(8, keyword)) == []
+    assert [finding.rule for finding in weigh(doubling(40, keyword))] == ["weight"]
+
+
+def test_doubling_below_properties_is_refused() -> None:
+    twice = [{"properties": {"x": {"$ref": "#/definitions/b"}}}] * 2
+    levels = {f"b{i}": {"allOf": [{"properties": {"x": {"$ref": f"#/definitions/b{i + 1}"}}}] * 2} for i in range(40)}
+    assert weigh({"$ref": "#/definitions/b0", "definitions": levels})
+    assert weigh({"allOf": twice, "definitions": {"b": {"allOf": twice}}}) == []  # recursion is remembered
+
+
+def test_width_is_no_weight() -> None:
+    wide = {"properties": {f"p{i}": {"$ref": "#/definitions/a"} for i in range(5000)}, "definitions": {"a": {}}}
+    assert weigh(wide) == []
+
+
+def test_long_chains_are_refused() -> None:
+    chain = {f"a{i}": {"items": {"$ref": f"#/definitions/a{i + 1}"}} for i in range(1000)}
+    assert [f.rule for f in weigh({"$ref": "#/definitions/a0", "definitions": chain})] == ["depth"]
+
+
+def test_definitions_count_without_being_used() -> None:
+    """A deep link may lead anywhere."""
+    unused = {"definitions": doubling(40)["definitions"]}
+    assert weigh(unused)
+    assert weigh({"messages": unused["definitions"]}) == []
+    assert weigh({"messages": {"x": {"allOf": [{"$ref": "#/deep"}]}}, "deep": {}, **unused}, "/messages/x") == []
+
+
+def test_doubling_across_documents_is_refused() -> None:
+    others = {f"b{i}": {"allOf": [{"$ref": f"b{i + 1}"}] * 2} for i in range(40)}
+    assert weigh({"$ref": "b0"}, others=others)

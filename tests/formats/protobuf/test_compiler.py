@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.formats import SchemaError
+from signalbook.formats import SchemaError, Struct
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.compiler import MAX_FILES, compile_set, gather, imports
 
@@ -52,3 +52,41 @@ def test_imports_are_limited() -> None:
 def test_the_same_text_is_compiled_once() -> None:
     sources = gather(b'syntax = "proto3"; message Once {}', None)
     assert compile_set(sources) is compile_set(sources)
+
+
+DOCUMENT = b"""
+syntax = "proto3";
+package shop;
+// An order.
+message Order {
+  // What the customer
+  // is to pay, in cents.
+  int64 total = 1;
+  string id = 2;  // Number on the slip
+  message Line {
+    /* Article */
+    string sku = 1;
+  }
+  repeated Line lines = 3;
+  oneof how {
+    // Paid with it
+    string card = 4;
+  }
+  int32 plain = 5;
+}
+"""
+
+
+def test_fields_are_described_by_their_comments() -> None:
+    shape = FORMAT.parse(DOCUMENT, "Protobuf/3", link="Order").shape()
+    assert isinstance(shape, Struct)
+    found = {field.name: field.description for field in shape.fields}
+    assert found == {
+        "total": "What the customer\nis to pay, in cents.",
+        "id": "Number on the slip",
+        "lines": "",
+        "card": "Paid with it",
+        "plain": "",
+    }
+    lines = next(field.shape for field in shape.fields if field.name == "lines")
+    assert lines.item.fields[0].description == "Article"  # type: ignore[union-attr]

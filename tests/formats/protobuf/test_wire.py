@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor as Fd
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from signalbook.formats.protobuf.wire import change, type_name
+from signalbook.formats.protobuf.comparison import change, type_name
 
 WHOLE = [0, 1, -1, 5, 2**31 - 1, -(2**31), 2**32 - 1, 2**63 - 1, -(2**63), 2**64 - 1]
 BOUNDS: dict[int, tuple[int, int]] = {

@@ -9,7 +9,7 @@ from elementpath.regex import translate_pattern
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.formats.xsd.patterns import Linear
+from signalbook.formats.xsd.patterns import LinearPattern
 
 PATTERNS = [
     "a", "a*b+c?", "(ab|c){2,3}", "[a-c]*", "[^a-c]", r"\d{3}-[A-Z]+", r"\D", r"[\w]+", r"[^\w]", r"\s", r"\S*",
@@ -24,7 +24,33 @@ PATTERNS = [
 @settings(deadline=None)
 def test_both_engines_agree(pattern: str, text: str) -> None:
     python = re.compile(translate_pattern(pattern, back_references=False, lazy_quantifiers=False, anchors=False))
-    assert (Linear(pattern, "1.0").match(text) is None) == (python.match(text) is None)
+    assert (LinearPattern(pattern, "1.0").match(text) is None) == (python.match(text) is None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most"),
+    [
+        ("a{1500}", 1500, 1500),
+        ("a{0,2500}", 0, 2500),
+        ("a{1001,}", 1001, 9000),
+        ("(a{100}){50}", 5000, 5000),
+        ("((a{40,50}){5}){8}", 1600, 2000),
+    ],
+)
+def test_repetitions_beyond_the_limit_of_the_engine(pattern: str, least: int, most: int) -> None:
+    linear = LinearPattern(pattern, "1.0")
+    assert [bool(linear.match("a" * count)) for count in (least - 1, least, most)] == [least == 0, True, True]
+    assert not linear.match("a" * 10_000) or pattern.endswith(",}")
+    assert not linear.match("a" * most + "b")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"), [(r"\P{Cs}", True), (r"\p{Cs}", False), (r"[\p{Co}\p{Cs}]", False), (r"[^\p{Cs}]", True)]
+)
+def test_surrogates_are_no_characters(pattern: str, matches: bool) -> None:
+    linear = LinearPattern(pattern, "1.0")
+    assert bool(linear.match("a")) == matches
+    assert not linear.match("\ud800")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +58,7 @@ def test_both_engines_agree(pattern: str, text: str) -> None:
 )
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError):
-        Linear(pattern, "1.1")
+        LinearPattern(pattern, "1.1")
 
 
 @pytest.mark.parametrize(
@@ -48,9 +74,9 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
 )
 def test_classes_mean_what_xml_schema_says(pattern: str, text: str, matches: bool) -> None:
     """Part 2, appendix on regular expressions: letters, marks, numbers and symbols; four kinds of space."""
-    assert bool(Linear(pattern, "1.1").match(text)) == matches
+    assert bool(LinearPattern(pattern, "1.1").match(text)) == matches
 
 
 def test_only_text_matches() -> None:
     with pytest.raises(TypeError):
-        Linear("a", "1.1").match(3)  # type: ignore[arg-type]
+        LinearPattern("a", "1.1").match(3)  # type: ignore[arg-type]

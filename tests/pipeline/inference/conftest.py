@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.seen import Seen
-from signalbook.pipeline.inference.texts import Room
+from signalbook.pipeline.inference.summaries import Room, Seen
 
 SCALARS: Final = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4) | st.just("2026-01-01")

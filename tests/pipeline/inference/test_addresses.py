@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.messages.uritemplates import parse_template
-from signalbook.pipeline.inference.addresses import MOST_SHAPES, Addresses
+from signalbook.pipeline.inference.summaries import MOST_SHAPES, Addresses
 
 PARTS = st.lists(st.text(st.sampled_from("ab1-.{%"), max_size=4), min_size=1, max_size=3)
 

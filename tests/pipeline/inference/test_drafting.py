@@ -9,10 +9,10 @@ import pytest
 
 from signalbook.messages import Accepted, Message, Policy
 from signalbook.model import builtin, compile_model
-from signalbook.pipeline.inference import drafting
-from signalbook.pipeline.inference.observing import Observations
+from signalbook.pipeline.inference import definitions
+from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import LADDER, Rules
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
 
 RULES = LADDER[0]
@@ -36,7 +36,7 @@ def drafted(*messages: Message, header: str = "", rules: Rules = RULES) -> JSONO
     found = Observations()
     for message in messages:
         found.take(message, header)
-    return drafting.document(found, "shop", rules, header)
+    return definitions.document(found, "shop", rules, header)
 
 
 def accepted(document: JSONObject, *messages: Message) -> int:

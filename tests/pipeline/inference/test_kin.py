@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.pipeline.inference.kin import ENOUGH, Kin
+from signalbook.pipeline.inference.schemas import ENOUGH, Kin
 
 from .conftest import summary
 

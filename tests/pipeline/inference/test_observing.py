@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from signalbook.messages import Message
-from signalbook.pipeline.inference.observing import Observations, shape, telling_header
-from signalbook.pipeline.inference.texts import Room
+from signalbook.pipeline.inference.observations import Observations, shape, telling_header
+from signalbook.pipeline.inference.summaries import Room
 
 
 def event(**more: Any) -> Message:

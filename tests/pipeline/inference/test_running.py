@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.documents import write_document
-from signalbook.pipeline import DraftJob, Job, PipelineError, infer, run
+from signalbook.pipeline import InferenceJob, Job, PipelineError, infer, run
 from signalbook.pipeline.inference.schemas import LADDER
-from signalbook.pipeline.naming import home, table_name
+from signalbook.pipeline.tables.naming import home, table_name
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 
@@ -49,7 +49,7 @@ def events(tmp_path: Path) -> Path:
 
 def test_a_draft_is_tried_on_what_was_held_back(events: Path) -> None:
     told: list[str] = []
-    draft = infer(DraftJob(inputs=(str(events),), group="shop", master="local[2]"), told.append)
+    draft = infer(InferenceJob(inputs=(str(events),), group="shop", master="local[2]"), told.append)
     assert draft.messages == {"order.placed": 800, "order.paid": 400}
     assert (draft.read, draft.unknown, draft.unreadable) == (1201, 1, 0)
     assert 400 < draft.tried < 800
@@ -61,7 +61,7 @@ def test_a_draft_is_tried_on_what_was_held_back(events: Path) -> None:
 
 def test_a_draft_holds_the_stream_it_came_from(events: Path, tmp_path: Path) -> None:
     """The pipeline lands with it what it was drafted from."""
-    draft = infer(DraftJob(inputs=(str(events),), group="shop", master="local[2]"))
+    draft = infer(InferenceJob(inputs=(str(events),), group="shop", master="local[2]"))
     definitions = tmp_path / "shop.xreg.json"
     definitions.write_bytes(write_document(draft.document))
     schema = draft.document["schemagroups"]["shop"]["schemas"]["order.paid"]["versions"]["1"]["schema"]
@@ -85,12 +85,12 @@ def test_less_is_demanded_of_what_varies(tmp_path: Path) -> None:
             event["data"] = {"m0": 1} if number > 200 else event["data"]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    draft = infer(DraftJob(inputs=(str(path),), group="shop", accept=1.0, master="local[2]"))
+    draft = infer(InferenceJob(inputs=(str(path),), group="shop", accept=1.0, master="local[2]"))
     assert draft.acceptance == 1.0
 
 
 def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
-    draft = infer(DraftJob(inputs=(str(events),), group="shop", limit=100, master="local[2]"))
+    draft = infer(InferenceJob(inputs=(str(events),), group="shop", limit=100, master="local[2]"))
     assert draft.read == 100
 
 
@@ -106,11 +106,11 @@ def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
 )
 def test_what_cannot_be_drafted_from_is_refused(events: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
-        infer(DraftJob(**{"inputs": (str(events),), "group": "shop", "master": "local[2]", **more}))
+        infer(InferenceJob(**{"inputs": (str(events),), "group": "shop", "master": "local[2]", **more}))
 
 
 def test_a_stream_of_no_kind_is_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text("broken\n" * 3)
     with pytest.raises(PipelineError, match="no message of a kind that can be told"):
-        infer(DraftJob(inputs=(str(path),), group="shop", master="local[2]"))
+        infer(InferenceJob(inputs=(str(path),), group="shop", master="local[2]"))

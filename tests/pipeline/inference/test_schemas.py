@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.kin import ENOUGH, Kin
-from signalbook.pipeline.inference.schemas import LADDER, Rules, schema
+from signalbook.pipeline.inference.schemas import ENOUGH, LADDER, Kin, Rules, schema
 
 from .conftest import VALUES, summary
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.seen import DEEPEST, DEEPEST_CASE, MOST_CASES, MOST_MEMBERS, Seen
-from signalbook.pipeline.inference.texts import Room
+from signalbook.pipeline.inference.summaries import DEEPEST, DEEPEST_CASE, MOST_CASES, MOST_MEMBERS, Room, Seen
 
 from .conftest import VALUES, summary
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from signalbook.pipeline.inference import drafting, tasks
-from signalbook.pipeline.inference.observing import Observations
+from signalbook.pipeline.commands import infer
+from signalbook.pipeline.commands.infer import MOST_NAMES, OTHERS, Plan, Trial
+from signalbook.pipeline.inference import definitions
+from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import LADDER
-from signalbook.pipeline.inference.tasks import MOST_NAMES, OTHERS, Plan, Trial
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.files import find_files, plan_tasks
 
@@ -34,15 +35,15 @@ def planned(tmp_path: Path) -> Plan:
 
 
 def tried(folder: Path, planned: Plan, first: Observations) -> Trial:
-    document = drafting.document(first, "g", LADDER[0])
+    document = definitions.document(first, "g", LADDER[0])
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
     known = Plan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
-    return tasks.attempt(str(path), known, 0)
+    return infer.attempt(str(path), known, 0)
 
 
 def test_both_halves_together_are_all(planned: Plan) -> None:
-    found = tasks.look(planned, 0)
+    found = infer.look(planned, 0)
     counts = [half.kinds["event a"].count for half in (found.first, found.second)]
     assert sum(counts) == 40
     assert min(counts) > 10
@@ -51,11 +52,11 @@ def test_both_halves_together_are_all(planned: Plan) -> None:
 
 def test_what_is_refused_is_told_with_rule_and_place(planned: Plan, tmp_path: Path) -> None:
     first = Observations()
-    for message, _ in list(tasks.messages(planned, 0))[:20]:
+    for message, _ in list(infer.messages(planned, 0))[:20]:
         assert message is not None
         first.take(message)
     found = tried(tmp_path, planned, first)
-    held = tasks.look(planned, 0).second
+    held = infer.look(planned, 0).second
     assert found.tried == held.kinds["event a"].count
     assert found.reasons == {"schema_violation: type at /n": found.tried - found.accepted}
     assert 0 < found.accepted < found.tried
@@ -63,7 +64,7 @@ def test_what_is_refused_is_told_with_rule_and_place(planned: Plan, tmp_path: Pa
 
 def test_kinds_never_seen_are_not_tried(planned: Plan, tmp_path: Path) -> None:
     found = tried(tmp_path, planned, Observations())
-    held = tasks.look(planned, 0).second
+    held = infer.look(planned, 0).second
     assert found == Trial(unseen={kind.names[0]: kind.count for kind in held.kinds.values()})
 
 

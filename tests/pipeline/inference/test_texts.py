@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.pipeline.inference.texts import MOST_TEXTS, Room, Texts
+from signalbook.pipeline.inference.summaries import MOST_TEXTS, Room, Texts
 
 from .conftest import summary
 

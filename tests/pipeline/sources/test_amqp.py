@@ -19,7 +19,7 @@ from signalbook.brokers.amqp.connection import AMQPConnection
 from signalbook.brokers.amqp.links import AMQPSender, SenderLink
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import MessageBatch, one_message
 from signalbook.pipeline.sources.spool import MessageSpool

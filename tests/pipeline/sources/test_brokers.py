@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.brokers import BrokerKind, BrokerSettings
 
 KIND = BrokerKind(name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs": (8, True)}, options=("colour",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.kafka import connector_options
 
 

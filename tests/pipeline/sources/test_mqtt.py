@@ -20,7 +20,7 @@ from paho.mqtt.properties import Properties
 from tests.brokers.program import Broker
 
 from signalbook.messages.bindings.mqtt import V5
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5, Mqtt
 from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory

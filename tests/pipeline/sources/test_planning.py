@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.files import BATCH, JSONL, LARGEST_TASK, find_files, plan_tasks
 
 MB = 1024 * 1024

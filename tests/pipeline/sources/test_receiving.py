@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.spool import (
     MessageSpool,
     ReceivedMessage,

@@ -17,10 +17,10 @@ from tests.pipeline.kafkarows import AT, rows
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.landing import Landing
-from signalbook.pipeline.processing import Processing
-from signalbook.pipeline.rows import Mark
-from signalbook.pipeline.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.kafka import SOURCE
 
@@ -145,7 +145,7 @@ def test_both_ways_come_to_the_same(contract: Contract, parcels: Any, found: lis
 def test_structured_events_take_the_fast_path(
     contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Processing, "_thoroughly", None)
+    monkeypatch.setattr(Processing, "_slowly", None)
     batch = rows(*((json.dumps(parcels.event(n)).encode(), [EVENT, ("trace", b"t")]) for n in range(20)))
     tally, tables = landed(contract, batch, fast=True)
     assert tally.landed.total() == 20

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import base
 
 

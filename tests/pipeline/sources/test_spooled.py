@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.brokers import ReadRequest
 from signalbook.pipeline.sources.spool import SpooledMessage
 from signalbook.pipeline.sources.spooled import _Stream, spool_limit

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from signalbook.pipeline import Job, Progress, Report, StreamJob, stream
-from signalbook.pipeline.streaming import running
+from signalbook.pipeline.commands.stream import MicroBatches
 
-_TAKE = running._Batches.take
+_TAKE = MicroBatches.take
 
 
 def places(output: Path) -> Counter[tuple[str, int]]:

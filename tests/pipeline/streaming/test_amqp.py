@@ -21,7 +21,7 @@ from signalbook.brokers.amqp.connection import AMQPConnection
 from signalbook.brokers.amqp.links import AMQPSender, SenderLink
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.pipeline import Job, PipelineError
-from signalbook.pipeline.streaming import running
+from signalbook.pipeline.commands.stream import MicroBatches
 
 from .following import all_once, dying_at, follow, until
 
@@ -98,7 +98,7 @@ def test_each_message_is_in_one_place_once(
     }
     definitions.write_text(json.dumps(document))
     queue.send(10)
-    monkeypatch.setattr(running._Batches, "take", dying_at("processing"))
+    monkeypatch.setattr(MicroBatches, "take", dying_at("processing"))
     with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
         until(job, 10)
     monkeypatch.undo()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline import Job, PipelineError, StreamJob
-from signalbook.pipeline.journal import Batch, Journal
-from signalbook.pipeline.report import Tally
-from signalbook.pipeline.streaming import checkpoint
+from signalbook.pipeline.commands import stream
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.reports.report import Tally
 
 
 class Landed:
@@ -29,7 +29,7 @@ class Landed:
 
     def land(self, number: int, offsets: str | None = None) -> None:
         """As the pipeline does."""
-        end = checkpoint.offsets(self.checkpoint, number) if offsets is None else offsets
+        end = stream.end_offsets(self.checkpoint, number) if offsets is None else offsets
         batch = Batch(
             id=self.stream.batch_id(number), fingerprint="f", origin="o", table_format="parquet", tally=Tally(),
             files=(), seconds=0.1, stream=self.stream.name, offsets=end,
@@ -39,7 +39,7 @@ class Landed:
 
     def resume(self) -> str:
         """Begin once more."""
-        return checkpoint.resume(self.checkpoint, self.journal, self.stream)
+        return stream.resume(self.checkpoint, self.journal, self.stream)
 
     def _write(self, kind: str, number: int, content: str) -> None:
         (self.checkpoint / kind).mkdir(parents=True, exist_ok=True)
@@ -68,14 +68,14 @@ def test_a_checkpoint_is_made_again(landed: Landed, count: int, kept: int) -> No
     for number in range(count):
         landed.plan(number)
         landed.land(number)
-    origins = [checkpoint.origin(landed.checkpoint, number) for number in range(count)]
+    origins = [stream.input_fingerprint(landed.checkpoint, number) for number in range(count)]
     shutil.rmtree(landed.checkpoint)
     for number in range(min(kept, count - 1)):
         landed.plan(number)
     assert landed.resume() == f"s-{count - 1:09d}"
-    assert checkpoint.offsets(landed.checkpoint, count - 1) == f'{{"t":{count * 10}}}'
+    assert stream.end_offsets(landed.checkpoint, count - 1) == f'{{"t":{count * 10}}}'
     assert (landed.checkpoint / "commits" / str(count - 1)).is_file()
-    assert count == 2 or checkpoint.origin(landed.checkpoint, count - 1) == origins[-1]
+    assert count == 2 or stream.input_fingerprint(landed.checkpoint, count - 1) == origins[-1]
     assert not list(landed.checkpoint.rglob("*.new"))
     assert landed.resume() == ""
 

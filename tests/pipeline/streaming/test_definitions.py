@@ -16,9 +16,9 @@ import uvicorn
 
 from signalbook.client import Client, NotFound, Unreachable
 from signalbook.messages import Policy
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.streaming import definitions as following
-from signalbook.pipeline.streaming.definitions import Definitions, kept_name
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job import definitions as following
+from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.server import build
 from signalbook.settings import Settings
 

@@ -27,7 +27,7 @@ from tests.brokers.servers import PASSWORD, USER
 
 from signalbook.messages import Policy
 from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
-from signalbook.pipeline.streaming import running
+from signalbook.pipeline.commands.stream import MicroBatches
 
 from .following import all_once, dying_at, follow, places, until
 
@@ -149,7 +149,7 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     follow(job)
     for number, stage in enumerate(("processing", "committed"), 1):
         topic.send(10)
-        monkeypatch.setattr(running._Batches, "take", dying_at(stage))
+        monkeypatch.setattr(MicroBatches, "take", dying_at(stage))
         with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
             until(job, 10 * number)  # what was sent may come after a stream that saw nothing
     monkeypatch.undo()

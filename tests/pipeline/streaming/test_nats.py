@@ -22,7 +22,7 @@ from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
 from signalbook.pipeline import Job, PipelineError, run
-from signalbook.pipeline.streaming import running
+from signalbook.pipeline.commands.stream import MicroBatches
 
 from .following import all_once, dying_at, follow
 
@@ -140,7 +140,7 @@ def test_each_message_is_in_one_place_once(job: Job, stream: Stream, monkeypatch
     stream.make()
     for stage in ("processing", "committing", "committed"):
         stream.send(10)
-        monkeypatch.setattr(running._Batches, "take", dying_at(stage))
+        monkeypatch.setattr(MicroBatches, "take", dying_at(stage))
         with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
             follow(job)
     monkeypatch.undo()

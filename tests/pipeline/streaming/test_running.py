@@ -26,8 +26,8 @@ from tests.brokers.program import Broker
 from tests.pipeline.test_running import rows
 
 from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.streaming import running
+from signalbook.pipeline.commands import stream as stream_command
+from signalbook.pipeline.commit.journal import Journal
 
 from ..conftest import CONNECTORS
 from ..shelf import rest_choice
@@ -137,7 +137,7 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     """
     for stage in ("processing", "prepared", "committing", "committed"):
         topic.send(10)
-        monkeypatch.setattr(running._Batches, "take", dying_at(stage))
+        monkeypatch.setattr(stream_command.MicroBatches, "take", dying_at(stage))
         with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
             follow(job)
     monkeypatch.undo()
@@ -157,7 +157,9 @@ def test_a_catalog_that_is_killed(job: Job, topic: Topic, rest_catalog: Broker, 
                 rest_catalog.kill()
 
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-            running.run(StreamJob(job=job, once=True), threading.Event(), lambda _: None, lambda _: None, show)
+            stream_command.stream(
+                StreamJob(job=job, once=True), threading.Event(), lambda _: None, lambda _: None, show
+            )
 
     try:
         for stage in ("processing", "prepared", "committing"):
@@ -359,5 +361,8 @@ def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], wor
 
 
 def test_two_streams_of_one_name(job: Job, spark_session: SparkSession) -> None:
-    with running._alone(job.output / "streams" / "stream", "stream"), pytest.raises(PipelineError, match="give this"):
+    with (
+        stream_command._alone(job.output / "streams" / "stream", "stream"),
+        pytest.raises(PipelineError, match="give this"),
+    ):
         follow(job)

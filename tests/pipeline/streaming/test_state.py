@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from signalbook.pipeline import status
-from signalbook.pipeline.journal import Batch, Journal
-from signalbook.pipeline.report import Tally
-from signalbook.pipeline.streaming import running
-from signalbook.pipeline.streaming.state import home
+from signalbook.pipeline.commands import stream
+from signalbook.pipeline.commands.status import home
+from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.reports.report import Tally
 
 
 def test_a_stream_whose_folder_is_full(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_stream_whose_folder_is_full(tmp_path: Path) -> None:
     full = False
     for there in (False, True, True, False):
         place.touch() if there else place.unlink(missing_ok=True)
-        full = running._look(journal, "s", told.append, full)
+        full = stream._look(journal, "s", told.append, full)
         (state,) = status(tmp_path).streams
         assert full is state.full is there is ("full" in state.to_json())
     assert [words.partition(": ")[0] for words in told] == ["the stream s is behind", "the stream s receives again"]

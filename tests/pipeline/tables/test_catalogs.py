@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.catalogs import FILE, CatalogChoice, agree, named_catalog, parse_catalog, recorded
 
 from ..shelf import Shelf

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables import connecting
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables import iceberg_catalogs
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
-from signalbook.pipeline.tables.connecting import connect
+from signalbook.pipeline.tables.iceberg_catalogs import connect
 
 from ..shelf import rest_choice
 
@@ -30,7 +30,7 @@ def silent() -> Iterator[str]:
 
 
 def test_a_catalog_that_never_answers(tmp_path: Path, silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "_PATIENCE", (0.1, 0.1))
+    monkeypatch.setattr(iceberg_catalogs, "_PATIENCE", (0.1, 0.1))
     with pytest.raises(PipelineError, match=r"catalog tests at http.*: there is no answer of an Iceberg catalog"):
         connect(chosen(tmp_path, type="rest", uri=silent))
 
@@ -40,7 +40,7 @@ def test_the_configuration_of_pyiceberg(
 ) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", rest_choice(request).properties["uri"])
     found = connect(chosen(tmp_path))
-    assert isinstance(found.catalog, connecting.PatientRestCatalog)
+    assert isinstance(found.catalog, iceberg_catalogs.PatientRestCatalog)
     found.catalog.close()
 
 

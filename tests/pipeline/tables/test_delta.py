@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
 
-from signalbook.pipeline.committing import settle
-from signalbook.pipeline.compacting import TARGET, compact
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.commands.compact import TARGET, compact
+from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.registry import open_tables
 
 from ..shelf import ORDER, XID, Shelf
@@ -116,8 +116,8 @@ def two_tables(shelf: Shelf) -> Batch:
 _DIE = """
 import os, signal, sys
 from pathlib import Path
-from signalbook.pipeline.committing import settle
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.journal import Journal
 
 def die(progress):
     if [progress.stage, str(progress.done)] == sys.argv[2:]:

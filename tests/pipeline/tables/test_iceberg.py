@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from signalbook.pipeline.committing import settle
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.naming import home
-from signalbook.pipeline.tables.connecting import CATALOG
+from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
+from signalbook.pipeline.tables.naming import home
 
 from ..shelf import ORDER, Shelf
 

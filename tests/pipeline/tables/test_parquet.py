@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.parquet import COLUMNS
 
 from ..shelf import ORDER, Shelf

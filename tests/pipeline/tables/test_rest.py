@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from tests.brokers.program import Broker
 
-from signalbook.pipeline.committing import settle
-from signalbook.pipeline.compacting import TARGET, compact
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch
+from signalbook.pipeline.commands.compact import TARGET, compact
+from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import OUTPUT_KEY, IcebergTables
 
 from ..shelf import ORDER, Shelf, rest_choice

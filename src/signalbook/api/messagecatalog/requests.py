@@ -9,7 +9,7 @@ from typing import Final
 from starlette.types import Scope
 
 from signalbook.api.cncf import CncfRequest, path_below
-from signalbook.cncf.paths import entity_id, message_path, message_xid, version_number
+from signalbook.cncf.ids import entity_id, message_path, message_xid, version_number
 from signalbook.engine.uris import Places
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings

@@ -27,10 +27,10 @@ from signalbook.api.messagecatalog.catalog import (
 )
 from signalbook.api.messagecatalog.first_draft import check_group
 from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
-from signalbook.cncf.messagecatalog import definitions, documents, groups
+from signalbook.cncf.ids import draft_id, entity_id
+from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.documents import Reading
-from signalbook.cncf.paths import draft_id, entity_id
+from signalbook.cncf.messagecatalog.documents import CatalogReader
 from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, canonical_json, digest
@@ -181,21 +181,21 @@ def _features(catalog: CatalogView, _: CatalogRequest) -> Response:
     """What the catalog can do for this client (C-27)."""
     update = is_mutable(catalog.view)
     return json_response(
-        {"filterattributes": list(groups.FILTERABLE), "pagination": True, "update": update, "updates": update}
+        {"filterattributes": list(definitions.GROUP_FILTERS), "pagination": True, "update": update, "updates": update}
     )
 
 
 def _groups(catalog: CatalogView, request: CatalogRequest) -> Response:
     def show(xid: Xid) -> JSONObject:
-        return groups.render(catalog.group(xid))
+        return definitions.render_group(catalog.group(xid))
 
-    found, links = listed(request, catalog, GROUPS, show, groups.FILTERABLE)
+    found, links = listed(request, catalog, GROUPS, show, definitions.GROUP_FILTERS)
     return json_response(found, headers=links)
 
 
 def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid
-    body = groups.render(catalog.group(xid))
+    body = definitions.render_group(catalog.group(xid))
     if request.values(_WHOLE):
         found = (_whole(catalog, body["format"], each) for each in catalog.members(xid / "messages"))
         body[_WHOLE] = {definition["id"]: definition for definition in found}
@@ -205,7 +205,9 @@ def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
 def _whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
-    return definitions.embed([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return definitions.embedded_definition(
+        [definitions.render_definition(form, versions[0], version) for version in reversed(versions)]
+    )
 
 
 def _post_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
@@ -221,20 +223,20 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     return _write_group(writing, request, request.path.xid, _read_group(request), status=200)
 
 
-def _read_group(request: CatalogRequest) -> documents.Group:
-    reading = Reading()
+def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
+    reading = CatalogReader()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
     refuse(request.path.text, reading.faults)
     return group
 
 
 def _write_group(
-    writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.Group, *, status: int
+    writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.CatalogGroup, *, status: int
 ) -> Response:
     """The group first, then what it embeds, each version as if it were posted (C-31)."""
     writing.put_group(xid, group.document, fixed=True)
     _add(writing, request, xid, group.posted)
-    body = groups.render(writing.catalog.group(xid))
+    body = definitions.render_group(writing.catalog.group(xid))
     return json_response(body, status=status, headers=(("Location", request.url(xid)),))
 
 
@@ -243,22 +245,22 @@ def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
 
     def show(xid: Xid) -> JSONObject:
         latest = catalog.latest(xid)
-        return definitions.render(form, latest, latest)
+        return definitions.render_definition(form, latest, latest)
 
-    found, links = listed(request, catalog, request.path.xid, show, (*definitions.FILTERABLE, _NESTED))
+    found, links = listed(request, catalog, request.path.xid, show, (*definitions.DEFINITION_FILTERS, _NESTED))
     return json_response(found, headers=links)
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     """A version, or a document with several; answered with what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
-    reading = Reading()
+    reading = CatalogReader()
     posted = reading.definition(request.json, form)
     refuse(request.path.text, reading.faults)
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
-    return json_response(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
+    return json_response(shown[0] if len(shown) == 1 else definitions.embedded_definition(shown), headers=location)
 
 
 def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
@@ -278,9 +280,9 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
             fault
             for each in posted
             for found in (
-                definitions.faults(form, each),
-                definitions.strict_faults(each),
-                definitions.relation_faults(each, there),
+                definitions.definition_findings(form, each),
+                definitions.strict_findings(each),
+                definitions.relation_findings(each, there),
             )
             for fault in found
         ),
@@ -297,12 +299,12 @@ def _related(catalog: CatalogView, group: Xid, posted: Sequence[Posted]) -> set[
 def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid.owner
     form, versions = catalog.format(request.path.group), catalog.versions(xid)
-    return json_response([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return json_response([definitions.render_definition(form, versions[0], version) for version in reversed(versions)])
 
 
 def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
     latest = catalog.latest(request.path.xid)
-    return json_response(definitions.render(catalog.format(request.path.group), latest, latest))
+    return json_response(definitions.render_definition(catalog.format(request.path.group), latest, latest))
 
 
 def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
@@ -316,7 +318,7 @@ def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 def _shown(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     version = catalog.version(xid)
-    return definitions.render(form, catalog.latest(xid.resource), version)
+    return definitions.render_definition(form, catalog.latest(xid.resource), version)
 
 
 DIALECT: Final = CatalogDraft(

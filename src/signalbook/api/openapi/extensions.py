@@ -19,12 +19,12 @@ from signalbook.api.openapi.components import (
     reference,
     response,
 )
-from signalbook.engine.reports import Report
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
 from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
-from signalbook.values import JSONObject
+from signalbook.pipelinereports import BatchReport
+from signalbook.values import JSONObject, dump_json, parse_json
 
 _TAG: Final = "subscriptions"
 _SHOWN, _INPUT, _FILTER = "Subscription", "Subscription.input", "Filter"
@@ -141,7 +141,14 @@ def _filter() -> JSONObject:
 _PIPELINES: Final = "pipelines"
 _PREFIX: Final = "Pipeline."
 _PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
-_REPORT: Final = f"{_PREFIX}{Report.__name__}"
+_REPORT: Final = f"{_PREFIX}Report"
+_PUBLISHED: Final = {
+    "BatchReport": "Report",
+    "DefinitionCounts": "OfMessage",
+    "ViolationCount": "Violation",
+    "ViolationExample": "Example",
+}
+"""Names in the document, where those of the classes are others."""
 _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 
@@ -185,10 +192,13 @@ def pipeline_paths() -> JSONObject:
 
 def pipeline_schemas() -> JSONObject:
     """What the paths refer to; reports look as they are checked."""
-    _, found = msgspec.json.schema_components([Report], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
+    _, found = msgspec.json.schema_components([BatchReport], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
+    text = dump_json(found).decode()
+    for name, published in _PUBLISHED.items():  # as key, as title, and at the end of references
+        text = text.replace(f'{_PREFIX}{name}"', f'{_PREFIX}{published}"').replace(f'"{name}"', f'"{published}"')
     kept = {"number": _NUMBER, "received": TEXT, "report": reference(_REPORT)}
     return {
-        **{f"{_PREFIX}{name}": schema for name, schema in found.items()},
+        **{f"{_PREFIX}{name}": schema for name, schema in parse_json(text.encode()).items()},
         _KEPT: _closed(kept),
         _FILED: _closed({"pipeline": TEXT, "number": _NUMBER}),
         _PIPELINE: _closed({"name": TEXT, "last": {"type": ["object", "null"]}}),

@@ -1,16 +1,19 @@
-"""The metaschemas of the predefined formats as tables: sections, fields, and where a message of xRegistry has them.
+"""Formats of groups, the metaschemas of the predefined ones as tables, and the two drafts' spellings of a definition.
 
-domain.md B-12 to B-16, C-5, C-25, C-26, J-13. The names are those of the drafts; ``place`` is the member of the
-message's ``protocoloptions`` (``envelopemetadata`` for CloudEvents).
+domain.md B-12 to B-16, C-5, C-25, C-26, J-11, J-13. The names are those of the drafts; ``place`` is the member of the
+message's ``protocoloptions`` (``envelopemetadata`` for CloudEvents). The first draft has fields as values, 0.1 as
+objects; everything else works on the spelling of 0.1, which says more.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.messagecatalog.templates import ANY, BINARY, BOOLEAN, INTEGER, STRING, TIMESTAMP
+from signalbook.cncf.messagecatalog.templates import ANY, BINARY, BOOLEAN, INTEGER, STRING, TIMESTAMP, plain
+from signalbook.values import JSON, Finding, JSONObject
 
 CLOUDEVENTS: Final = "CloudEvents"
 AMQP: Final = "AMQP"
@@ -177,3 +180,107 @@ def mqtt_version(definition: dict[str, object]) -> str:
     stated = publish.get("mqttversion") if isinstance(publish, dict) else None
     value = stated.get("value") if isinstance(stated, dict) else stated
     return value if isinstance(value, str) and value else MQTT_VERSION
+
+
+HTTP: Final = "HTTP"
+KAFKA: Final = "KAFKA"
+XREGISTRY: Final = "xRegistry"
+"""The format of groups that state neither envelope nor protocol, and of no draft: definitions are as xRegistry's."""
+
+PREDEFINED: Final = tuple(METASCHEMAS)
+ALIASES: Final = {"CloudsEvents": CLOUDEVENTS}
+"""The drafts' own misspelling (B-3, L-2)."""
+
+_CLOUDEVENTS: Final = "CloudEvents/1.0"
+_PROTOCOLS: Final = {AMQP: "AMQP/1.0", NATS: "NATS", HTTP: "HTTP", KAFKA: "KAFKA"}
+_FAMILIES: Final = {AMQP.lower(): AMQP, MQTT.lower(): MQTT, NATS.lower(): NATS, "http": HTTP, "kafka": KAFKA}
+
+
+def format_of(group: Mapping[str, JSON]) -> str:
+    """The format that a group of xRegistry has in the drafts: by its envelope, else its protocol, else its own word."""
+    envelope, protocol, stated = (group.get(name) for name in ("envelope", "protocol", "format"))
+    if isinstance(envelope, str) and envelope:
+        return CLOUDEVENTS if family(envelope) == CLOUDEVENTS.lower() else envelope
+    if isinstance(protocol, str) and protocol:
+        return _FAMILIES.get(family(protocol), protocol)
+    return stated if isinstance(stated, str) and stated else XREGISTRY
+
+
+def format_attributes(format: str) -> JSONObject:
+    """What a group of xRegistry states so that it has ``format``; None is to be absent.
+
+    One of format MQTT states no protocol: its definitions may be for either version, each its own (J-11).
+    """
+    if format == CLOUDEVENTS:
+        return {"envelope": _CLOUDEVENTS, "protocol": None, "format": None}
+    if format in _PROTOCOLS:
+        return {"envelope": None, "protocol": _PROTOCOLS[format], "format": None}
+    return {"envelope": None, "protocol": None, "format": format}
+
+
+def message_protocol(format: str, group: Mapping[str, JSON], mqtt: str) -> str | None:
+    """What a message of ``format`` in ``group`` states as its protocol; ``mqtt`` is the version of MQTT it is for."""
+    stated = group.get("protocol")
+    if isinstance(stated, str) and stated:
+        return stated
+    return f"MQTT/{mqtt}" if format == MQTT else None
+
+
+def family(name: str) -> str:
+    """An envelope's or protocol's name without its version, in lower case."""
+    return name.partition("/")[0].lower()
+
+
+ENCODING = "amqpencoding"
+SCHEMA = "dataschema"
+
+
+def spelling_findings(format: str, definition: JSONObject) -> Iterator[Finding]:
+    """Fields of the first draft that are neither text, number nor truth value (B-10, B-16)."""
+    for name, section in _present_sections(format, definition):
+        for field, value in section.items():
+            if isinstance(value, dict | list):
+                message = "it needs to be a value or a template in a string, not an object or an array"
+                yield Finding(path=f"{name}.{field}", rule="spelling", message=message)
+
+
+def to_newer_spelling(format: str, definition: JSONObject) -> JSONObject:
+    """A definition of the first draft as 0.1 spells it; ``null`` is no field at all (B-11)."""
+    lifted = dict(definition)
+    for name, section in _present_sections(format, definition):
+        lifted[name] = {
+            field: value if field == ENCODING else {"value": value}
+            for field, value in section.items()
+            if value is not None
+        }
+    return lifted
+
+
+def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
+    """A definition of 0.1 as the first draft spells it: what is ``required``, descriptions and inline schemas go."""
+    flat = dict(definition)
+    for name, section in _present_sections(format, definition):
+        flat[name] = {
+            field: plain(value) if isinstance(value, dict) else value
+            for field, value in section.items()
+            if value is not None and not _only_inline(field, value)
+        }
+    return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
+
+
+def sections_of(format: str) -> tuple[Section, ...]:
+    """The sections of a predefined format, none of another."""
+    return METASCHEMAS.get(format, ())
+
+
+def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+    """Those sections of the metaschema that ``definition`` has as objects."""
+    for section in sections_of(format):
+        value = definition.get(section.name)
+        if isinstance(value, dict):
+            yield section.name, value
+
+
+def _only_inline(field: str, value: JSON) -> bool:
+    """Whether a data schema has no identity, so that the first draft has no way to say it."""
+    return field == SCHEMA and isinstance(value, dict) and not value.get("value")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.migration import check_compliance, migrate
@@ -15,7 +15,7 @@ from signalbook.engine.write.context import Context
 from signalbook.engine.write.load import WriteLoader
 from signalbook.errors import RegistryError
 from signalbook.model import Included, Loader, Model, compile_model
-from signalbook.storage.base import Reader, Writer
+from signalbook.storage.base import SettingsReader, WriteTransaction
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Xid
 
@@ -39,27 +39,27 @@ class ConfigurationCache:
     def __init__(self) -> None:
         self._last: tuple[tuple[int, int], Configuration] | None = None
 
-    def read(self, reader: Reader) -> Configuration:
-        """The configuration in ``reader``, which must not have uncommitted changes to it."""
-        epochs = (reader.config_epoch(MODELSOURCE), reader.config_epoch(CAPABILITIES))
+    def read(self, settings: SettingsReader) -> Configuration:
+        """The configuration in ``settings``, which must not have uncommitted changes to it."""
+        epochs = (settings.config_epoch(MODELSOURCE), settings.config_epoch(CAPABILITIES))
         last = self._last
         if last is not None and last[0] == epochs:
             return last[1]
         model = last[1].model if last is not None and last[0][0] == epochs[0] else None
         found = Configuration(
-            model=model or compile_model(reader.config(MODELSOURCE) or {}, include=_kept(reader)),
-            capabilities=reader.config(CAPABILITIES) or capabilities.everything(),
+            model=model or compile_model(settings.config(MODELSOURCE) or {}, include=_kept(settings)),
+            capabilities=settings.config(CAPABILITIES) or capabilities.everything(),
         )
         self._last = (epochs, found)
         return found
 
 
-def _kept(reader: Reader) -> Loader:
+def _kept(settings: SettingsReader) -> Loader:
     """What was fetched when the model was put in force: a restart fetches nothing."""
 
     @cache
     def included() -> Included:
-        return Included(documents=reader.config(INCLUDED) or {})
+        return Included(documents=settings.config(INCLUDED) or {})
 
     return lambda name: included().load(name)
 
@@ -68,41 +68,26 @@ CONFIG_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: 
 """Which writes each configuration document takes."""
 
 
+MakeContext: TypeAlias = Callable[[WriteLoader, Flags, Xid], Context]
+
+
 class ConfigurationWriter:
-    """The configuration in one session, and the writes that change it.
+    """The configuration in one session, and the writes that change it. ``admin`` is as in ``Context``."""
 
-    ``admin`` and ``compatibility`` are as in ``Context``.
-    """
-
-    def __init__(
-        self, writer: Writer, configuration: Configuration, *, now: datetime, admin: bool, compatibility: str | None
-    ) -> None:
-        self._writer = writer
-        self._now = now
+    def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, admin: bool) -> None:
+        self._transaction = transaction
         self._admin = admin
-        self._compatibility = compatibility
         self._migrated: list[Change] = []
         self.configuration = configuration
 
-    def context(self, loader: WriteLoader, flags: Flags, target: Xid) -> Context:
-        """What a command is decided by under the present configuration."""
-        return Context(
-            model=self.configuration.model,
-            capabilities=self.configuration.capabilities,
-            flags=flags,
-            target=target,
-            now=self._now,
-            documents=loader.content,
-            resolve=loader.resolve,
-            admin=self._admin,
-            compatibility=self._compatibility,
-        )
+    def execute(self, command: ConfigCommand, context: MakeContext) -> list[Change]:
+        """Put a configuration document in force. Raises ``not_available`` and what is wrong with the document.
 
-    def execute(self, command: ConfigCommand) -> list[Change]:
-        """Put a configuration document in force. Raises ``not_available`` and what is wrong with the document."""
-        return self._change(command, self.configuration.capabilities)
+        ``context`` makes what a migration is decided by, when the new model is in force.
+        """
+        return self._change(command, self.configuration.capabilities, context)
 
-    def execute_embedded(self, command: Command) -> list[Change]:
+    def execute_embedded(self, command: Command, context: MakeContext) -> list[Change]:
         """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
         body = command.body
         if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
@@ -113,7 +98,7 @@ class ConfigurationWriter:
             if name in body and name not in command.flags.ignore:
                 method = command.method if name == CAPABILITIES and body[name] is not None else Method.PUT
                 part = ConfigCommand(name=name, method=method, body=body[name], included=command.included)
-                changed += self._change(part, before)
+                changed += self._change(part, before, context)
         return changed
 
     def switch(self, wanted: JSONObject | None) -> list[Change]:
@@ -125,13 +110,13 @@ class ConfigurationWriter:
         migrated, self._migrated = self._migrated, []
         return migrated
 
-    def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
+    def _change(self, command: ConfigCommand, before: JSONObject, context: MakeContext) -> list[Change]:
         """Put one document in force; ``before`` are the capabilities the request began with (R62)."""
         if not self._admin:
             capabilities.require_mutable(before, command.name)
         if command.name == CAPABILITIES:
             return self._change_capabilities(command)
-        return self._change_model(command.body, command.included)
+        return self._change_model(command.body, command.included, context)
 
     def _change_capabilities(self, command: ConfigCommand) -> list[Change]:
         current = self.configuration.capabilities
@@ -141,26 +126,26 @@ class ConfigurationWriter:
             wanted = capabilities.merge(current, command.body)
         else:
             wanted = capabilities.replace(command.body)
-        self._writer.put_config(CAPABILITIES, wanted)
+        self._transaction.settings.put_config(CAPABILITIES, wanted)
         self.configuration = replace(self.configuration, capabilities=wanted)
         changed = [name for name in wanted if wanted[name] != current[name]]
         return [_updated(Entity.CAPABILITIES, *changed)] if changed else []
 
-    def _change_model(self, source: JSON, included: Included) -> list[Change]:
-        old = self.configuration.model
+    def _change_model(self, source: JSON, included: Included, context: MakeContext) -> list[Change]:
+        old, entities, settings = self.configuration.model, self._transaction.entities, self._transaction.settings
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
         new = compile_model(source or {}, include=included.load)
-        if included.documents or self._writer.config_epoch(INCLUDED):
-            self._writer.put_config(INCLUDED, dict(included.documents))
-        self._writer.put_config(MODELSOURCE, new.source)
+        if included.documents or settings.config_epoch(INCLUDED):
+            settings.put_config(INCLUDED, dict(included.documents))
+        settings.put_config(MODELSOURCE, new.source)
         self.configuration = replace(self.configuration, model=new)
         changed = [_updated(Entity.MODELSOURCE)] if new.source != old.source else []
         if new.fingerprint == old.fingerprint:
             return changed
-        check_compliance(self._writer, new)
+        check_compliance(entities, new)
         # Migrated entities come before the model in the order of events: whoever reads them finds both in force.
-        self._migrated += migrate(self._writer, old, self.context(WriteLoader(self._writer), Flags(), ROOT))
+        self._migrated += migrate(entities, old, context(WriteLoader(entities), Flags(), ROOT))
         return [*changed, _updated(Entity.MODEL)]
 
 

@@ -27,7 +27,7 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, 
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
-from signalbook.storage.base import Reader, Row
+from signalbook.storage.base import Reader, ReadTransaction, Row
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -127,8 +127,9 @@ class View:
     ``reader`` is for other questions of the engine's own (``uris``, ``numbers``).
     """
 
-    def __init__(self, reader: Reader, model: Model, capabilities: JSONObject) -> None:
-        self.reader = reader
+    def __init__(self, transaction: ReadTransaction, model: Model, capabilities: JSONObject) -> None:
+        self._outbox = transaction.outbox
+        self.reader = transaction.entities
         self.model = model
         self.capabilities = capabilities
 
@@ -141,8 +142,8 @@ class View:
 
         It is that of the last change, whose correlation id no other database has, be it made of the same documents.
         """
-        position = self.reader.position()
-        return "".join(f"{position} {record.correlationid}" for record in self.reader.outbox(position - 1, 1))
+        position = self._outbox.position()
+        return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
 
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.

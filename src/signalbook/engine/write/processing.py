@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from signalbook.cncf.paths import version_number
+from signalbook.cncf.ids import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
 from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy

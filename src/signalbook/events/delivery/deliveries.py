@@ -20,6 +20,7 @@ from signalbook.events.sinks.httprequests import allowed_rate
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSONObject
 
 _SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a note
@@ -50,22 +51,24 @@ class Opener:
 
     def agree(self, session: Session, subscription: Subscription, key: str, consent: Consent) -> bool:
         """Keep that the sink agrees to deliveries; False if the key is not its own."""
-        secret = session.kept(_SECRET)
+        secret = session.transaction.settings.get(_SECRET)
         if secret is None or not hmac.compare_digest(key.encode(), _key(secret, subscription).encode()):
             return False
-        session.keep(f"{CONSENTS}/{subscription.id}", {"sink": subscription.sink, "rate": consent.rate})
+        session.transaction.settings.put(
+            f"{CONSENTS}/{subscription.id}", {"sink": subscription.sink, "rate": consent.rate}
+        )
         return True
 
     def _given(self, subscription: Subscription) -> Consent | None:
-        note = self._engine.kept(f"{CONSENTS}/{subscription.id}")
+        note = KeyValueStore(self._engine.store).get(f"{CONSENTS}/{subscription.id}")
         return Consent(rate=note["rate"]) if note and note["sink"] == subscription.sink else None
 
     def _secret(self) -> str:
-        known: str | None = self._engine.kept(_SECRET)
+        known: str | None = KeyValueStore(self._engine.store).get(_SECRET)
         if known is None:
             with self._engine.writing() as session:
-                known = session.kept(_SECRET) or secrets.token_hex(_KEY_BYTES)
-                session.keep(_SECRET, known)
+                known = session.transaction.settings.get(_SECRET) or secrets.token_hex(_KEY_BYTES)
+                session.transaction.settings.put(_SECRET, known)
         return known
 
 

@@ -23,7 +23,7 @@ from signalbook.events.dialects import of_source
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.storage.base import StorageError
+from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.values import JSON, JSONObject
 
 _KEEP_EVERY: Final = 1.0
@@ -128,7 +128,7 @@ class Keeper:
             self._ledger.wake()
         if self._lease.held:
             self._keep()
-        elif self._wanted and self._lease.free(self._engine.kept(NOTE)):
+        elif self._wanted and self._lease.free(KeyValueStore(self._engine.store).get(NOTE)):
             self._write_states({})
 
     def _keep(self) -> None:
@@ -162,12 +162,12 @@ class Keeper:
 
     def _write(self, session: Session, states: States) -> None:
         for key, known in states.items():
-            note = session.kept(f"{_SUBSCRIPTIONS}/{key}")
+            note = session.transaction.settings.get(f"{_SUBSCRIPTIONS}/{key}")
             if note is None:  # deleted, perhaps meanwhile
                 for folder in (FOLDER, CONSENTS):
-                    session.keep(f"{folder}/{key}", None)
+                    session.transaction.settings.put(f"{folder}/{key}", None)
             elif known is not None and known.revision == note["revision"]:
-                session.keep(f"{FOLDER}/{key}", known.state.to_json())
+                session.transaction.settings.put(f"{FOLDER}/{key}", known.state.to_json())
 
 
 _LOG = logging.getLogger("signalbook.delivery")
@@ -413,7 +413,7 @@ class Relay:
 
     def _known(self, id: str) -> State:
         """The state as it was kept; who has none begins with the next change."""
-        note: JSON = self._engine.kept(name(id))
+        note: JSON = KeyValueStore(self._engine.store).get(name(id))
         position = self._engine.position()
         if note is None:
             return State(position=position)

@@ -103,12 +103,12 @@ class Lease:
 
     def take(self, session: Session) -> bool:
         """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
-        if not self.free(session.kept(self._note)):
+        if not self.free(session.transaction.settings.get(self._note)):
             self._until = 0.0
             return False
         self._began = self._clock()
         self._beat += 1
-        session.keep(self._note, {"holder": self._me, "beat": self._beat})
+        session.transaction.settings.put(self._note, {"holder": self._me, "beat": self._beat})
         return True
 
     def confirm(self) -> None:
@@ -118,5 +118,5 @@ class Lease:
     def release(self, session: Session) -> None:
         """Give it back, so that nobody has to wait."""
         self._until = 0.0
-        if (session.kept(self._note) or {}).get("holder") == self._me:
-            session.keep(self._note, None)
+        if (session.transaction.settings.get(self._note) or {}).get("holder") == self._me:
+            session.transaction.settings.put(self._note, None)

@@ -25,6 +25,7 @@ from signalbook.events.delivery.queue import revived
 from signalbook.events.delivery.store import State
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
 from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
 
 _KEY_BYTES: Final = 32
@@ -205,32 +206,32 @@ class Subscriptions:
 
     def revision(self) -> int:
         """Another number once any of them was created, changed or deleted. One point read."""
-        return _revision(self._engine.kept(_BOOK))
+        return _revision(KeyValueStore(self._engine.store).get(_BOOK))
 
     def count(self) -> int:
         """How many there are. One point read."""
-        return int((self._engine.kept(_BOOK) or {"count": 0})["count"])
+        return int((KeyValueStore(self._engine.store).get(_BOOK) or {"count": 0})["count"])
 
     def all(self) -> dict[str, Subscription]:
         """Every one by id, with the secrets its sink is to be shown, or the ``fault`` that they cannot be read.
 
         Ask for the ``revision`` first: then a change between the two is seen once more, and never missed.
         """
-        notes = self._engine.kept_in(FOLDER)
+        notes = KeyValueStore(self._engine.store).folder(FOLDER)
         keys, fault = self._keys()
         return {name: _opened(name, note, keys, fault) for name, note in notes.items()}
 
     def get(self, id: str) -> Entry | None:
         """One of them, None if there is none."""
-        note = self._engine.kept(_name(id)) if is_id(id) else None
-        return None if note is None else _entry(id, note, self._engine.kept(deliveries.name(id)))
+        note = KeyValueStore(self._engine.store).get(_name(id)) if is_id(id) else None
+        return None if note is None else _entry(id, note, KeyValueStore(self._engine.store).get(deliveries.name(id)))
 
     def page(self, after: str, limit: int) -> list[Entry]:
         """Up to ``limit`` of them in the order they were created in, behind the one whose id is ``after``."""
-        notes = self._engine.kept_in(FOLDER, after=after, limit=limit)
+        notes = KeyValueStore(self._engine.store).folder(FOLDER, after=after, limit=limit)
         if not notes:
             return []
-        states = self._engine.kept_in(deliveries.FOLDER, after=after, through=list(notes)[-1])
+        states = KeyValueStore(self._engine.store).folder(deliveries.FOLDER, after=after, through=list(notes)[-1])
         return [_entry(name, note, states.get(name)) for name, note in notes.items()]
 
     def create(self, session: Session, subscription: Subscription) -> Entry:
@@ -239,13 +240,13 @@ class Subscriptions:
         Its id is chosen here. Raises ``Full``, ``SubscriptionError`` if there is no such position, and that or
         ``SettingError`` if its secrets cannot be stored.
         """
-        book = session.kept(_BOOK) or {"count": 0}
+        book = session.transaction.settings.get(_BOOK) or {"count": 0}
         if book["count"] >= self._most:
             raise Full(f"there are {self._most} subscriptions, and no more are taken (setting max_subscriptions)")
         revision = _revision(book) + 1
         made = replace(subscription, id=_new_id(revision), revision=revision)
         after = _chosen_start(session, made)
-        state = State(position=session.position() if after is None else after)
+        state = State(position=session.transaction.outbox.position() if after is None else after)
         return self._write(session, made, state, book["count"] + 1)
 
     def update(self, session: Session, id: str, complete: Complete, require: Callable[[Entry], None]) -> Entry | None:
@@ -254,13 +255,13 @@ class Subscriptions:
         ``require`` may raise if what there is is not what was expected. Deliveries that were given up begin again where
         they stopped; a ``config.after`` that is another than before is where they go on.
         """
-        note = session.kept(_name(id)) if is_id(id) else None
+        note = session.transaction.settings.get(_name(id)) if is_id(id) else None
         if note is None:
             return None
-        before = _entry(id, note, session.kept(deliveries.name(id)))
+        before = _entry(id, note, session.transaction.settings.get(deliveries.name(id)))
         require(before)
         known = _opened(id, note, *self._keys())
-        book = session.kept(_BOOK)
+        book = session.transaction.settings.get(_BOOK)
         made = replace(complete(known), id=id, revision=_revision(book) + 1)
         state = revived(before.state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
@@ -269,26 +270,26 @@ class Subscriptions:
 
     def remove(self, session: Session, id: str, require: Callable[[Entry], None]) -> Entry | None:
         """Remove one, and tell what it was; None if there is none. ``require`` as in ``update``."""
-        note = session.kept(_name(id)) if is_id(id) else None
+        note = session.transaction.settings.get(_name(id)) if is_id(id) else None
         if note is None:
             return None
-        entry = _entry(id, note, session.kept(deliveries.name(id)))
+        entry = _entry(id, note, session.transaction.settings.get(deliveries.name(id)))
         require(entry)
-        book = session.kept(_BOOK)
-        session.keep(_name(id), None)
-        session.keep(deliveries.name(id), None)
-        session.keep(_BOOK, {"revision": _revision(book) + 1, "count": book["count"] - 1})
+        book = session.transaction.settings.get(_BOOK)
+        session.transaction.settings.put(_name(id), None)
+        session.transaction.settings.put(deliveries.name(id), None)
+        session.transaction.settings.put(_BOOK, {"revision": _revision(book) + 1, "count": book["count"] - 1})
         return entry
 
     def renew(self, session: Session) -> int:
         """Seal with the newest key what is sealed with others: how many it were. What cannot be read stays."""
         keys, count = self._keyring.keys(), 0
-        for name in self._engine.kept_in(FOLDER):
-            note = session.kept(_name(name))
+        for name in KeyValueStore(self._engine.store).folder(FOLDER):
+            note = session.transaction.settings.get(_name(name))
             if note is not None and "sealed" in note and not keys.is_newest(note["sealed"]):
                 subscription = _opened(name, note, keys, "")
                 if not subscription.fault:
-                    session.keep(_name(name), _note(subscription, keys))
+                    session.transaction.settings.put(_name(name), _note(subscription, keys))
                     count += 1
         return count
 
@@ -296,9 +297,9 @@ class Subscriptions:
         credential = subscription.credential
         keys = self._keyring.sealing() if credential is not None and credential.secrets else None
         note = _note(subscription, keys)
-        session.keep(_name(subscription.id), note)
-        session.keep(deliveries.name(subscription.id), state.to_json())
-        session.keep(_BOOK, {"revision": subscription.revision, "count": count})
+        session.transaction.settings.put(_name(subscription.id), note)
+        session.transaction.settings.put(deliveries.name(subscription.id), state.to_json())
+        session.transaction.settings.put(_BOOK, {"revision": subscription.revision, "count": count})
         return _entry(subscription.id, note, state.to_json())
 
     def _keys(self) -> tuple[Keys, str]:
@@ -323,7 +324,7 @@ def _chosen_start(session: Session, subscription: Subscription) -> int | None:
     after = start(subscription)
     if after is None:
         return None
-    first, last = session.forgotten(), session.position()
+    first, last = session.transaction.outbox.pruned(), session.transaction.outbox.position()
     if not first <= after <= last:
         raise SubscriptionError(
             f"/config/after: the events that are kept are behind the position {first}, up to {last}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from signalbook.formats.avro.names import PRIMITIVES, Type
+from signalbook.formats.avro.document import PRIMITIVES, Type
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.values import JSON, JSONObject
 

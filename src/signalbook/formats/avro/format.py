@@ -16,9 +16,9 @@ import fastavro
 from fastavro import _read_py
 from fastavro.read import SchemaResolutionError
 
-from signalbook.formats.avro import columns, names, resolution, text
-from signalbook.formats.avro.conformance import surplus, violations
-from signalbook.formats.avro.names import Names, Type
+from signalbook.formats.avro import columns, json_encoding, resolution
+from signalbook.formats.avro.document import Names, Type, empty_items, is_recursive, read
+from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
@@ -78,7 +78,7 @@ class AvroSchema:
             raise PayloadError("schema_violation", findings)
         try:
             if is_json(content_type):
-                return dump_json(text.encode(value, self.type, self.names.types))
+                return dump_json(json_encoding.encode(value, self.type, self.names.types))
             return self._encode_binary(value)
         except BROKEN as error:
             raise _refused(
@@ -110,7 +110,7 @@ class AvroSchema:
     def _decode_text(self, payload: bytes) -> JSON:
         sent = read_json(payload)
         written = self.writer or self
-        value, findings = text.decode(sent, written.type, written.names.types)
+        value, findings = json_encoding.decode(sent, written.type, written.names.types)
         if findings:
             raise PayloadError("schema_violation", findings)
         return value if self.writer is None else self._resolved(value, self.writer)
@@ -148,7 +148,7 @@ class AvroSchema:
     @cached_property
     def read_datum(self) -> Any:
         """The binary decoder. The compiled one crashes on deep recursion, so recursive schemas get the other one."""
-        recursive = names.is_recursive(self.type, self.names.types)
+        recursive = is_recursive(self.type, self.names.types)
         return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
 
     def validate(self, value: JSON) -> list[Finding]:
@@ -166,9 +166,6 @@ class AvroSchema:
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""
         return columns.constants(self.type, self.names.types)
-
-    def typed(self) -> None:
-        """Avro has no typed decoder for JSON payloads."""
 
 
 def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
@@ -216,7 +213,7 @@ class AvroFormat:
             message = f"{wanted!r} names no type of the document, or several; there are: {there}"
             raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
         start = found or known.root
-        if names.empty_items(start, known.types):
+        if empty_items(start, known.types):
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])
         return AvroSchema(format=self.canonical(format) or self.name, names=known, type=start, link=found or "")
@@ -234,7 +231,7 @@ class AvroFormat:
 
 
 def _known(document: bytes, resolve: Resolve | None) -> Names:
-    return names.read(document, resolve) if resolve else _read(document)
+    return read(document, resolve) if resolve else _read(document)
 
 
 def _release(format: str) -> tuple[float, ...]:
@@ -243,5 +240,5 @@ def _release(format: str) -> tuple[float, ...]:
     return tuple(map(int, version.split("."))) if _VERSION.fullmatch(version) else (math.inf,)
 
 
-_read = lru_cache(maxsize=64)(names.read)
+_read = lru_cache(maxsize=64)(read)
 FORMAT: Final = AvroFormat()

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from signalbook.formats.avro.names import PRIMITIVES, Names, Type
+from signalbook.formats.avro.document import PRIMITIVES, Names, Type
 from signalbook.formats.base import MAX_FINDINGS, shorten
 from signalbook.formats.compatibility import Difference
 from signalbook.values import JSONObject

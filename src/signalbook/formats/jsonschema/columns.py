@@ -6,8 +6,8 @@ import keyword
 from collections.abc import Iterable
 from typing import Final
 
-from signalbook.formats.jsonschema.document import Document
-from signalbook.formats.jsonschema.normal import ANY, Node, Numbers, Objects
+from signalbook.formats.jsonschema.document import SchemaDocument
+from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON
 
@@ -17,7 +17,7 @@ _DIGITS: Final = 38
 _ANYTHING: Final = Anything(nullable=True)
 
 
-def shape_of(document: Document, node: Node) -> Shape:
+def shape_of(document: SchemaDocument, node: NormalForm) -> Shape:
     """The shape that every value of ``node`` fits; made once per node, since definitions are shared."""
     key = ("shape", node)
     if key not in document.cache:
@@ -26,7 +26,7 @@ def shape_of(document: Document, node: Node) -> Shape:
     return shape
 
 
-def _shape(document: Document, node: Node) -> Shape:
+def _shape(document: SchemaDocument, node: NormalForm) -> Shape:
     if node.kinds == 0 and node.null:
         return Scalar(kind="string", nullable=True)
     if node.kinds != 1:
@@ -43,7 +43,7 @@ def _shape(document: Document, node: Node) -> Shape:
     return _object(document, node) if node.objects else _ANYTHING
 
 
-def _object(document: Document, node: Node) -> Shape:
+def _object(document: SchemaDocument, node: NormalForm) -> Shape:
     part = node.objects
     assert part is not None
     if part.properties:
@@ -53,7 +53,7 @@ def _object(document: Document, node: Node) -> Shape:
     return MapOf(value=shape_of(document, part.extra), nullable=node.null)
 
 
-def _fields(document: Document, part: Objects) -> tuple[Field, ...]:
+def _fields(document: SchemaDocument, part: Objects) -> tuple[Field, ...]:
     return tuple(
         Field(
             name=name,
@@ -99,7 +99,7 @@ def _limits(numbers: Numbers) -> tuple[int | float, int | float]:
     return (-_INT64 if low is None else low), (_INT64 - 1 if high is None else high)
 
 
-def constants(node: Node) -> dict[str, frozenset[JSON]]:
+def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
     """Required members of an object that have a closed set of scalar values, by name (K-30)."""
     if node.objects is None:
         return {}
@@ -107,7 +107,7 @@ def constants(node: Node) -> dict[str, frozenset[JSON]]:
     return {name: values for name, values in found.items() if values and name in node.objects.required}
 
 
-def _constants(node: Node) -> frozenset[JSON] | None:
+def _constants(node: NormalForm) -> frozenset[JSON] | None:
     """The closed set of values of a member, or ``None`` where it is open."""
     numbers, strings = node.numbers, node.strings
     if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):

@@ -1,4 +1,4 @@
-"""A JSON Schema document, read once and shared by everything that links into it."""
+"""A JSON Schema document, its draft and its references, parsed once and shared by everything that links into it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,206 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
+from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import jsonschema_rs
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
-from signalbook.formats.jsonschema.dialect import Dialect, by_schema_uri, choose
-from signalbook.formats.jsonschema.references import absolute, fragment_of, uri_of
-from signalbook.formats.jsonschema.weight import MAX_WEIGHT, overweight
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, parse_json
+
+_PREFIX: Final = "JsonSchema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDialect:
+    """One version of JSON Schema. ``year`` orders them; ``draft`` is the library's number for it."""
+
+    version: str
+    uri: str
+    draft: int
+    year: int
+    validator: Any
+
+    @property
+    def format(self) -> str:
+        """The canonical ``format`` value."""
+        return f"{_PREFIX}/{self.version}"
+
+
+def _dialect(version: str, uri: str, draft: int, year: int, validator: Any) -> SchemaDialect:
+    return SchemaDialect(version=version, uri=uri, draft=draft, year=year, validator=validator)
+
+
+_HOST: Final = "http://json-schema.org"
+DIALECTS: Final[tuple[SchemaDialect, ...]] = (
+    _dialect("draft-04", f"{_HOST}/draft-04/schema", jsonschema_rs.Draft4, 2013, jsonschema_rs.Draft4Validator),
+    _dialect("draft-06", f"{_HOST}/draft-06/schema", jsonschema_rs.Draft6, 2017, jsonschema_rs.Draft6Validator),
+    _dialect("draft-07", f"{_HOST}/draft-07/schema", jsonschema_rs.Draft7, 2018, jsonschema_rs.Draft7Validator),
+    _dialect(
+        "draft/2019-09",
+        "https://json-schema.org/draft/2019-09/schema",
+        jsonschema_rs.Draft201909,
+        2019,
+        jsonschema_rs.Draft201909Validator,
+    ),
+    _dialect(
+        "draft/2020-12",
+        "https://json-schema.org/draft/2020-12/schema",
+        jsonschema_rs.Draft202012,
+        2020,
+        jsonschema_rs.Draft202012Validator,
+    ),
+)
+# What a document without `$schema` is taken for, if its format names no version: the version xRegistry starts with.
+DEFAULT: Final = DIALECTS[2]
+# draft-07, draft/07, draft/2020-12, draft-2020-12, 2020-12: all are met in registries (G-13).
+_BY_VERSION: Final = {
+    spelling: dialect
+    for dialect in DIALECTS
+    for tail in [dialect.version[len("draft-") :]]
+    for spelling in (f"draft-{tail}", f"draft/{tail}", tail, f"draft{tail}", f"draft-{tail.lstrip('0')}")
+}
+
+
+def by_format(format: str) -> SchemaDialect | None:
+    """The dialect ``JsonSchema/<version>`` names, or ``None`` if it names none that is known."""
+    return _BY_VERSION.get(format.partition("/")[2].strip().lower())
+
+
+def by_schema_uri(uri: str) -> SchemaDialect | None:
+    """The dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
+    return _BY_URI.get(_bare(uri))
+
+
+def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
+    """The dialect to read a document by, and what is wrong if ``format`` and ``$schema`` disagree (G-14)."""
+    named = by_format(format)
+    uri = root.get("$schema") if isinstance(root, dict) else None
+    if not isinstance(uri, str):
+        return named or DEFAULT, []
+    declared = by_schema_uri(uri)
+    if declared is None:
+        text = f"{uri!r} is not a known version of JSON Schema"
+    elif named is not None and named is not declared:
+        text = f"the format says {named.format}, but $schema says {declared.format}"
+    else:
+        return declared, []
+    return named or DEFAULT, [Finding(path="/$schema", rule="$schema", message=text)]
+
+
+def _bare(uri: str) -> str:
+    return uri.rstrip("#").removeprefix("https://").removeprefix("http://").lower()
+
+
+_BY_URI: Final = {_bare(dialect.uri): dialect for dialect in DIALECTS}
+
+
+_MISSING: Final = object()
+
+
+def absolute(base: str, reference: str) -> str:
+    """The URI of the document ``reference`` points into, read at ``base``."""
+    return base if reference.startswith("#") or not reference else urldefrag(urljoin(base, reference)).url
+
+
+def fragment_of(reference: str) -> str:
+    """The fragment of a reference: a JSON Pointer, an anchor, or ``""`` for a whole document."""
+    return unquote(reference.partition("#")[2])
+
+
+def uri_of(document: str, pointer: str) -> str:
+    """The URI of a place in a document."""
+    return f"{document}#{quote(pointer, safe='/~!$&()*+,;=:@')}"
+
+
+def lookup(root: JSON, pointer: str) -> JSON:
+    """What a JSON Pointer names in ``root``; ``True`` (any value) where it names nothing."""
+    node = root
+    for part in pointer.split("/")[1:]:
+        node = _step(node, part.replace("~1", "/").replace("~0", "~"))
+        if node is _MISSING:
+            return True
+    return node
+
+
+def _step(node: JSON, key: str) -> JSON:
+    if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+        return node[int(key)]
+    return node.get(key, _MISSING) if isinstance(node, dict) else _MISSING
+
+
+MAX_WEIGHT: Final = 100_000
+MAX_CHAIN: Final = 150
+
+_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_HERE: Final = ("not", "if", "then", "else")
+_MAPS_HERE: Final = ("dependentSchemas", "dependencies")
+_MAPS_BELOW: Final = ("properties", "patternProperties", "definitions", "$defs")
+_BELOW: Final = (
+    "items", "additionalItems", "additionalProperties", "contains", "propertyNames", "unevaluatedItems",
+    "unevaluatedProperties", "prefixItems",
+)  # fmt: skip
+
+
+def overweight(documents: Mapping[str, JSON], base: str, pointer: str = "") -> list[Finding]:
+    """A finding if some payload could make a validator visit more than ``MAX_WEIGHT`` sub-schemas at one place.
+
+    ``documents`` are the schema documents by URI, ``base`` and ``pointer`` say where the schema in question stands.
+    """
+    try:
+        weight = _Weigher(documents).reference(f"#{pointer}", base, 0)
+    except (_TooDeep, RecursionError):
+        text = f"references and sub-schemas follow each other more than {MAX_CHAIN} deep"
+        return [Finding(path="", rule="depth", message=text)]
+    if weight > MAX_WEIGHT:
+        text = "combined schemas multiply to more work than any payload is worth"
+        return [Finding(path="", rule="weight", message=text)]
+    return []
+
+
+class _TooDeep(Exception):
+    """A chain of references longer than ``MAX_CHAIN``."""
+
+
+class _Weigher:
+    """Sums sub-schemas that apply to the same value, and takes the heaviest of those that apply below it."""
+
+    def __init__(self, documents: Mapping[str, JSON]) -> None:
+        self.documents = documents
+        self.known: dict[str, int | None] = {}
+
+    def weigh(self, node: JSON, base: str, depth: int) -> int:
+        if depth > MAX_CHAIN:
+            raise _TooDeep
+        if not isinstance(node, dict):
+            return 1
+        here = sum(self.weigh(child, base, depth + 1) for child in _here(node))
+        if isinstance(node.get("$ref"), str):
+            here += self.reference(node["$ref"], base, depth + 1)
+        below = max((self.weigh(child, base, depth + 1) for child in _below(node)), default=0)
+        return min(1 + here + below, MAX_WEIGHT + 1)
+
+    def reference(self, reference: str, base: str, depth: int) -> int:
+        """The weight of what is named; within a cycle the validator remembers its answer, so that counts once."""
+        document, pointer = absolute(base, reference), fragment_of(reference)
+        key = f"{document}#{pointer}"
+        if key not in self.known:
+            self.known[key] = None
+            self.known[key] = self.weigh(lookup(self.documents.get(document, True), pointer), document, depth)
+        return self.known[key] or 1
+
+
+def _here(node: dict[str, JSON]) -> list[JSON]:
+    lists = [item for key in _LISTS if isinstance(node.get(key), list) for item in node[key]]
+    maps = [item for key in _MAPS_HERE if isinstance(node.get(key), dict) for item in node[key].values()]
+    return [*lists, *maps, *(node[key] for key in _HERE if key in node)]
+
+
+def _below(node: dict[str, JSON]) -> list[JSON]:
+    maps = [item for key in _MAPS_BELOW if isinstance(node.get(key), dict) for item in node[key].values()]
+    singles = [node[key] for key in _BELOW if key in node]
+    return [*maps, *(item for value in singles for item in (value if isinstance(value, list) else [value]))]
+
 
 # Where a document without an `$id` lives, so that its references have something to be relative to.
 _ROOT: Final = "https://schema.invalid"
@@ -32,14 +224,14 @@ UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Document:
+class SchemaDocument:
     """A schema document with everything it refers to, ready to compile validators for any part of it.
 
     ``documents`` holds it and its references by URI. ``cache`` belongs to whatever derives things from the document.
     ``certain``: a validator of the whole is sure to compile, so that it can wait until there is something to validate.
     """
 
-    dialect: Dialect
+    dialect: SchemaDialect
     root: JSON
     base: str
     documents: Mapping[str, JSON]
@@ -63,7 +255,7 @@ class Document:
         return compiled(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
 
 
-def compiled(dialect: Dialect, schema: JSON, registry: jsonschema_rs.Registry | None) -> jsonschema_rs.Validator:
+def compiled(dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None) -> jsonschema_rs.Validator:
     """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
     made: jsonschema_rs.Validator = dialect.validator(
         schema, registry=registry, offline=True, validate_formats=False, pattern_options=_PATTERNS
@@ -71,7 +263,7 @@ def compiled(dialect: Dialect, schema: JSON, registry: jsonschema_rs.Registry | 
     return made
 
 
-def load(document: bytes, format: str, resolve: Resolve | None) -> Document:
+def load(document: bytes, format: str, resolve: Resolve | None) -> SchemaDocument:
     """Read, check and index a document. Raises ``SchemaError``.
 
     Documents without references to others are kept, so that linking into one hundreds of times reads it once.
@@ -93,7 +285,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 
 
 @lru_cache(maxsize=_CACHED)
-def _load_closed(document: bytes, format: str) -> Document | None:
+def _load_closed(document: bytes, format: str) -> SchemaDocument | None:
     root, dialect = _read(document, format)
     if _is_plain(document):
         return _build(root, dialect, {}, certain=_is_certain(document, root, dialect))
@@ -102,7 +294,7 @@ def _load_closed(document: bytes, format: str) -> Document | None:
     return _weighed(root, dialect, {})
 
 
-def _load_open(document: bytes, format: str, resolve: Resolve | None) -> Document:
+def _load_open(document: bytes, format: str, resolve: Resolve | None) -> SchemaDocument:
     root, dialect = _read(document, format)
     return _weighed(root, dialect, _collect(root, dialect, resolve))
 
@@ -116,7 +308,7 @@ def _is_plain(document: bytes) -> bool:
     return len(document) <= MAX_WEIGHT and b'ef"' not in document and b"\\" not in document
 
 
-def _is_certain(document: bytes, root: JSON, dialect: Dialect) -> bool:
+def _is_certain(document: bytes, root: JSON, dialect: SchemaDialect) -> bool:
     """Whether a plain document that its meta-schema accepts compiles beyond doubt: what is left to fail are patterns,
     and URIs that parts of it give themselves.
     """
@@ -127,7 +319,7 @@ def _is_certain(document: bytes, root: JSON, dialect: Dialect) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _is_pattern(dialect: Dialect, pattern: str) -> bool:
+def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
     try:
         compiled(dialect, {"pattern": pattern}, None)
     except UNUSABLE:
@@ -135,7 +327,7 @@ def _is_pattern(dialect: Dialect, pattern: str) -> bool:
     return True
 
 
-def _weighed(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Document:
+def _weighed(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON]) -> SchemaDocument:
     base = base_uri(root)
     heavy = overweight({base: root, **others}, base)
     if heavy:
@@ -143,9 +335,9 @@ def _weighed(root: JSON, dialect: Dialect, others: Mapping[str, JSON]) -> Docume
     return _build(root, dialect, others)
 
 
-def _build(root: JSON, dialect: Dialect, others: Mapping[str, JSON], *, certain: bool = False) -> Document:
+def _build(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], *, certain: bool = False) -> SchemaDocument:
     base = base_uri(root)
-    made = Document(dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain)
+    made = SchemaDocument(dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain)
     if certain:
         return made
     try:
@@ -161,7 +353,7 @@ def base_uri(root: JSON) -> str:
     return absolute(BASE, own) if isinstance(own, str) else BASE
 
 
-def _read(document: bytes, format: str) -> tuple[JSON, Dialect]:
+def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect]:
     findings = too_large(document)
     if findings:
         raise SchemaError(findings)
@@ -176,7 +368,7 @@ def _read(document: bytes, format: str) -> tuple[JSON, Dialect]:
     return root, dialect
 
 
-def _meta_findings(root: JSON, dialect: Dialect) -> list[Finding]:
+def _meta_findings(root: JSON, dialect: SchemaDialect) -> list[Finding]:
     found = []
     for error in meta_validator(dialect).iter_errors(root):
         found.append(Finding(path=pointer(error.instance_path), rule="metaschema", message=shorten(error.message)))
@@ -186,12 +378,12 @@ def _meta_findings(root: JSON, dialect: Dialect) -> list[Finding]:
 
 
 @lru_cache(maxsize=8)
-def meta_validator(dialect: Dialect) -> jsonschema_rs.Validator:
+def meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
     """Tells whether a value is a schema at all."""
     return compiled(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
 
 
-def _collect(root: JSON, dialect: Dialect, resolve: Resolve | None) -> dict[str, JSON]:
+def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dict[str, JSON]:
     """Every document reachable from ``root``, by URI. Raises ``SchemaError`` naming what cannot be had."""
     found: dict[str, JSON] = {}
     waiting = list(_external(root))
@@ -265,7 +457,7 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
             waiting.extend(((*path, index), item, scope) for index, item in enumerate(node))
 
 
-def link_uri(document: Document, link: str) -> str:
+def link_uri(document: SchemaDocument, link: str) -> str:
     """The URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15).
 
     Raises ``SchemaError`` if that part asks for too much work.

@@ -24,11 +24,9 @@ from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
 from signalbook.formats.jsonschema.columns import constants, shape_of
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.dialect import DIALECTS, by_format
-from signalbook.formats.jsonschema.document import UNUSABLE, Document
-from signalbook.formats.jsonschema.normal import Node
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, SchemaDocument, by_format
+from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
-from signalbook.formats.jsonschema.typed import TypedDecoder
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, Finding, digest
 
@@ -37,7 +35,7 @@ from signalbook.values import JSON, Finding, digest
 class JsonSchema:
     """One JSON Schema, compiled: the document's top level, or the part a deep link names."""
 
-    document: Document
+    document: SchemaDocument
     uri: str
     warnings: tuple[Finding, ...] = ()
 
@@ -86,18 +84,10 @@ class JsonSchema:
         """Required top-level members with a closed set of scalar values."""
         return constants(self.node)
 
-    def typed(self) -> TypedDecoder:
-        """The fastest decoder that is exact for this schema; made once."""
-        return self._typed
-
     @cached_property
-    def node(self) -> Node:
+    def node(self) -> NormalForm:
         """The schema in normal form."""
         return read(self.document, self.uri)
-
-    @cached_property
-    def _typed(self) -> TypedDecoder:
-        return TypedDecoder(self, self.document, self.node)
 
 
 class JsonSchemaFormat:

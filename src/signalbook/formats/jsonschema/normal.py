@@ -46,7 +46,7 @@ class Strings:
 class Arrays:
     """Arrays of ``low`` to ``high`` items."""
 
-    item: Node
+    item: NormalForm
     low: int = 0
     high: int | None = None
     exact: bool = True
@@ -59,16 +59,16 @@ class Objects:
     Every required name is in ``properties``. ``low`` and ``high`` count members.
     """
 
-    properties: Mapping[str, Node]
+    properties: Mapping[str, NormalForm]
     required: frozenset[str] = frozenset()
-    extra: Node | None
+    extra: NormalForm | None
     low: int = 0
     high: int | None = None
     exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Node:
+class NormalForm:
     """What a value may be, type by type; ``None`` (or ``False``, or no booleans) where a type is not allowed.
 
     ``uris`` name the schemas that together say all about it, for a validator where the form is not exact.
@@ -104,12 +104,12 @@ class Node:
 
 
 BOTH: Final = frozenset({False, True})
-NEVER: Final = Node()
+NEVER: Final = NormalForm()
 
 
-def _any() -> Node:
+def _any() -> NormalForm:
     # It is its own item and its own member: the one node that refers to itself.
-    node = Node(null=True, booleans=BOTH, numbers=Numbers(), strings=Strings())
+    node = NormalForm(null=True, booleans=BOTH, numbers=Numbers(), strings=Strings())
     object.__setattr__(node, "arrays", Arrays(item=node))
     object.__setattr__(node, "objects", Objects(properties=MappingProxyType({}), extra=node))
     return node
@@ -118,15 +118,15 @@ def _any() -> Node:
 ANY: Final = _any()
 
 
-def unknown(*uris: str) -> Node:
+def unknown(*uris: str) -> NormalForm:
     """Any value, of which the schemas at ``uris`` say more than the form can."""
     return replace(ANY, exact=False, uris=uris)
 
 
 def objects(
-    properties: Mapping[str, Node],
+    properties: Mapping[str, NormalForm],
     required: Iterable[str],
-    extra: Node | None,
+    extra: NormalForm | None,
     *,
     low: int = 0,
     high: int | None = None,
@@ -146,14 +146,14 @@ def objects(
 
 
 @lru_cache(maxsize=4096)
-def intersect(a: Node, b: Node) -> Node:
+def intersect(a: NormalForm, b: NormalForm) -> NormalForm:
     """What both allow. ``a``'s order of members and description win.
 
     Remembered by identity: definitions shared by many references would multiply otherwise.
     """
     if a is ANY or b is ANY:
         return b if a is ANY else a
-    return Node(
+    return NormalForm(
         null=a.null and b.null,
         booleans=a.booleans & b.booleans,
         numbers=_numbers(a.numbers, b.numbers),
@@ -248,7 +248,7 @@ def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
     )
 
 
-def _member(part: Objects, name: str) -> Node:
+def _member(part: Objects, name: str) -> NormalForm:
     return part.properties.get(name) or part.extra or NEVER
 
 
@@ -260,16 +260,16 @@ def _both(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None
     return (a & b) if a is not None and b is not None else (b if a is None else a)
 
 
-def unite(nodes: Iterable[Node], *, once: bool) -> Node:
+def unite(nodes: Iterable[NormalForm], *, once: bool) -> NormalForm:
     """What at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
     return reduce(lambda a, b: _either(a, b, once=once), nodes)
 
 
-def _either(a: Node, b: Node, *, once: bool) -> Node:
+def _either(a: NormalForm, b: NormalForm, *, once: bool) -> NormalForm:
     if (a is ANY or b is ANY) and not once:
         return ANY
     overlap = once and ((a.null and b.null) or bool(a.booleans & b.booleans))
-    return Node(
+    return NormalForm(
         null=a.null or b.null,
         booleans=a.booleans | b.booleans,
         numbers=_either_numbers(a.numbers, b.numbers, once),

@@ -7,14 +7,21 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
-from signalbook.formats.jsonschema.dialect import by_schema_uri
-from signalbook.formats.jsonschema.document import Document, nested_ids
+from signalbook.formats.jsonschema.document import (
+    SchemaDocument,
+    absolute,
+    by_schema_uri,
+    fragment_of,
+    lookup,
+    nested_ids,
+    uri_of,
+)
 from signalbook.formats.jsonschema.normal import (
     ANY,
     BOTH,
     NEVER,
     Arrays,
-    Node,
+    NormalForm,
     Numbers,
     Strings,
     intersect,
@@ -22,7 +29,6 @@ from signalbook.formats.jsonschema.normal import (
     unite,
     unknown,
 )
-from signalbook.formats.jsonschema.references import absolute, fragment_of, lookup, uri_of
 from signalbook.values import JSON, JSONObject
 
 # Deeper than this a schema's parts are left to the validator.
@@ -39,16 +45,16 @@ _UNSAID: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where a schema stands: the document's URI and the JSON Pointer in it."""
 
     document: str
     pointer: str
 
-    def below(self, *parts: str | int) -> Place:
+    def below(self, *parts: str | int) -> Location:
         """The place of a sub-schema."""
         tail = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
-        return Place(self.document, self.pointer + tail)
+        return Location(self.document, self.pointer + tail)
 
     @property
     def uri(self) -> str:
@@ -56,16 +62,16 @@ class Place:
         return uri_of(self.document, self.pointer)
 
 
-def read(document: Document, uri: str) -> Node:
+def read(document: SchemaDocument, uri: str) -> NormalForm:
     """The schema at ``uri`` in normal form; read once per document."""
     key = ("node", uri)
     if key not in document.cache:
         document.cache[key] = _read(document, uri)
-    node: Node = document.cache[key]
+    node: NormalForm = document.cache[key]
     return node
 
 
-def _read(document: Document, uri: str) -> Node:
+def _read(document: SchemaDocument, uri: str) -> NormalForm:
     """Read with what was read for other parts, unless something was cut: where, depends on where reading began."""
     if "reader" not in document.cache:
         document.cache["reader"] = _Reader(document)
@@ -77,26 +83,26 @@ def _read(document: Document, uri: str) -> Node:
 class _Reader:
     """Reads schemas of one document and those it refers to, each referenced one once."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self.document = document
         self.year = document.dialect.year
-        self.known: dict[str, Node] = {}
+        self.known: dict[str, NormalForm] = {}
         self.open: set[str] = set()
         self.cut = False
         self.depth = 0
         # With an `$id` inside, pointers and references are not what they seem: leave all references to the validator.
         self.plain = not any(True for base, root in document.documents.items() for _ in nested_ids(root, base))
 
-    def start(self, uri: str) -> Node:
+    def start(self, uri: str) -> NormalForm:
         """The schema at an absolute URI."""
         base, _, fragment = uri.partition("#")
-        return self.refer(f"#{fragment}", Place(base, ""))
+        return self.refer(f"#{fragment}", Location(base, ""))
 
-    def refer(self, reference: str, at: Place) -> Node:
+    def refer(self, reference: str, at: Location) -> NormalForm:
         """What ``reference`` names; a schema that contains itself is cut where it does so."""
         target = absolute(at.document, reference)
         fragment = fragment_of(reference)
-        place = Place(target, fragment)
+        place = Location(target, fragment)
         root = self.document.documents.get(target)
         if root is None or not self.plain or (fragment and not fragment.startswith("/")) or not self._same(root):
             return unknown(place.uri)
@@ -113,7 +119,7 @@ class _Reader:
         uri = root.get("$schema") if isinstance(root, dict) else None
         return not isinstance(uri, str) or by_schema_uri(uri) is self.document.dialect
 
-    def read(self, schema: JSON, at: Place) -> Node:
+    def read(self, schema: JSON, at: Location) -> NormalForm:
         """One schema in normal form."""
         if isinstance(schema, bool):
             return ANY if schema else NEVER
@@ -129,7 +135,7 @@ class _Reader:
             return ANY
         return replace(node, uris=(at.uri,), description=_text(schema) or node.description)
 
-    def _parts(self, schema: JSONObject, at: Place) -> list[Node]:
+    def _parts(self, schema: JSONObject, at: Location) -> list[NormalForm]:
         """Nodes whose intersection is the schema."""
         reference = schema.get("$ref")
         if isinstance(reference, str) and self.year < 2019:
@@ -144,12 +150,12 @@ class _Reader:
                 parts.append(unite(choices, once=keyword == "oneOf"))
         return parts
 
-    def _own(self, schema: JSONObject, at: Place) -> Node:
+    def _own(self, schema: JSONObject, at: Location) -> NormalForm:
         """What the keywords say that stand in the schema itself."""
         allowed = schema.get("type", _TYPES)
         allowed = {allowed} if isinstance(allowed, str) else set(allowed)
         content = self.year in (2017, 2018) and bool(_CONTENT & schema.keys())
-        return Node(
+        return NormalForm(
             null="null" in allowed,
             booleans=BOTH if "boolean" in allowed else frozenset(),
             numbers=self._numbers(schema, "number" not in allowed) if allowed & {"number", "integer"} else None,
@@ -159,7 +165,7 @@ class _Reader:
             exact=not _UNSAID & schema.keys(),
         )
 
-    def _values(self, schema: JSONObject) -> list[Node]:
+    def _values(self, schema: JSONObject) -> list[NormalForm]:
         found = []
         if isinstance(schema.get("enum"), list):
             found.append(_closed(schema["enum"]))
@@ -182,7 +188,7 @@ class _Reader:
             exact=whole,
         )
 
-    def _arrays(self, schema: JSONObject, at: Place) -> Arrays:
+    def _arrays(self, schema: JSONObject, at: Location) -> Arrays:
         items = schema.get("items", True)
         single = not isinstance(items, list) and "prefixItems" not in schema
         return Arrays(
@@ -192,7 +198,7 @@ class _Reader:
             exact=single and schema.get("uniqueItems") is not True,
         )
 
-    def _objects(self, schema: JSONObject, at: Place) -> Any:
+    def _objects(self, schema: JSONObject, at: Location) -> Any:
         members = {
             name: self.read(member, at.below("properties", name))
             for name, member in schema.get("properties", {}).items()
@@ -241,7 +247,7 @@ def _bound(
     return bound, False
 
 
-def _closed(values: list[JSON]) -> Node:
+def _closed(values: list[JSON]) -> NormalForm:
     """The node of an ``enum``."""
     numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     whole = [int(value) for value in numbers if value == int(value)]
@@ -249,7 +255,7 @@ def _closed(values: list[JSON]) -> Node:
     small = len(values) <= _MAX_VALUES
     lists = any(isinstance(value, list) for value in values)
     dicts = any(isinstance(value, dict) for value in values)
-    return Node(
+    return NormalForm(
         null=None in values,
         booleans=frozenset(value for value in values if isinstance(value, bool)),
         numbers=_closed_numbers(numbers, whole, small=small),

@@ -7,16 +7,70 @@ know, in JSON as well (docs/decisions/056).
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
+from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, OneofDescriptor
 
 from signalbook.formats.base import MAX_FINDINGS, shorten
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.protobuf.convert import map_value
-from signalbook.formats.protobuf.wire import change, type_name
+
+_F: Final = FieldDescriptor
+_NAMES: Final[dict[int, str]] = {
+    _F.TYPE_DOUBLE: "double", _F.TYPE_FLOAT: "float", _F.TYPE_INT64: "int64", _F.TYPE_UINT64: "uint64",
+    _F.TYPE_INT32: "int32", _F.TYPE_FIXED64: "fixed64", _F.TYPE_FIXED32: "fixed32", _F.TYPE_BOOL: "bool",
+    _F.TYPE_STRING: "string", _F.TYPE_GROUP: "group", _F.TYPE_MESSAGE: "message", _F.TYPE_BYTES: "bytes",
+    _F.TYPE_UINT32: "uint32", _F.TYPE_ENUM: "enum", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
+    _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64",
+}  # fmt: skip
+# Types that share their bytes, by the Protobuf guide's "Updating A Message Type": not yet their values.
+_ALIKE: Final = (
+    {"int32", "uint32", "int64", "uint64", "bool", "enum"},
+    {"sint32", "sint64"},
+    {"string", "bytes"},
+    {"message", "bytes"},
+    {"fixed32", "sfixed32"},
+    {"fixed64", "sfixed64"},
+)
+# Types whose every value is the same value of another type, in JSON too.
+_WIDER: Final = {
+    "int32": {"int64", "enum"},
+    "uint32": {"int64", "uint64"},
+    "sint32": {"sint64"},
+}
+# The same, but not in JSON: true is no number, a name of an enum neither, text no base64.
+_WIDER_ON_THE_WIRE: Final = {
+    "bool": {"int32", "uint32", "int64", "uint64", "enum"},
+    "enum": {"int32", "int64"},
+    "string": {"bytes"},
+    "message": {"bytes"},
+}
+
+
+def type_name(field: FieldDescriptor) -> str:
+    """A field's type as documents write it."""
+    declared = field.message_type or field.enum_type
+    return str(declared.full_name) if declared is not None else _NAMES[field.type]
+
+
+def change(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str, str] | None:
+    """The rule that reading one type as another breaks, with words for people; None where every value stays itself."""
+    old, new = _NAMES[writer.type], _NAMES[reader.type]
+    closed = reader.enum_type is not None and reader.enum_type.is_closed
+    if new in _WIDER.get(old, ()) and not closed:
+        return None
+    if new in _WIDER_ON_THE_WIRE.get(old, ()) and not closed:
+        return "json_type_changed", f"{old} and {new} are the same bytes, but not the same JSON"
+    if any({old, new} <= group for group in _ALIKE):
+        return "type_narrowed", f"some values of {old} are others when read as {new}, or cannot be read"
+    return "type_changed", f"what is written as {old} cannot be read as {new}"
+
 
 MAX_STEPS: Final = 500_000
 _GOOGLE: Final = "google.protobuf."
@@ -256,3 +310,114 @@ def _values(enum: EnumDescriptor) -> dict[int, set[str]]:
     for value in enum.values:
         found.setdefault(value.number, set()).add(value.name)
     return found
+
+
+# Numbers from the first up to, not including, the second.
+_Range = tuple[float, float]
+
+
+def hazards(new: FileDescriptor, old: FileDescriptor) -> list[Difference]:
+    """Every number or name of ``old`` that ``new`` leaves without a use or a reservation, or uses again."""
+    return list(islice(_hazards(new, old), MAX_FINDINGS))
+
+
+def _hazards(new: FileDescriptor, old: FileDescriptor) -> Iterator[Difference]:
+    messages = {relative(message): message for message in with_nested(new.message_types_by_name.values())}
+    for message in with_nested(old.message_types_by_name.values()):
+        here = messages.get(relative(message))
+        outer = message.containing_type
+        if here is not None:
+            yield from _compare(_of_message(here), _of_message(message))
+        elif outer is None or relative(outer) in messages:
+            what = "the message is gone, and with it what links to it"
+            yield _difference(message.full_name, "message_removed", message.full_name, None, what)
+    enums = {relative(enum): enum for enum in _enums(new)}
+    for enum in _enums(old):
+        if relative(enum) in enums:
+            yield from _compare(_of_enum(enums[relative(enum)]), _of_enum(enum))
+
+
+def _enums(file: FileDescriptor) -> Iterator[EnumDescriptor]:
+    yield from file.enum_types_by_name.values()
+    for message in with_nested(file.message_types_by_name.values()):
+        yield from message.enum_types
+
+
+class _Numbered:
+    """A message or an enum as what is used of its numbers and names, and what is reserved."""
+
+    def __init__(
+        self, name: str, what: str, used: Iterable[tuple[str, int]], ranges: Iterable[_Range], reserved: Iterable[str]
+    ) -> None:
+        self.name = name
+        self.what = what
+        self.used = list(used)
+        self.numbers = {number for _, number in self.used}
+        self.names = {name for name, _ in self.used}
+        self.ranges = sorted(ranges)
+        self.reserved = set(reserved)
+
+    def reserves(self, number: int) -> bool:
+        """Whether a number is reserved; ranges of one type never overlap, or it would not compile."""
+        before = bisect_right(self.ranges, (number, math.inf))
+        return before > 0 and number < self.ranges[before - 1][1]
+
+
+def _of_message(descriptor: Descriptor) -> _Numbered:
+    proto = descriptor_pb2.DescriptorProto()
+    descriptor.CopyToProto(proto)
+    used = ((field.name, field.number) for field in proto.field)
+    ranges = ((part.start, part.end) for part in proto.reserved_range)
+    return _Numbered(descriptor.full_name, "field", used, ranges, proto.reserved_name)
+
+
+def _of_enum(descriptor: EnumDescriptor) -> _Numbered:
+    proto = descriptor_pb2.EnumDescriptorProto()
+    descriptor.CopyToProto(proto)
+    used = ((value.name, value.number) for value in proto.value)
+    ranges = ((part.start, part.end + 1) for part in proto.reserved_range)  # an enum's range includes its end
+    return _Numbered(descriptor.full_name, "enum_value", used, ranges, proto.reserved_name)
+
+
+def _compare(new: _Numbered, old: _Numbered) -> Iterator[Difference]:
+    for name, number in old.used:
+        path = f"{old.name}.{name}"
+        if number not in new.numbers and not new.reserves(number):
+            what = f"the number {number} of {name} is neither used nor reserved, so another may get it"
+            yield _difference(path, f"{new.what}_number_not_reserved", number, None, what)
+        if name not in new.names and number not in new.numbers and name not in new.reserved:
+            what = f"the name {name} is neither used nor reserved, so JSON may get another meaning"
+            yield _difference(path, f"{new.what}_name_not_reserved", name, None, what)
+    for name, number in new.used:
+        if old.reserves(number):
+            what = f"the number {number} was reserved, so that messages with an old meaning are not misread"
+            yield _difference(f"{new.name}.{name}", "reserved_number_used", None, number, what)
+        if name in old.reserved:
+            yield _difference(f"{new.name}.{name}", "reserved_name_used", None, name, f"the name {name} was reserved")
+    for first, end in _left(old.ranges, [*new.ranges, *((number, number + 1) for number in new.numbers)]):
+        what = "numbers that were reserved are free again"
+        yield _difference(new.name, "reservation_dropped", [int(first), int(end) - 1], None, what)
+    for name in sorted(old.reserved - new.reserved - new.names):
+        yield _difference(
+            new.name, "reservation_dropped", name, None, f"the name {name} was reserved and is free again"
+        )
+
+
+def _left(ranges: Iterable[_Range], taken: Iterable[_Range]) -> Iterator[_Range]:
+    """What remains of ``ranges``, which are in order, without ``taken``."""
+    others = deque(sorted(taken))
+    for first, end in ranges:
+        while others and others[0][0] < end:
+            start, stop = others[0]
+            if first < start:
+                yield first, start
+            first = max(first, stop)
+            if stop > end:
+                break
+            others.popleft()
+        if first < end:
+            yield first, end
+
+
+def _difference(path: str, rule: str, old: object, new: object, message: str) -> Difference:
+    return Difference(path=path, rule=rule, old=old, new=new, message=shorten(message))

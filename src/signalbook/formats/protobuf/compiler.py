@@ -10,11 +10,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, shorten, too_large
 from signalbook.values import Finding
@@ -88,7 +90,7 @@ def _text(document: bytes, path: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def compile_set(sources: Sources) -> bytes:
-    """A serialised ``FileDescriptorSet`` of ``sources`` and all they need. Raises ``SchemaError`` with every fault."""
+    """A serialised ``FileDescriptorSet`` of ``sources`` and all they need. Raises ``SchemaError``."""
     with tempfile.TemporaryDirectory(prefix="signalbook-proto-") as folder:
         root, output = Path(folder) / "in", Path(folder) / "set.bin"
         for path, text in sources:
@@ -129,3 +131,34 @@ def _finding(line: str) -> Finding:
     return Finding(
         path=" ".join(filter(None, (file, where))), rule="protoc", message=shorten(match["text"]), severity=severity
     )
+
+
+# Numbers of fields of descriptors, of which paths into a file are made (descriptor.proto, SourceCodeInfo).
+_MESSAGE_FIELD = 4
+_NESTED = 3
+_FIELD = 2
+
+
+def field_comments(file: FileDescriptorProto) -> dict[str, str]:
+    """Texts by full name of the field: the comment before it, or else behind it on its line."""
+    found: dict[str, str] = {}
+    for location in file.source_code_info.location:
+        text = (location.leading_comments or location.trailing_comments).strip()
+        name = _field(file, location.path) if text else ""
+        if name:
+            found[name] = "\n".join(line.strip() for line in text.splitlines())
+    return found
+
+
+def _field(file: FileDescriptorProto, path: Sequence[int]) -> str:
+    """The full name of the field a path leads to; nothing if it leads elsewhere."""
+    if len(path) < 4 or len(path) % 2 or path[0] != _MESSAGE_FIELD or path[-2] != _FIELD:
+        return ""
+    message: DescriptorProto = file.message_type[path[1]]
+    names = [file.package, message.name]
+    for kind, index in zip(path[2:-2:2], path[3:-2:2], strict=True):
+        if kind != _NESTED:
+            return ""
+        message = message.nested_type[index]
+        names.append(message.name)
+    return ".".join(filter(None, (*names, message.field[path[-1]].name)))

@@ -28,10 +28,17 @@ from signalbook.formats.base import (
     unsupported,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
-from signalbook.formats.protobuf import comparison, succession
-from signalbook.formats.protobuf.comments import field_comments
+from signalbook.formats.protobuf import comparison
 from signalbook.formats.protobuf.comparison import relative, with_nested
-from signalbook.formats.protobuf.compiler import MAIN, Sources, compile_set, gather, imports, refused_imports
+from signalbook.formats.protobuf.compiler import (
+    MAIN,
+    Sources,
+    compile_set,
+    field_comments,
+    gather,
+    imports,
+    refused_imports,
+)
 from signalbook.formats.protobuf.convert import Plans, shape_of
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json
@@ -155,9 +162,6 @@ class ProtobufSchema:
         """None: enums are open in Protobuf."""
         return {}
 
-    def typed(self) -> None:
-        """Protobuf has no typed decoder for JSON payloads."""
-
 
 def _jsonable(value: Any) -> JSON:
     """A decoded value in protobuf's JSON mapping, where null is a member that is not set, and bytes are base64."""
@@ -230,7 +234,7 @@ class ProtobufFormat:
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
         """Numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
-        return succession.hazards(self._compiled(new).file, self._compiled(old).file)
+        return comparison.hazards(self._compiled(new).file, self._compiled(old).file)
 
     def _compiled(self, text: SchemaText) -> Descriptors:
         found = _describe(gather(text.document, text.resolve))

@@ -7,16 +7,163 @@ or content (mixed content, wildcards, repeated choices, substitutes, types insid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import binascii
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from decimal import Decimal
+from typing import Any, Final, Protocol
 from xml.etree.ElementTree import Element, tostring
 
-from signalbook.formats.shape import Anything, ListOf, Scalar, Shape, Struct
-from signalbook.formats.xsd import xml
-from signalbook.formats.xsd.scalars import Simple
-from signalbook.formats.xsd.xml import XSI, local
+from xmlschema import names
+from xmlschema.validators import XsdElement, XsdGroup, XsdList, XsdUnion
+
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.xsd import limits
+from signalbook.formats.xsd.limits import XSI, local
 from signalbook.values import JSON
+
+XsdType = Any
+_MAX_DIGITS: Final = 38
+# Built-in types with a column of their own. All others are text: dates may lack a zone or have years of five digits.
+_KINDS: Final[dict[str, Kind]] = {
+    names.XSD_BOOLEAN: "bool",
+    names.XSD_FLOAT: "float32",
+    names.XSD_DOUBLE: "float64",
+    names.XSD_INT: "int32",
+    names.XSD_UNSIGNED_SHORT: "int32",
+    names.XSD_UNSIGNED_LONG: "uint64",
+    names.XSD_INTEGER: "int64",
+    names.XSD_BASE64_BINARY: "bytes",
+    names.XSD_HEX_BINARY: "bytes",
+    names.XSD_DECIMAL: "decimal",
+}
+_READ: Final[dict[str, Callable[[str], JSON]]] = {
+    "bool": lambda text: text in ("true", "1"),
+    "int32": int,
+    "int64": int,
+    "uint64": int,
+    "float32": lambda text: float(text.replace("INF", "inf")),
+    "float64": lambda text: float(text.replace("INF", "inf")),
+    "decimal": Decimal,
+    "base64": lambda text: base64.b64decode("".join(text.split())),
+    "hex": bytes.fromhex,
+    "string": str,
+}
+_WRITE: Final[dict[str, Callable[[Any], str]]] = {
+    "bool": lambda value: "true" if value else "false",
+    "float32": lambda value: repr(float(value)).replace("inf", "INF").replace("nan", "NaN"),
+    "float64": lambda value: repr(float(value)).replace("inf", "INF").replace("nan", "NaN"),
+    "decimal": lambda value: f"{value:f}",
+    "base64": lambda value: base64.b64encode(value).decode(),
+    "hex": lambda value: value.hex().upper(),
+}
+_TAKEN: Final[dict[str, tuple[type, ...]]] = {
+    "bool": (bool,), "int32": (int,), "int64": (int,), "uint64": (int,), "float32": (int, float),
+    "float64": (int, float), "decimal": (Decimal, int), "base64": (bytes,), "hex": (bytes,), "string": (str,),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simple:
+    """The values of a simple type; a list of them where ``is_list``."""
+
+    kind: Kind
+    coding: str
+    is_list: bool
+    type: XsdType
+    precision: int = 0
+    scale: int = 0
+
+    def shape(self, *, nullable: bool = False) -> Scalar | ListOf:
+        """The column."""
+        if self.is_list:
+            return ListOf(item=self._scalar(nullable=False), nullable=nullable)
+        return self._scalar(nullable=nullable)
+
+    def _scalar(self, *, nullable: bool) -> Scalar:
+        return Scalar(kind=self.kind, nullable=nullable, precision=self.precision, scale=self.scale)
+
+    def read(self, text: str) -> JSON:
+        """The value of text that the schema accepted."""
+        normal = self.type.normalize(text)
+        convert = _READ[self.coding]
+        return [convert(part) for part in normal.split()] if self.is_list else convert(normal)
+
+    def write(self, value: JSON) -> str:
+        """Text for a value. Raises ``TypeError`` for one of another kind."""
+        if not self.is_list:
+            return self._write(value)
+        if not isinstance(value, list):
+            raise TypeError("a list")
+        return " ".join(map(self._write, value))
+
+    def _write(self, value: JSON) -> str:
+        taken = _TAKEN[self.coding]
+        if not isinstance(value, taken) or (isinstance(value, bool) and bool not in taken):
+            raise TypeError(f"a value of the kind {self.kind}")
+        return _WRITE.get(self.coding, str)(value)
+
+
+def simple(xsd: XsdType) -> Simple:
+    """How values of a simple type are read; a union's are text, being of one type or another."""
+    items = _items(xsd)
+    if items is not None:
+        inner = simple(items) if _items(items) is None else _text(items)
+        return Simple(
+            kind=inner.kind, coding=inner.coding, is_list=True, type=xsd, precision=inner.precision, scale=inner.scale
+        )
+    known = _known(xsd)
+    kind: Kind = _KINDS.get(known, "string")
+    if kind == "decimal":
+        return _decimal(xsd)
+    coding = {names.XSD_BASE64_BINARY: "base64", names.XSD_HEX_BINARY: "hex"}.get(known, kind)
+    return Simple(kind=kind, coding=coding, is_list=False, type=xsd)
+
+
+def _text(xsd: XsdType) -> Simple:
+    return Simple(kind="string", coding="string", is_list=False, type=xsd)
+
+
+def _decimal(xsd: XsdType) -> Simple:
+    """Exact where digits are bounded, else text."""
+    total, fraction = _digits(xsd, names.XSD_TOTAL_DIGITS), _digits(xsd, names.XSD_FRACTION_DIGITS)
+    if total is None or fraction is None or total > _MAX_DIGITS:
+        return _text(xsd)
+    return Simple(kind="decimal", coding="decimal", is_list=False, type=xsd, precision=total, scale=fraction)
+
+
+def _digits(xsd: XsdType, facet: str) -> int | None:
+    found = xsd.get_facet(facet)
+    return None if found is None else int(found.value)
+
+
+def _items(xsd: XsdType) -> XsdType | None:
+    """The item type of a list, or of a restriction of one."""
+    while xsd is not None and not isinstance(xsd, XsdUnion):
+        if isinstance(xsd, XsdList):
+            return xsd.item_type
+        xsd = xsd.base_type
+    return None
+
+
+def _known(xsd: XsdType) -> str:
+    """The nearest built-in type above that has a column of its own."""
+    while xsd is not None and not isinstance(xsd, XsdUnion):
+        if xsd.name in _KINDS:
+            return str(xsd.name)
+        if xsd.name in _INT64:
+            return names.XSD_INTEGER
+        if xsd.name in _INT32:
+            return names.XSD_INT
+        xsd = xsd.base_type
+    return names.XSD_STRING
+
+
+_INT32: Final = frozenset({names.XSD_SHORT, names.XSD_BYTE, names.XSD_UNSIGNED_BYTE})
+_INT64: Final = frozenset({names.XSD_LONG, names.XSD_UNSIGNED_INT})
+BAD_TEXT: Final = (ValueError, ArithmeticError, binascii.Error)
+
 
 Path = tuple[str | int, ...]
 
@@ -29,7 +176,7 @@ class Unfit(Exception):
         super().__init__(message)
 
 
-class Plan(Protocol):
+class ElementPlan(Protocol):
     """From an element that the schema accepted to a value, and back."""
 
     @property
@@ -41,7 +188,7 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class XmlElement:
     """XML that stays XML."""
 
     @property
@@ -58,7 +205,7 @@ class Kept:
         if not isinstance(value, str):
             raise Unfit(path, "type", "expected XML as text")
         try:
-            root = xml.read(value.encode()).root
+            root = limits.read(value.encode()).root
         except ValueError as error:
             raise Unfit(path, "xml", str(error)) from None
         if root.tag != tag:
@@ -87,7 +234,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attribute:
+class AttributePlan:
     """One attribute of an element."""
 
     tag: str
@@ -106,7 +253,7 @@ class Child:
     """One kind of child: at most one of it, or a list."""
 
     tag: str
-    plan: Plan
+    plan: ElementPlan
     repeated: bool
     required: bool
     nillable: bool
@@ -136,10 +283,10 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class ChildrenPlan:
     """An element with attributes or children."""
 
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[AttributePlan, ...]
     children: tuple[Child, ...]
     value: Value | None
     shape: Shape
@@ -206,3 +353,118 @@ def _nullable(shape: Shape) -> Shape:
     if isinstance(shape, ListOf):
         return ListOf(item=shape.item, nullable=True)
     return Struct(fields=shape.fields, nullable=True) if isinstance(shape, Struct) else Anything(nullable=True)
+
+
+_MAX_NESTING: Final = 32
+
+
+class _Opaque(Exception):
+    """Content that has no form as members."""
+
+
+class Planner:
+    """Makes plans for the types of one schema."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, ElementPlan] = {}
+        self._above: list[int] = []
+
+    def top(self, element: XsdElement) -> Child:
+        """The plan of a payload's root."""
+        return self._child(element, repeated=False, required=True)
+
+    def root_of(self, xsd: XsdType) -> Child:
+        """The plan of a payload's root that is of a type, whatever its name."""
+        name = xsd.local_name or ""
+        return Child(tag="", plan=self.type(xsd), repeated=False, required=True, nillable=False, type_name=name)
+
+    def type(self, xsd: XsdType, default: str | None = None) -> ElementPlan:
+        """The plan of an element of a type."""
+        if xsd.is_simple():
+            return Value(simple=simple(xsd), default=default)
+        if id(xsd) in self._above or len(self._above) > _MAX_NESTING:
+            return XmlElement()
+        if default is not None:
+            return self._complex(xsd, default)
+        if id(xsd) not in self._plans:
+            self._plans[id(xsd)] = self._complex(xsd, None)
+        return self._plans[id(xsd)]
+
+    def _complex(self, xsd: XsdType, default: str | None) -> ElementPlan:
+        self._above.append(id(xsd))
+        try:
+            return self._members(xsd, default)
+        except _Opaque:
+            return XmlElement()
+        finally:
+            self._above.pop()
+
+    def _members(self, xsd: XsdType, default: str | None) -> ElementPlan:
+        if xsd.mixed or xsd.open_content is not None or None in xsd.attributes:
+            raise _Opaque
+        attributes = tuple(_attribute(part) for part in xsd.attributes.values() if part.use != "prohibited")
+        value: Value | None = None
+        children: tuple[Child, ...] = ()
+        if xsd.has_simple_content():
+            value = Value(simple=simple(xsd.content), default=default)
+            if not attributes:
+                return value
+        else:
+            children = tuple(self._children(xsd.content, repeated=False, required=True))
+        names = [*(part.name for part in attributes), *(part.name for part in children)]
+        if len(set(names)) < len(names) or not (names or value):
+            raise _Opaque
+        return ChildrenPlan(
+            attributes=attributes, children=children, value=value, shape=_struct(attributes, children, value)
+        )
+
+    def _children(self, group: XsdGroup, *, repeated: bool, required: bool) -> Iterator[Child]:
+        """Children in order; what is repeated together has an order that lists would not keep."""
+        repeated = repeated or group.max_occurs != 1
+        if repeated and _size(group) > 1:
+            raise _Opaque
+        required = required and group.min_occurs > 0 and (group.model != "choice" or len(group) == 1)
+        for part in group:
+            if part.max_occurs == 0:
+                continue
+            if isinstance(part, XsdGroup):
+                yield from self._children(part, repeated=repeated, required=required)
+            elif isinstance(part, XsdElement) and not part.abstract and not any(True for _ in part.iter_substitutes()):
+                several = repeated or part.max_occurs != 1
+                yield self._child(part, repeated=several, required=required and part.min_occurs > 0)
+            else:
+                raise _Opaque
+
+    def _child(self, element: XsdElement, *, repeated: bool, required: bool) -> Child:
+        default = element.fixed if element.fixed is not None else element.default
+        return Child(
+            tag=element.name,
+            plan=XmlElement() if element.alternatives else self.type(element.type, default),
+            repeated=repeated,
+            required=required,
+            nillable=element.nillable,
+            type_name=element.type.local_name or "",
+        )
+
+
+def _size(group: XsdGroup) -> int:
+    return sum(_size(part) if isinstance(part, XsdGroup) else 1 for part in group)
+
+
+def _attribute(part: Any) -> AttributePlan:
+    default = part.fixed if part.fixed is not None else part.default
+    required = part.use == "required" or default is not None
+    return AttributePlan(tag=part.name, simple=simple(part.type), required=required, default=default)
+
+
+def _struct(attributes: tuple[AttributePlan, ...], children: tuple[Child, ...], value: Value | None) -> Shape:
+    fields = [
+        *(_field(part.name, part.simple.shape(), required=part.required) for part in attributes),
+        *([_field("$", value.shape, required=True)] if value else []),
+        *(_field(part.name, part.shape, required=part.required or part.repeated) for part in children),
+    ]
+    return bounded(Struct(fields=tuple(fields)))
+
+
+def _field(name: str, shape: Shape, *, required: bool) -> Field:
+    return Field(name=name, attribute=name, shape=shape, required=required)

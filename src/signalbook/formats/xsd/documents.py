@@ -19,9 +19,9 @@ from xmlschema.utils.urls import normalize_url
 from xmlschema.validators.builders import XsdBuilders
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, shorten, too_large
-from signalbook.formats.xsd import expressions, xml
+from signalbook.formats.xsd import limits, paths
+from signalbook.formats.xsd.limits import XS, weigh
 from signalbook.formats.xsd.patterns import LinearPatterns
-from signalbook.formats.xsd.weight import XS, weigh
 from signalbook.values import Finding
 
 MAX_BYTES: Final = 1024 * 1024
@@ -68,7 +68,7 @@ class Reference:
     optional: bool
 
 
-def read(document: bytes, place: str = MAIN) -> xml.Document:
+def read(document: bytes, place: str = MAIN) -> limits.XmlDocument:
     """Read one schema document. Raises ``SchemaError``."""
     findings = too_large(document)
     if findings:
@@ -76,24 +76,24 @@ def read(document: bytes, place: str = MAIN) -> xml.Document:
     if len(document) > MAX_BYTES:
         raise _refused(place, "size", f"more than {MAX_BYTES} bytes")
     try:
-        found = xml.read(document)
-    except xml.XMLError as error:
+        found = limits.read(document)
+    except limits.XMLError as error:
         raise _refused(place, "xml", str(error)) from None
     if found.root.tag != f"{XS}schema":
         raise _refused(place, "schema", f"the root is {found.root.tag}, and not {XS}schema")
     if _BRACES & set(found.root.get("targetNamespace", "")):
         raise _refused(place, "schema", "the targetNamespace is a URI, without braces")
-    findings = [_fault_at(place, line, f"no path: {part.get('xpath')!r}") for part, line in _no_paths(found)]
+    findings = [_finding_at(place, line, f"no path: {part.get('xpath')!r}") for part, line in _no_paths(found)]
     if findings:
         raise SchemaError(findings[:MAX_FINDINGS])
     return found
 
 
-def _no_paths(document: xml.Document) -> Iterator[tuple[Element, int]]:
+def _no_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int]]:
     for part, line in zip(document.root.iter(), document.lines, strict=True):
         if part.tag in (f"{XS}selector", f"{XS}field"):
             xpath = part.get("xpath", ".")
-            if not expressions.is_path(" ".join(xpath.split()), field=part.tag == f"{XS}field"):
+            if not paths.is_path(" ".join(xpath.split()), field=part.tag == f"{XS}field"):
                 yield part, line
 
 
@@ -140,16 +140,16 @@ class Built:
 
 @lru_cache(maxsize=64)
 def build(version: str, sources: Sources) -> Built:
-    """Build documents that were gathered. Raises ``SchemaError`` with every fault."""
+    """Build documents that were gathered. Raises ``SchemaError`` with every finding."""
     roots = [read(content, place).root for place, content in sources]
     weight = weigh(roots)
     if weight.is_heavy:
         raise _refused(MAIN, "weight", "the content models take too long to build")
-    test = next((test for root in roots for test in expressions.unbounded(root)), None)
+    test = next((test for root in roots for test in paths.unbounded(root)), None)
     if test is not None:
         raise _refused(MAIN, "expression", f"not run, since nobody knows how long it takes: the expression {test!r}")
-    most = min(weight.most_elements, xml.MAX_ELEMENTS)
-    asserted = any(map(expressions.has_any, roots))
+    most = min(weight.most_elements, limits.MAX_ELEMENTS)
+    asserted = any(map(paths.has_any, roots))
     return Built(schema=_schema(version, sources), most_elements=min(most, MAX_ASSERTED) if asserted else most)
 
 
@@ -160,7 +160,7 @@ def _schema(version: str, sources: Sources) -> Any:
             BytesIO(dict(sources)[MAIN]), validation="lax", allow="none", defuse="always", use_fallback=False,
             loader_class=_loader(dict(sources)),
         )  # fmt: skip
-        findings = _faults(schema, sources)
+        findings = _findings(schema, sources)
     except FAILED as error:
         findings = [part for place, content in sources for part in malformed(version, content, place)][:MAX_FINDINGS]
         findings = findings or [_stopped(error)]
@@ -186,7 +186,7 @@ def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
         errors = list(islice(meta.iter_errors(resource), MAX_FINDINGS))
     except FAILED as error:
         return [_stopped(error)]
-    return [_fault(place, lines, error, error.reason or error.message) for error in errors]
+    return [_finding(place, lines, error, error.reason or error.message) for error in errors]
 
 
 def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
@@ -239,21 +239,21 @@ def _joined(place: str, location: str) -> str:
         return location
 
 
-def _faults(schema: Any, sources: Sources) -> list[Finding]:
+def _findings(schema: Any, sources: Sources) -> list[Finding]:
     places = {_url(place): place for place, _ in sources if place != MAIN}
     found: list[Finding] = []
     for part in (schema, *(part for part in schema.maps.schemas if part.url in places)):
         place = places.get(part.url, MAIN)
         lines = _lines(part.source.root, dict(sources)[place])
-        found += [_fault(place, lines, error, error.message) for error in _once(_errors(part))]
+        found += [_finding(place, lines, error, error.message) for error in _once(_errors(part))]
     return found[:MAX_FINDINGS]
 
 
-def _fault(place: str, lines: Mapping[int, int], error: Any, message: Any) -> Finding:
-    return _fault_at(place, lines.get(id(error.elem)), message)
+def _finding(place: str, lines: Mapping[int, int], error: Any, message: Any) -> Finding:
+    return _finding_at(place, lines.get(id(error.elem)), message)
 
 
-def _fault_at(place: str, line: int | None, message: Any) -> Finding:
+def _finding_at(place: str, line: int | None, message: Any) -> Finding:
     where = [*([place] if place else []), *([f"line {line}"] if line else [])]
     text = _OBJECT.sub("…", " ".join(str(message).split()))
     return Finding(path=" ".join(where), rule="schema", message=shorten(text))
@@ -277,7 +277,7 @@ def _once(errors: Iterable[Any]) -> Iterator[Any]:
 
 def _lines(root: Element, content: bytes) -> dict[int, int]:
     """The line of each element of the library's tree; none where it left parts out for its version."""
-    elements, lines = list(root.iter()), xml.read(content).lines
+    elements, lines = list(root.iter()), limits.read(content).lines
     return dict(zip(map(id, elements), lines, strict=True)) if len(elements) == len(lines) else {}
 
 

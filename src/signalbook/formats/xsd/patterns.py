@@ -1,50 +1,65 @@
-"""XML Schema's patterns in a linear engine: Python's would try ``(a+)+`` for hours on one payload.
+"""XML Schema's patterns in RE2, a linear engine: Python's would try ``(a+)+`` for hours on one payload.
 
-The pattern that the library makes of them for Python's engine is read back and written for the other one, character by
-character, so that no dialect is left to guess.
+elementpath checks a pattern and translates it for Python, character classes written out; what RE2 reads differently in
+that translation is rewritten token by token.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, Final, Literal
 from xml.etree.ElementTree import Element
 
-import jsonschema_rs
+import re2
 from elementpath import ElementPathError
 from elementpath.regex import RegexError, translate_pattern
 from xmlschema.validators import XsdPatternFacets
 
-# What Python takes a pattern for: not documented, but there in every release so far.
-_parser: Final[Any] = import_module("re._parser")
-codes: Final[Any] = import_module("re._constants")
 MAX_PATTERN: Final = 10_000
-_OPTIONS: Final = jsonschema_rs.RegexOptions(size_limit=10_000_000)
-_SURROGATES: Final = (0xD800, 0xDFFF)
-_LAST: Final = 0x10FFFF
+_MAX_TRANSLATION: Final = 1_000_000
+_MAX_MEMORY: Final = 10_000_000
+# RE2 refuses a repetition of more, nested ones multiplied.
+_MAX_REPEAT: Final = 1000
+_TOKEN: Final = re.compile(
+    r"\\(?P<escape>.) | \[(?P<negated>\^?)(?P<members>(?:\\.|[^\\\]])+)\]"
+    r" | (?P<open>\(\?:) | (?P<close>\)) | (?P<bar>\|)"
+    r" | (?P<repeat>[?*+] | \{(?P<least>\d+)(?P<comma>,?)(?P<most>\d*)\})"
+    r" | (?P<literal>.)",
+    re.DOTALL | re.VERBOSE,
+)
+# What the classes mean in XML Schema, which is what they mean neither to Python nor to RE2: \w has no underscore, \s
+# four characters.
+_CLASSES: Final = {
+    "d": r"\p{Nd}",
+    "D": r"\P{Nd}",
+    "s": r"[ \t\n\r]",
+    "S": r"[^ \t\n\r]",
+    "w": r"[\p{L}\p{M}\p{N}\p{S}]",
+    "W": r"[^\p{L}\p{M}\p{N}\p{S}]",
+}
+_ANY: Final = r"[\x{0}-\x{10ffff}]"
+_NONE: Final = r"[^\x{0}-\x{10ffff}]"
+_SURROGATES: Final = re.compile(
+    "(?P<first>[^\\\\])-(?P<last>[\ud800-\udfff])|(?P<low>[\ud800-\udfff])-(?P<high>[^\\\\])|[\ud800-\udfff]"
+)
 
 
-class _Unknown(ValueError):
-    """Something that no XML Schema pattern can mean."""
-
-
-class Linear:
-    """A pattern that a whole text has to match, as the library uses it."""
+class LinearPattern:
+    """A pattern that a whole text has to match, as the library uses it. Raises ``ValueError`` for one it cannot be."""
 
     def __init__(self, pattern: str, version: str) -> None:
         if len(pattern) > MAX_PATTERN:
             raise ValueError(f"a pattern of more than {MAX_PATTERN} characters")
         self.pattern = pattern
-        self._validator = _compiled(pattern, version)
+        self._compiled = _compiled(pattern, version)
 
     def match(self, text: str) -> Literal[True] | None:
         """Whether ``text`` matches."""
         if not isinstance(text, str):
-            raise TypeError(f"{text!r} is no text")
-        return True if self._validator.is_valid(text) else None
+            raise TypeError(f"{text!r} is not text")
+        # A lone surrogate has no UTF-8, and no pattern of XML Schema can mean it.
+        return True if _is_unicode(text) and self._compiled.fullmatch(text) else None
 
 
 class LinearPatterns(XsdPatternFacets):
@@ -52,10 +67,14 @@ class LinearPatterns(XsdPatternFacets):
 
     def _parse_value(self, elem: Element) -> Any:
         try:
-            return Linear(elem.attrib.get("value", ""), self.xsd_version)
+            return LinearPattern(elem.attrib.get("value", ""), self.xsd_version)
         except ValueError as error:
             self.parse_error(str(error), elem)
-            return Linear("", self.xsd_version)
+            return LinearPattern("", self.xsd_version)
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 @lru_cache(maxsize=1024)
@@ -64,81 +83,91 @@ def _compiled(pattern: str, version: str) -> Any:
         python = translate_pattern(
             pattern, xsd_version=version, back_references=False, lazy_quantifiers=False, anchors=False
         )
-        rust = "".join(map(_write, _parser.parse(python)))
-    except (re.error, RegexError, ElementPathError, RecursionError, OverflowError) as error:
-        raise _Unknown(f"no XML Schema pattern: {error}") from None
+    except (RegexError, ElementPathError, RecursionError, OverflowError) as error:
+        raise ValueError(f"no XML Schema pattern: {error}") from None
+    options = re2.Options()
+    options.max_mem = _MAX_MEMORY
+    options.log_errors = False
     try:
-        return jsonschema_rs.Draft202012Validator({"type": "string", "pattern": rust}, pattern_options=_OPTIONS)
-    except ValueError:
-        raise _Unknown(f"the pattern {pattern!r} is too large") from None
+        # The translation's own anchors use look-ahead, which RE2 has not; fullmatch takes their place.
+        return re2.compile(_Translation(python.removeprefix("^").removesuffix(r"$(?!\n\Z)")).run(), options)
+    except re2.error as error:
+        raise ValueError(f"no XML Schema pattern, or too large: {error}") from None
 
 
-def _write(node: tuple[Any, Any]) -> str:
-    code, what = node
-    if code is codes.AT:
-        return "^" if what is codes.AT_BEGINNING else "$"
-    if code is codes.ASSERT_NOT:
-        return ""  # the library's way to say that $ is the very end, which it is here anyway
-    if code is codes.LITERAL:
-        return _char(what)
-    if code is codes.NOT_LITERAL:
-        return _class([(codes.NEGATE, None), (codes.LITERAL, what)])
-    if code is codes.IN:
-        return _class(what)
-    if code is codes.BRANCH:
-        return "(?:" + "|".join("".join(map(_write, branch)) for branch in what[1]) + ")"
-    if code is codes.SUBPATTERN:
-        return "(?:" + "".join(map(_write, what[-1])) + ")"
-    if code is codes.MAX_REPEAT:
-        least, most, inner = what
-        bound = "" if most is codes.MAXREPEAT else most
-        return "(?:" + "".join(map(_write, inner)) + f"){{{least},{bound}}}"
-    raise _Unknown(f"no XML Schema pattern: {code}")
+class _Translation:
+    """One pass over a pattern for Python, collecting the pieces of each open group.
 
+    A piece is a text for RE2 and the product of the repetitions nested in it: what goes beyond RE2's limit is written
+    out as several repetitions in a row.
+    """
 
-def _class(items: Iterable[tuple[Any, Any]]) -> str:
-    ranges: list[tuple[int, int]] = []
-    negated = False
-    other: list[str] = []
-    for code, what in items:
-        if code is codes.NEGATE:
-            negated = True
-        elif code is codes.LITERAL:
-            ranges.append((what, what))
-        elif code is codes.RANGE:
-            ranges.append(what)
-        elif code is codes.CATEGORY and what in _CATEGORIES:
-            other.append(_CATEGORIES[what])
+    def __init__(self, python: str) -> None:
+        self._python = python
+        self._groups: list[list[tuple[str, int]]] = [[]]
+
+    def run(self) -> str:
+        for token in _TOKEN.finditer(self._python):
+            self._take(token)
+        return self._close()[0]
+
+    def _take(self, token: re.Match[str]) -> None:
+        pieces = self._groups[-1]
+        if token["open"]:
+            self._groups.append([])
+        elif token["close"]:
+            inner = self._close()
+            self._groups[-1].append(inner)
+        elif token["bar"]:
+            pieces.append(("|", 1))
+        elif token["repeat"]:
+            pieces.append(self._repeated(*pieces.pop(), token))
+        elif token["members"]:
+            pieces.append((_class(token["negated"], token["members"]), 1))
+        elif token["escape"]:
+            pieces.append((_CLASSES.get(token["escape"], "\\" + token["escape"]), 1))
         else:
-            raise _Unknown(f"no XML Schema character class: {code}")
-    inside = "".join(other) + "".join(_range(*part) for part in ranges)
-    if not inside:
-        return rf"[\u{{0}}-\u{{{_LAST:x}}}]" if negated else _NEVER
-    return f"[{'^' if negated else ''}{inside}]"
+            pieces.append((re2.escape(token["literal"]), 1))
+
+    def _close(self) -> tuple[str, int]:
+        pieces = self._groups.pop()
+        text = "".join(text for text, _ in pieces)
+        if len(text) > _MAX_TRANSLATION:
+            raise ValueError("the pattern is too large")
+        return f"(?:{text})", max((weight for _, weight in pieces), default=1)
+
+    def _repeated(self, text: str, weight: int, token: re.Match[str]) -> tuple[str, int]:
+        if token["least"] is None:
+            return f"(?:{text}{token['repeat']})", weight
+        least = int(token["least"])
+        most = int(token["most"]) if token["most"] else None if token["comma"] else least
+        if most is not None and most < least:
+            raise ValueError(f"no XML Schema pattern: {token['repeat']} has its bounds the wrong way round")
+        chunk = max(_MAX_REPEAT // weight, 1)
+        if max(least, most or 0) > chunk * _MAX_TRANSLATION // len(text):
+            raise ValueError("the pattern is too large")
+        parts = [f"{text}{{{chunk}}}"] * (least // chunk) + [f"{text}{{{least % chunk}}}"]
+        if most is None:
+            parts.append(f"{text}*")
+        else:
+            parts += [f"{text}{{0,{chunk}}}"] * ((most - least) // chunk) + [f"{text}{{0,{(most - least) % chunk}}}"]
+        return f"(?:{''.join(parts)})", weight * min(chunk, max(least, (most or least) - least, 1))
 
 
-# What the classes mean in XML Schema, which is not what they mean to Python: \w has no underscore, \s four characters.
-_CATEGORIES: Final = {
-    codes.CATEGORY_DIGIT: r"\p{Nd}",
-    codes.CATEGORY_NOT_DIGIT: r"\P{Nd}",
-    codes.CATEGORY_SPACE: r"\u{20}\u{9}\u{a}\u{d}",
-    codes.CATEGORY_NOT_SPACE: r"\u{0}-\u{8}\u{b}\u{c}\u{e}-\u{1f}\u{21}-\u{10ffff}",
-    codes.CATEGORY_WORD: r"\p{L}\p{M}\p{N}\p{S}",
-    codes.CATEGORY_NOT_WORD: r"\p{P}\p{Z}\p{C}",
-}
-_NEVER: Final = r"[^\u{0}-\u{10ffff}]"
+def _class(negated: str, members: str) -> str:
+    """A class without surrogates, which RE2 has no text for. ``[^\\w\\W]`` is how the library writes an empty one."""
+    if members == r"\w\W":
+        return _NONE if negated else _ANY
+    kept = _SURROGATES.sub(_without_surrogates, members)
+    if not kept:
+        return _ANY if negated else _NONE
+    return f"[{negated}{kept}]"
 
 
-def _range(first: int, last: int) -> str:
-    """A range without surrogates, which are no characters."""
-    low, high = _SURROGATES
-    parts = (
-        [(first, min(last, low - 1)), (max(first, high + 1), last)]
-        if first <= high and last >= low
-        else [(first, last)]
-    )
-    return "".join(f"{_char(a)}-{_char(b)}" for a, b in parts if a <= b)
-
-
-def _char(code: int) -> str:
-    return rf"\u{{{code:x}}}"
+def _without_surrogates(found: re.Match[str]) -> str:
+    """What is left of a range with an end among the surrogates."""
+    if found["first"] and not "\ud800" <= found["first"] <= "\udfff":
+        return f"{found['first']}-\ud7ff"
+    if found["high"] and not "\ud800" <= found["high"] <= "\udfff":
+        return f"\ue000-{found['high']}"
+    return ""

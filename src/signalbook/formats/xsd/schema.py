@@ -23,12 +23,10 @@ from signalbook.formats.base import (
     unsupported,
 )
 from signalbook.formats.shape import Anything, Shape
-from signalbook.formats.xsd import documents, expressions, xml
-from signalbook.formats.xsd.content import Child, Unfit
+from signalbook.formats.xsd import documents, limits, paths
+from signalbook.formats.xsd.content import BAD_TEXT, Child, Planner, Unfit
 from signalbook.formats.xsd.documents import Built, Sources
-from signalbook.formats.xsd.links import linked, roots
-from signalbook.formats.xsd.planning import Planner
-from signalbook.formats.xsd.scalars import BAD_TEXT
+from signalbook.formats.xsd.paths import linked, roots
 from signalbook.values import JSON, Finding, digest
 
 
@@ -59,8 +57,8 @@ class XsdSchema:
         if name and name not in ("application/xml", "text/xml") and not name.endswith("+xml"):
             raise unsupported(content_type, self.format)
         try:
-            document = xml.read(payload)
-        except xml.XMLError as error:
+            document = limits.read(payload)
+        except limits.XMLError as error:
             raise _refused("decode_error", "xml", str(error)) from None
         findings = self._violations(document.root, BytesIO(payload), document.prefixes)
         if findings:
@@ -74,7 +72,7 @@ class XsdSchema:
             raise PayloadError("unsupported_format", [_finding(unfit)]) from None
         except BAD_TEXT as error:
             raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
-        return {xml.local(root.tag): value} if len(self.plans) > 1 else value
+        return {limits.local(root.tag): value} if len(self.plans) > 1 else value
 
     def _plan(self, root: Element) -> Child:
         return self.plans[root.tag if root.tag in self.plans else ""]
@@ -83,7 +81,7 @@ class XsdSchema:
         component = self.components.get(root.tag, self.components.get(""))
         if component is None:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
-            return [Finding(path=f"/{xml.local(root.tag)}", rule="root", message=shorten(message))]
+            return [Finding(path=f"/{limits.local(root.tag)}", rule="root", message=shorten(message))]
         most = self.built.most_elements
         if sum(1 for _ in root.iter()) > most:
             message = f"more than {most} elements, which would take too long with this schema"
@@ -142,9 +140,6 @@ class XsdSchema:
         """None: what tells XML documents apart is their root."""
         return {}
 
-    def typed(self) -> None:
-        """XML has no typed decoder for JSON payloads."""
-
 
 def _violation(error: Any) -> Finding:
     message = error.reason or error.message
@@ -195,7 +190,7 @@ def _unbuilt(root: Element) -> Finding | None:
     wanted = sorted({part.location for part in documents.references(root)})
     if wanted:
         return _unchecked("import", f"it refers to {', '.join(wanted)}")
-    test = next(expressions.unbounded(root), None)
+    test = next(paths.unbounded(root), None)
     return None if test is None else _unchecked("expression", f"nobody knows how long this expression takes: {test}")
 
 

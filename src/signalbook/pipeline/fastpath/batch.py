@@ -1,4 +1,8 @@
-"""Events of one frame, taken apart: attributes and data, each as a column."""
+"""A batch of events as columns: the value that the steps of the fast path are given.
+
+Attributes, extensions and data are Arrow arrays with an entry for each event; steps name events by their numbers in the
+batch. Where a step asks for each distinct value once, values have small numbers (codes) of their own.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 
 
 @dataclass(frozen=True, slots=True)
-class Extension:
+class ExtensionColumn:
     """The values of an extension attribute as texts, null for events without it.
 
     ``kinds`` tell strings from booleans and integers, by the numbers of ``_KINDS``; without them all are strings.
@@ -35,14 +39,14 @@ class Extension:
     kinds: Kinds | None = None
 
     @classmethod
-    def of(cls, values: Sequence[Attribute | None]) -> Extension:
+    def of(cls, values: Sequence[Attribute | None]) -> ExtensionColumn:
         """That of values."""
         texts = [None if value is None else attribute_text(value) for value in values]
         kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
         return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 
     @classmethod
-    def joined(cls, parts: Iterable[tuple[Extension | None, int]]) -> Extension:
+    def joined(cls, parts: Iterable[tuple[ExtensionColumn | None, int]]) -> ExtensionColumn:
         """One after the other; those that are ``None`` are of so many events without a value."""
         found = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
         texts = pa.concat_arrays([part.texts for part, _ in found])
@@ -67,22 +71,32 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FrameColumns:
     """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
 
     frame: MessageBatch
     arrays: list[pa.StringArray]
-    extensions: dict[str, Extension]
+    extensions: dict[str, ExtensionColumn]
     data: pa.BinaryArray
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: MessageBatch, attributes: int) -> Block:
+    def empty(cls, frame: MessageBatch, attributes: int) -> FrameColumns:
         """None of the frame's events, which would have so many attributes."""
         return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def take(self, places: Offsets) -> FrameColumns:
+        """Some of them."""
+        taken = pa.array(places)
+        extensions = {
+            name: ExtensionColumn(column.texts.take(taken), None if column.kinds is None else column.kinds[places])
+            for name, column in self.extensions.items()
+        }
+        arrays = [array.take(taken) for array in self.arrays]
+        return FrameColumns(self.frame, arrays, extensions, self.data.take(taken), self.indices[places])
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
@@ -126,17 +140,18 @@ def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
     yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
 
 
-# Input bytes of an event up to which a reader has as many of them at once as it likes.
+# So many payloads are decoded at once, if events are no larger than that: more bytes do not fit a processor's cache.
+_MOST_PAYLOADS: Final = 4096
 _LIGHT: Final = 512
 _MAP: Final = columns.TEXT_MAP
 
 
-class Window:
-    """The events of some blocks, numbered through."""
+class EventBatch:
+    """The events of some frames, numbered through."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self._blocks = blocks
-        self._bounds = np.cumsum([0, *map(len, blocks)])
+    def __init__(self, frames: Sequence[FrameColumns]) -> None:
+        self._frames = frames
+        self._bounds = np.cumsum([0, *map(len, frames)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
 
     def __len__(self) -> int:
@@ -144,21 +159,21 @@ class Window:
 
     @cached_property
     def _data(self) -> pa.BinaryArray:
-        return pa.concat_arrays([block.data for block in self._blocks])
+        return pa.concat_arrays([part.data for part in self._frames])
 
     def payloads(self, numbers: Offsets) -> pa.BinaryArray:
         """The data of these events."""
         return self._data.take(pa.array(numbers))
 
-    def step(self, most: int) -> int:
-        """How many payloads, ``most`` at most, to decode at once: as many bytes as fit a processor's cache."""
-        weight = sum(len(block.frame.content) for block in self._blocks) // len(self)
-        return min(max(most * _LIGHT // max(weight, 1), 1), most)
+    def payloads_at_once(self) -> int:
+        """How many payloads to decode at once: as many bytes as fit a processor's cache."""
+        weight = sum(len(part.frame.content) for part in self._frames) // len(self)
+        return min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
         """The core attributes that have columns, as text."""
-        arrays = [pa.concat_arrays(parts) for parts in zip(*(block.arrays for block in self._blocks), strict=True)]
+        arrays = [pa.concat_arrays(parts) for parts in zip(*(part.arrays for part in self._frames), strict=True)]
         return dict(zip(ATTRIBUTES, arrays, strict=True))
 
     @cached_property
@@ -167,15 +182,18 @@ class Window:
         return read_timestamps(self.attributes["time"])
 
     @cached_property
-    def extensions(self) -> dict[str, Extension]:
+    def extensions(self) -> dict[str, ExtensionColumn]:
         """The extension attributes that any event has."""
-        names = dict.fromkeys(name for block in self._blocks for name in block.extensions)
-        return {name: Extension.joined((b.extensions.get(name), len(b)) for b in self._blocks) for name in names}
+        names = dict.fromkeys(name for part in self._frames for name in part.extensions)
+        return {
+            name: ExtensionColumn.joined((part.extensions.get(name), len(part)) for part in self._frames)
+            for name in names
+        }
 
     @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
         """For each event, all of records of Kafka, the number of its topic, and topics by number."""
-        parts = [addresses(block.records()) for block in self._blocks]
+        parts = [addresses(part.records()) for part in self._frames]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
@@ -211,34 +229,34 @@ class Window:
 
     def transport(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
-        paths = pa.array([block.frame.path for block in self._blocks], pa.string())
+        paths = pa.array([part.frame.path for part in self._frames], pa.string())
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
-        if all(block.frame.records is None for block in self._blocks):
+        if all(part.frame.records is None for part in self._frames):
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
     def messages(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
         """The frames and indices of events."""
         found = []
-        for number, block in enumerate(self._blocks):
+        for number, part in enumerate(self._frames):
             mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
             if len(mine):
-                found.append((block.frame, block.indices[mine - self._bounds[number]].tolist()))
+                found.append((part.frame, part.indices[mine - self._bounds[number]].tolist()))
         return found
 
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        arrays = [delivered(block.records()) for block in self._blocks]
+        arrays = [delivered(part.records()) for part in self._frames]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property
     def _owners(self) -> Offsets:
-        return np.repeat(np.arange(len(self._blocks)), np.diff(self._bounds))
+        return np.repeat(np.arange(len(self._frames)), np.diff(self._bounds))
 
     @cached_property
     def _positions(self) -> npt.NDArray[np.int64]:
-        return np.concatenate([block.frame.positions[block.indices] for block in self._blocks])
+        return np.concatenate([part.frame.positions[part.indices] for part in self._frames])
 
 
 def _nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:

@@ -1,8 +1,5 @@
-"""Definitions drafted from messages: what a stream holds that nobody has written down yet.
+"""Definitions inferred from messages: what a stream holds that nobody has written down yet.
 
-Start reading in ``running.py`` (the driver); ``seen.py`` and ``addresses.py`` are the summaries tasks make.
+Workers summarize what they see (``summaries.py``, ``observations.py``), and the driver turns it into definitions and
+schemas (``definitions.py``, ``schemas.py``). The command itself is ``commands/infer.py``.
 """
-
-from signalbook.pipeline.inference.draft import Draft, DraftJob
-
-__all__ = ["Draft", "DraftJob"]

@@ -3,14 +3,155 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from signalbook.pipeline.inference.kin import Family, Kin
-from signalbook.pipeline.inference.seen import Seen
-from signalbook.pipeline.inference.texts import Room, Texts
-from signalbook.pipeline.inference.unions import Union
-from signalbook.values import JSON, JSONObject
+import msgspec
+
+from signalbook.pipeline.inference.summaries import Room, Seen, Texts
+from signalbook.values import JSON, JSONObject, dump_json
+
+Draft = Callable[[Seen], JSONObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union:
+    """A place whose objects are of several shapes, told apart by the text of ``by``.
+
+    ``kinds`` are the types of JSON Schema that the place takes, ``least`` is how many objects of a case have to be seen
+    before anything is said of it, and ``draft`` makes the schema of a place.
+    """
+
+    by: str
+    cases: dict[str, Seen]
+    kinds: list[JSON]
+    least: int
+    draft: Draft
+
+    def schema(self) -> JSONObject:
+        """``oneOf`` the shapes, which adds to what is said of all objects; nothing if they do not really differ.
+
+        Every text has to have been seen often enough that no other one is to be expected.
+        """
+        if len(self.cases) < 2 or min(case.objects for case in self.cases.values()) < self.least:
+            return {}
+        grouped: dict[bytes, tuple[list[str], JSONObject]] = {}
+        for text, case in sorted(self.cases.items()):
+            said = self._said(case)
+            grouped.setdefault(dump_json(said), ([], said))[0].append(text)
+        if len(grouped) < 2:
+            return {}
+        shapes: list[JSON] = [self._shape(texts, said) for texts, said in grouped.values()]
+        # To what is no object, every shape would have to say no.
+        others = [kind for kind in self.kinds if kind != "object"]
+        return {"oneOf": [*shapes, {"type": others[0] if len(others) == 1 else others}] if others else shapes}
+
+    def _shape(self, texts: list[str], said: JSONObject) -> JSONObject:
+        told: JSON = {"const": texts[0]} if len(texts) == 1 else {"enum": [*texts]}
+        shape = {"properties": {self.by: told, **said.get("properties", {})}, "required": [self.by, *said["required"]]}
+        return {"type": "object", **shape} if self.kinds != ["object"] else shape
+
+    def _said(self, case: Seen) -> JSONObject:
+        """What holds in a case and not in all: members that others never have, and those of another type or shape."""
+        own = [name for name, member in case.members.items() if member.count == case.objects and self._lacked(name)]
+        others = {name: self.draft(member) for name, member in case.members.items() if self._differs(name, member)}
+        return {"required": own, **({"properties": others} if others else {})}
+
+    def _lacked(self, name: str) -> bool:
+        return any(name not in case.members for case in self.cases.values())
+
+    def _differs(self, name: str, member: Seen) -> bool:
+        """Whether the values of a member share no type with those of another case, or are objects of other members."""
+        other = (case.members[name] for case in self.cases.values() if name in case.members)
+        return any(_unlike(member, each) for each in other if each is not member)
+
+
+def _unlike(one: Seen, other: Seen) -> bool:
+    types, others = _types(one), _types(other)
+    if not types or not others:
+        return False
+    return not types & others or (types == others == {"objects"} and _strange(one.names(), other.names()))
+
+
+def _types(seen: Seen) -> set[str]:
+    """The types of values other than null; integers are numbers."""
+    numbers = {"numbers"} if seen.integers or seen.numbers else set()
+    texts = {"texts"} if seen.texts.count else set()
+    return numbers | texts | {name for name in ("booleans", "arrays", "objects") if getattr(seen, name)}
+
+
+def _strange(names: set[str], others: set[str]) -> bool:
+    """Whether most of the members of two kinds of objects are not members of both."""
+    return len(names & others) * 2 < len(names | others)
+
+
+# Fewer names than these may be alike by chance.
+_LEAST_NAMES: Final = 4
+_ALIKE: Final = 0.7
+# Each set of names is held to every family: more of them are not looked at.
+_MOST_SETS: Final = 500
+# With as many values and no exception, the chance of one is below 1 % (the rule of three: 3 / n).
+ENOUGH: Final = 300
+
+Names = frozenset[str]
+
+
+class Family(msgspec.Struct):
+    """Places whose objects have about the same ``names``: what stood there as members, not what was within those."""
+
+    names: Names
+    objects: int = 0
+    members: dict[str, Seen] = {}
+
+    def add(self, place: Seen, room: Room) -> None:
+        """Add one more place."""
+        self.objects += place.objects
+        for name, member in place.members.items():
+            if name in self.members or room.take(name):
+                self.members.setdefault(name, Seen()).tally(member, room)
+
+    def alike(self, names: Names) -> bool:
+        """Whether objects with these names belong here: most names of either are those of both."""
+        return len(self.names & names) >= _ALIKE * len(self.names | names)
+
+
+class Kin:
+    """The families of a stream."""
+
+    def __init__(self, places: Iterable[Seen]) -> None:
+        self._families: dict[Names, Family] = {}
+        self._room = Room()
+        for place in places:
+            for objects in _objects(place):
+                self._sort(objects)
+
+    def _sort(self, place: Seen) -> None:
+        names = frozenset(place.members)
+        family = self._families.get(names)
+        if family is None:
+            if len(names) < _LEAST_NAMES or len(self._families) == _MOST_SETS:
+                return
+            known = {id(family): family for family in self._families.values()}
+            family = next((each for each in known.values() if each.alike(names)), Family(names=names))
+            self._families[names] = family
+        family.add(place, self._room)
+
+    def known(self, place: Seen) -> Family | None:
+        """What is known of the objects in ``place`` from others like them; None if that is nothing, or not needed."""
+        return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
+
+
+def _objects(place: Seen) -> Iterator[Seen]:
+    """All places of objects in ``place``."""
+    whole = place.whole()
+    if whole.objects and whole.others is None:
+        yield whole
+    if place.items is not None:
+        yield from _objects(place.items)
+    for member in whole.members.values():
+        yield from _objects(member)
+
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 FORMAT: Final = "JsonSchema/draft/2020-12"

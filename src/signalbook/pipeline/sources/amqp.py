@@ -23,8 +23,8 @@ from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encod
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.rows import address
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, spooled
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.spool import (

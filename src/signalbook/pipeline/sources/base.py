@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook import plugins
 from signalbook.messages import Message
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.

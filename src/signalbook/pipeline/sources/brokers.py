@@ -25,8 +25,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from signalbook.fetching import Deadline, connect
-from signalbook.pipeline import spark
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.session import SLOW
 from signalbook.pipeline.sources import records
 
 SECRETS: Final = ("password", "token")
@@ -248,7 +248,7 @@ def load_rows(
             return frame
         except PySparkException as error:
             left -= 1
-            if spark.SLOW not in str(error) or not left:
+            if SLOW not in str(error) or not left:
                 reason = str(error).strip().splitlines()[0]
                 raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {reason}") from error
 

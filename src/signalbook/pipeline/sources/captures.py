@@ -23,9 +23,9 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sql import quoted
+from signalbook.pipeline.tables.sql import quoted
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import (
     KEPT,
     MAX_MESSAGE,
@@ -34,7 +34,7 @@ from signalbook.pipeline.sources.base import (
     too_long,
 )
 
-# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-one-pass-on-arrow.md).
+# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
 ENDLESS: Final = 1 << 62
 """More bytes than any file has."""

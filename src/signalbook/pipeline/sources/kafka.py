@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
 
 _FORMAT: Final = "kafka"

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V3, V5, publish
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, spooled
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.mqttlink import Lost, SessionLink

@@ -16,7 +16,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from signalbook.messages.bindings.mqtt import V5
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers
 from signalbook.pipeline.sources.spool import ReceivedMessage, SpooledMessage
 

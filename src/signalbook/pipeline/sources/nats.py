@@ -27,7 +27,7 @@ from signalbook.fetching import Deadline
 from signalbook.messages import Message
 from signalbook.messages.bindings.nats import message
 from signalbook.pipeline import headers
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers
 from signalbook.pipeline.sources.base import MessageBatch
 

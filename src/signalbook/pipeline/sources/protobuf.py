@@ -14,7 +14,7 @@ import numpy as np
 
 from signalbook.messages import Message
 from signalbook.messages.eventformats.registry import PROTOBUF_FORMAT
-from signalbook.pipeline.failures import PipelineError
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Split, one_message
 from signalbook.pipeline.sources.files import BLOCK, Bytes, structured

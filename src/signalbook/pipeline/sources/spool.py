@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from signalbook.pipeline.failures import PipelineError, disk_failure
-from signalbook.pipeline.journal import sync_folder
+from signalbook.pipeline.commit.journal import sync_folder
+from signalbook.pipeline.errors import PipelineError, disk_failure
 
 _SUFFIX: Final = ".messages"
 _MEMORY: Final = "memory.json"

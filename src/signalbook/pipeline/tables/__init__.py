@@ -1,1 +1,1 @@
-"""Formats of the tables that messages land in."""
+"""Tables of one output folder: Parquet, Delta, Iceberg, and the columns they have in common."""

@@ -9,9 +9,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch, DataFile, sync_folder
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.commit.journal import Batch, DataFile, sync_folder
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 
 class Tables(Protocol):

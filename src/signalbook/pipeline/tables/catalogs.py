@@ -16,9 +16,27 @@ from typing import Final
 
 import msgspec
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Journal, sync_folder
-from signalbook.pipeline.variables import VARIABLE, as_text
+from signalbook.pipeline.commit.journal import Journal, sync_folder
+from signalbook.pipeline.errors import PipelineError
+
+VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
+
+
+def filled(name: str, value: str | float | bool) -> str:
+    """The option ``name`` as text, with its variables replaced. Raises ``PipelineError`` for one that is not set."""
+
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise PipelineError(f"the option {name} wants the environment variable {found[1]}, which is not set")
+        return os.environ[found[1]]
+
+    return VARIABLE.sub(variable, as_text(value))
+
+
+def as_text(value: str | float | bool) -> str:
+    """An option as text, as connectors and catalogs take it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
 
 FILE: Final = "catalog.json"
 # The name that pyiceberg takes where none is given.

@@ -29,13 +29,12 @@ from deltalake.transaction import (
 )
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.evolution import merge, refuse
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch, DataFile
-from signalbook.pipeline.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name
-from signalbook.pipeline.sql import quoted, readable
-from signalbook.pipeline.tables.arrow import plain
+from signalbook.pipeline.commit.journal import Batch, DataFile
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
+from signalbook.pipeline.tables.evolution import merge, plain, refuse
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name
+from signalbook.pipeline.tables.sql import quoted, readable
 
 LOG: Final = "_delta_log"
 _COMMENT: Final = b"comment"

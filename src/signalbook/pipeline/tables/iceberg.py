@@ -31,15 +31,13 @@ from pyiceberg.transforms import DayTransform
 from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
-from signalbook.pipeline.evolution import merge, promote
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import PREPARED, Batch
-from signalbook.pipeline.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
-from signalbook.pipeline.sql import quoted
-from signalbook.pipeline.tables.arrow import plain
+from signalbook.pipeline.commit.journal import PREPARED, Batch
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
-from signalbook.pipeline.tables.connecting import Connection, connect
-from signalbook.pipeline.tables.plainly import plainly
+from signalbook.pipeline.tables.evolution import merge, plain, promote
+from signalbook.pipeline.tables.iceberg_catalogs import Connection, connect, plainly
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
+from signalbook.pipeline.tables.sql import quoted
 from signalbook.values import digest
 
 BATCH_KEY: Final = "signalbook.batch"

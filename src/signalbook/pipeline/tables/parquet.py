@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.evolution import merge, refuse
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import Batch
-from signalbook.pipeline.naming import TableName, home
-from signalbook.pipeline.sql import quoted
+from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table
+from signalbook.pipeline.tables.evolution import merge, refuse
+from signalbook.pipeline.tables.naming import TableName, home
+from signalbook.pipeline.tables.sql import quoted
 
 COLUMNS: Final = "_common_metadata"
 _FILES: Final = "*.parquet"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from signalbook.pipeline.failures import PipelineError
-from signalbook.pipeline.journal import DataFile, Journal, TableFormat
-from signalbook.pipeline.naming import TableName, home
+from signalbook.pipeline.commit.journal import DataFile, Journal, TableFormat
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.naming import TableName, home
 from signalbook.pipeline.tables.parquet import ParquetTables
 
 

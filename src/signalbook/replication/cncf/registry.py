@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from signalbook.client import BadAnswer, ClientError, NotFound, Refused
 from signalbook.client.transport import Transport
-from signalbook.cncf.paths import draft_id, entity_id, message_path, schema_path
-from signalbook.cncf.uris import compose
+from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, schema_path
 from signalbook.replication.comparing import (
     Resource,
     Types,

@@ -10,8 +10,7 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import NotFound
-from signalbook.cncf.formats import draft_format
-from signalbook.cncf.schemaregistry import Given, group_attributes, render_group, version_attributes
+from signalbook.cncf.schemaregistry import Given, draft_format, group_attributes, render_group, version_attributes
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
 from signalbook.replication.registry import Refusal

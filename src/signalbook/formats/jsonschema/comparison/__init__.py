@@ -1,5 +1,5 @@
 """Comparing two JSON Schemas."""
 
-from signalbook.formats.jsonschema.comparison.compare import compare
+from signalbook.formats.jsonschema.comparison.prover import compare
 
 __all__ = ["compare"]

@@ -10,23 +10,123 @@ a part of the value, since values are finite (induction over their size), but no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
-from signalbook.formats.base import MAX_FINDINGS
+import jsonschema_rs
+
+from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.jsonschema.comparison.arrays import ARRAYS
-from signalbook.formats.jsonschema.comparison.cases import more_splits
-from signalbook.formats.jsonschema.comparison.combined import COMBINED, UNIONS
-from signalbook.formats.jsonschema.comparison.explain import undecided
-from signalbook.formats.jsonschema.comparison.facts import Facts, Known, Options
-from signalbook.formats.jsonschema.comparison.gather import KINDS, gather
-from signalbook.formats.jsonschema.comparison.objects import OBJECTS
-from signalbook.formats.jsonschema.comparison.proof import Rule
-from signalbook.formats.jsonschema.comparison.sameness import Sameness
-from signalbook.formats.jsonschema.comparison.scalars import SCALARS
-from signalbook.formats.jsonschema.comparison.term import UNEVALUATED, Term, target
-from signalbook.formats.jsonschema.comparison.values import accepted, refused_values
+from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS
+from signalbook.formats.jsonschema.comparison.combined import COMBINED, UNIONS, Proof, Rule
+from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
+from signalbook.formats.jsonschema.comparison.facts import (
+    KINDS,
+    Facts,
+    Known,
+    Options,
+    gather,
+    has,
+    json_type,
+    tagged,
+    typed,
+)
+from signalbook.formats.jsonschema.comparison.resolution import Library
+from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, target
+from signalbook.formats.jsonschema.document import DIALECTS, SchemaDocument, compiled, uri_of
+from signalbook.values import JSON, dump_json, parse_json
+
+_MAX_VALUES: Final = 32
+
+
+def more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Options]:
+    """By JSON type, and by the value of each member that tells the reader's alternatives apart."""
+    if keyword not in UNIONS:
+        return []
+    found: list[Options] = []
+    if len(facts.types) > 1:
+        found.append(tuple(frozenset({(typed(name), True)}) for name in sorted(facts.types)))
+    return found + [options for name in _tags(term.says[keyword]) if (options := _by_value(proof, facts, name))]
+
+
+def _tags(items: tuple[Term, ...]) -> list[str]:
+    """Members that have listed values in some alternative."""
+    names: dict[str, None] = {}
+    for item in items:
+        for name, member in target(item).says.get("properties", {}).items():
+            if {"const", "enum"} & target(member).says.keys():
+                names[name] = None
+    return list(names)
+
+
+def _by_value(proof: Proof, facts: Facts, name: str) -> Options:
+    values = proof.facts(facts.member(name)).values
+    if values is None or not 1 < len(values) <= _MAX_VALUES or "object" not in facts.types:
+        return ()
+    options: Options = tuple(frozenset({(tagged(name, key), True)}) for key in values)
+    return options if name in facts.required else (*options, frozenset({(has(name), False)}))
+
+
+_MAX_LISTED: Final = 5_000
+_EXACT: Final = 2**53
+# Keywords that mean the same in all drafts, once they are terms.
+_ALONE: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", "content"})
+
+
+def accepted(facts: Facts, term: Term) -> bool:
+    """Whether the reader surely accepts every listed value."""
+    return _refused(facts, term) == []
+
+
+def refused_values(facts: Facts, term: Term, keyword: str) -> list[Difference] | None:
+    """What one keyword alone refuses of the listed values; ``None`` if it cannot be asked."""
+    if keyword in _ALONE:
+        check = _keyword(keyword, dump_json(term.says[keyword]))
+        refused = [value for value in (facts.values or {}).values() if not check.is_valid(value)]
+        return [difference("value_refused", term, keyword, values=some(refused), broken=keyword)] if refused else []
+    refused_all = _refused(facts, term) if len(term.says) == 1 and keyword in UNIONS else None
+    return [difference("alternative_removed", term, keyword, old=refused_all[0])] if refused_all else None
+
+
+@lru_cache(maxsize=1024)
+def _keyword(keyword: str, said: bytes) -> jsonschema_rs.Validator:
+    return compiled(DIALECTS[-1], {keyword: parse_json(said)}, None)
+
+
+def _refused(facts: Facts, term: Term) -> list[JSON] | None:
+    """The listed values that the reader refuses; ``None`` if it cannot be asked."""
+    values = facts.values or {}
+    if term.accepts is None or len(values) > _MAX_LISTED:
+        return None
+    return [value for value in values.values() if not all(_passes(facts, term, way) for way in _spellings(value))]
+
+
+def _passes(facts: Facts, term: Term, value: JSON) -> bool:
+    """Whether the reader accepts a value, or the writer does not, as far as its schemas can be asked."""
+    assert term.accepts is not None
+    if any(known.accepts is not None and known.accepts(value) != holds for known, holds in facts.known):
+        return True
+    return term.accepts(value)
+
+
+def _spellings(value: JSON) -> list[JSON]:
+    """1 may be written as 1.0, which is no integer to draft-04."""
+    return [_spelled(value, int), _spelled(value, float)] if _numeric(value) else [value]
+
+
+def _numeric(value: JSON) -> bool:
+    return isinstance(value, (list, dict)) or json_type(value) == "number"
+
+
+def _spelled(value: JSON, kind: type[int] | type[float]) -> JSON:
+    if isinstance(value, list):
+        return [_spelled(item, kind) for item in value]
+    if isinstance(value, dict):
+        return {name: _spelled(item, kind) for name, item in value.items()}
+    exact = json_type(value) == "number" and abs(value) < _EXACT and value == int(value)
+    return kind(value) if exact else value
+
 
 # Questions asked, and how deep they may lead.
 MAX_STEPS: Final = 20_000
@@ -291,3 +391,41 @@ class Prover:
 
     def _no_object(self, facts: Facts) -> bool:
         return any(self.empty(facts.member(name)) for name in sorted(facts.required))
+
+
+def compare(reader: SchemaDocument, writer: SchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
+    """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
+
+    ``steps`` limits the work; what has not been shown by then is a difference.
+    """
+    readers, writers = Library(reader), Library(writer)
+    new, old = readers.refer("#"), writers.refer("#")
+    if target(new).says or target(old).says:
+        return compare_terms([(new, old)], steps)
+    pairs = list(_definitions(readers, writers))
+    gone = [
+        difference("definition_removed", new, old=old.raw, name=new.path) for new, old in pairs if "opaque" in new.says
+    ]
+    return [*gone, *compare_terms([(new, old) for new, old in pairs if "opaque" not in new.says], steps)][:MAX_FINDINGS]
+
+
+def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) -> list[Difference]:
+    """The same of parts of documents: pairs of what reads and what writes."""
+    prover = Prover(steps)
+    found: dict[tuple[str, str, str], Difference] = {}
+    for new, old in pairs:
+        try:
+            differences = prover.differences(frozenset({(target(old), True)}), new)
+        except RecursionError:
+            differences = [undecided(new, "the schemas are nested too deep to compare")]
+        found |= {(one.path, one.rule, one.message): one for one in differences}
+    return list(found.values())[:MAX_FINDINGS]
+
+
+def _definitions(readers: Library, writers: Library) -> Iterator[tuple[Term, Term]]:
+    """Definitions of a document whose top level says nothing: it is a collection that others refer to."""
+    root = writers.document.root
+    for keyword in ("definitions", "$defs"):
+        for name in root.get(keyword, ()) if isinstance(root, dict) else ():
+            uri = uri_of("", pointer((keyword, name)))
+            yield readers.refer(uri), writers.refer(uri)

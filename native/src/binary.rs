@@ -1,0 +1,261 @@
+//! Columns of payloads in a binary format while they are filled, and the reading that Avro and Protobuf share.
+
+use std::mem::take;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::arrays::{bits, offsets, texts, words, Buffers};
+use crate::columns::{Bits, Offsets, Texts};
+use crate::json::{Refused, Scanned};
+
+/// One column.
+pub struct Column {
+    /// Whether rows may be without a value, be it the column's own doing or that of a record around it.
+    pub gaps: bool,
+    pub valid: Bits,
+    pub values: Values,
+}
+
+pub enum Values {
+    /// Nothing but nulls, so many.
+    Null(usize),
+    Bool(Bits),
+    Int(Vec<i32>),
+    Long(Vec<i64>),
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+    /// Unsigned numbers as decimals of 128 bits.
+    Decimal(Vec<u64>),
+    Bytes(Texts),
+    List(Offsets, Box<Column>),
+    Record(usize, Vec<Column>),
+}
+
+impl Column {
+    pub fn new(values: Values, gaps: bool) -> Self {
+        Column {
+            gaps,
+            valid: Bits::default(),
+            values,
+        }
+    }
+
+    /// How many rows it has.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        match &self.values {
+            Values::Null(rows) => *rows,
+            Values::Bool(values) => values.len(),
+            Values::Int(values) => values.len(),
+            Values::Long(values) => values.len(),
+            Values::Float(values) => values.len(),
+            Values::Double(values) => values.len(),
+            Values::Decimal(values) => values.len(),
+            Values::Bytes(texts) => texts.ends.len(),
+            Values::List(ends, _) => ends.len(),
+            Values::Record(rows, _) => *rows,
+        }
+    }
+
+    /// Say that the row that was just added has a value.
+    #[inline(always)]
+    pub fn there(&mut self) {
+        if self.gaps {
+            self.valid.push(true);
+        }
+    }
+
+    /// A row without a value.
+    pub fn skip(&mut self) {
+        self.valid.push(false);
+        match &mut self.values {
+            Values::Record(rows, members) => {
+                *rows += 1;
+                members.iter_mut().for_each(Column::skip);
+            }
+            _ => self.zero(),
+        }
+    }
+
+    /// A row with zero, or nothing, as its value; none of a record.
+    pub fn zero(&mut self) {
+        match &mut self.values {
+            Values::Null(rows) | Values::Record(rows, _) => *rows += 1,
+            Values::Bool(values) => values.push(false),
+            Values::Int(values) => values.push(0),
+            Values::Long(values) => values.push(0),
+            Values::Float(values) => values.push(0.0),
+            Values::Double(values) => values.push(0.0),
+            Values::Decimal(values) => values.push(0),
+            Values::Bytes(texts) => texts.ends.repeat(),
+            Values::List(ends, _) => ends.repeat(),
+        }
+    }
+
+    /// Take back all rows but the first so many, and what was read for a row that never came to be.
+    pub fn truncate(&mut self, rows: usize) {
+        self.valid.truncate(rows);
+        match &mut self.values {
+            Values::Null(count) => *count = rows.min(*count),
+            Values::Bool(values) => values.truncate(rows),
+            Values::Int(values) => values.truncate(rows),
+            Values::Long(values) => values.truncate(rows),
+            Values::Float(values) => values.truncate(rows),
+            Values::Double(values) => values.truncate(rows),
+            Values::Decimal(values) => values.truncate(rows),
+            Values::Bytes(texts) => texts.truncate(rows),
+            Values::List(ends, item) => {
+                ends.truncate(rows);
+                item.truncate(ends.end());
+            }
+            Values::Record(count, members) => {
+                *count = rows.min(*count);
+                members.iter_mut().for_each(|member| member.truncate(rows));
+            }
+        }
+    }
+
+    /// All rows for Python, as `arrays::array` gives them; none are kept.
+    pub fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let rows = self.len();
+        let valid = take(&mut self.valid);
+        let nulls = valid.zeros();
+        let mut buffers: Buffers<'py> = vec![(nulls > 0).then(|| bits(&valid, py))];
+        let children = PyList::empty(py);
+        match &mut self.values {
+            Values::Null(count) => {
+                *count = 0;
+                return (rows, rows, Buffers::new(), children).into_pyobject(py);
+            }
+            Values::Bool(values) => buffers.push(Some(bits(&take(values), py))),
+            Values::Int(values) => buffers.push(Some(words(take(values), i32::to_ne_bytes, py)?)),
+            Values::Long(values) => buffers.push(Some(words(take(values), i64::to_ne_bytes, py)?)),
+            Values::Float(values) => buffers.push(Some(words(take(values), f32::to_ne_bytes, py)?)),
+            Values::Double(values) => buffers.push(Some(words(take(values), f64::to_ne_bytes, py)?)),
+            Values::Decimal(values) => {
+                let wide = |value: u64| i128::from(value).to_ne_bytes();
+                buffers.push(Some(words(take(values), wide, py)?));
+            }
+            Values::Bytes(found) => buffers.extend(texts(found, py)?),
+            Values::List(ends, item) => {
+                buffers.push(Some(offsets(ends, py)?));
+                children.append(item.finish(py)?)?;
+            }
+            Values::Record(count, members) => {
+                *count = 0;
+                for member in members {
+                    children.append(member.finish(py)?)?;
+                }
+            }
+        }
+        (rows, nulls, buffers, children).into_pyobject(py)
+    }
+}
+
+/// Add a text, which has to be UTF-8, as a row.
+#[inline(always)]
+pub fn push_text(texts: &mut Texts, raw: &[u8]) -> Scanned<()> {
+    std::str::from_utf8(raw).map_err(|_| Refused)?;
+    push_bytes(texts, raw)
+}
+
+/// Add bytes as a row.
+#[inline(always)]
+pub fn push_bytes(texts: &mut Texts, raw: &[u8]) -> Scanned<()> {
+    texts.bytes.extend_from_slice(raw);
+    texts.close()
+}
+
+/// A place in a payload.
+pub struct Input<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    pub fn new(rest: &'a [u8]) -> Self {
+        Input { rest }
+    }
+
+    /// Whether all was read.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    #[inline(always)]
+    pub fn byte(&mut self) -> Scanned<u8> {
+        let (first, rest) = self.rest.split_first().ok_or(Refused)?;
+        self.rest = rest;
+        Ok(*first)
+    }
+
+    /// So many bytes.
+    #[inline(always)]
+    pub fn take(&mut self, count: usize) -> Scanned<&'a [u8]> {
+        if count > self.rest.len() {
+            return Err(Refused);
+        }
+        let (found, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        Ok(found)
+    }
+
+    /// The bytes of a number of a fixed width.
+    #[inline(always)]
+    pub fn fixed<const N: usize>(&mut self) -> Scanned<[u8; N]> {
+        let mut found = [0; N];
+        found.copy_from_slice(self.take(N)?);
+        Ok(found)
+    }
+
+    /// A number of 64 bits in groups of seven, the lowest first.
+    #[inline(always)]
+    pub fn varint(&mut self) -> Scanned<u64> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        self.longer(first)
+    }
+
+    fn longer(&mut self, first: u8) -> Scanned<u64> {
+        let mut value = u64::from(first & 0x7F);
+        for shift in (7..=63).step_by(7) {
+            let byte = self.byte()?;
+            // Of the tenth group there is room for one bit.
+            if shift == 63 && byte > 1 {
+                return Err(Refused);
+            }
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Refused)
+    }
+
+    /// The same, in no more bytes than it takes.
+    #[inline(always)]
+    pub fn canonical(&mut self) -> Scanned<u64> {
+        let before = self.rest.len();
+        let value = self.varint()?;
+        let more = before - self.rest.len() - 1;
+        if more > 0 && value >> (7 * more) == 0 {
+            return Err(Refused);
+        }
+        Ok(value)
+    }
+
+    /// A signed number whose sign is its lowest bit.
+    #[inline(always)]
+    pub fn zigzag(&mut self) -> Scanned<i64> {
+        self.varint().map(signed)
+    }
+}
+
+/// The number whose sign is the lowest bit.
+#[inline(always)]
+pub fn signed(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}

@@ -1,0 +1,336 @@
+"""An Avro schema document with its names resolved: what the specification asks beyond what the library checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import fastavro
+
+from signalbook.formats.base import Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.values import JSON, Finding, JSONError, JSONObject, digest, parse_json
+
+PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+MAX_DEPTH: Final = 128
+MAX_WEIGHT: Final = 50_000
+MAX_OTHERS: Final = 100
+# Logical types whose Python value would lose something (nanoseconds) or mean something else (no time zone).
+_LEFT_ALONE: Final = frozenset(
+    {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
+)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+# A type with full names: a primitive or a reference as text, a union as list, all else as object.
+Type = Any
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """A document's top-level type and every named type in it, by full name."""
+
+    root: Type
+    types: Mapping[str, JSONObject]
+    fingerprint: str
+
+    def find(self, link: str) -> str | None:
+        """The full name a deep link means, by full or short name; ``None`` if none or several have that name."""
+        if link in self.types:
+            return link
+        found = [name for name in self.types if name.rpartition(".")[2] == link]
+        return found[0] if len(found) == 1 else None
+
+    def complete(self, start: Type) -> Type:
+        """``start`` as a schema on its own: each named type is defined where it is first met."""
+        return self._complete(start, set())
+
+    def _complete(self, node: Type, met: set[str]) -> Type:
+        if isinstance(node, str):
+            if node in PRIMITIVES or node in met:
+                return node
+            return self._complete(self.types[node], met)
+        if isinstance(node, list):
+            return [self._complete(item, met) for item in node]
+        if "name" in node:
+            met.add(node["name"])
+        inner = {key: self._complete(node[key], met) for key in ("items", "values") if key in node}
+        if "fields" in node:
+            inner["fields"] = [{**part, "type": self._complete(part["type"], met)} for part in node["fields"]]
+        return {**_left_alone(node), **inner}
+
+
+def read(document: bytes, resolve: Resolve | None = None) -> Names:
+    """Read a schema document; ``resolve`` is asked for types that it names and does not define, by full name.
+
+    Raises ``SchemaError`` with every finding.
+    """
+    resolver = _Resolver(resolve=resolve)
+    root = _json(document)
+    try:
+        resolved = resolver.type(root, "", ())
+        heavy = not resolver.findings and weight(resolved, resolver.types) > MAX_WEIGHT
+    except RecursionError:
+        heavy = True
+    if resolver.findings:
+        raise SchemaError(resolver.findings)
+    if heavy:
+        message = f"written out in full the schema has more than {MAX_WEIGHT} types"
+        raise SchemaError([Finding(path="", rule="weight", message=message)])
+    known = Names(root=resolved, types=resolver.types, fingerprint=digest(b"\n".join([document, *resolver.others])))
+    _accepted(known)
+    return known
+
+
+def _json(document: bytes) -> JSON:
+    findings = too_large(document)
+    if findings:
+        raise SchemaError(findings)
+    try:
+        return parse_json(document, max_depth=MAX_DEPTH)
+    except JSONError as error:
+        raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
+
+
+def _accepted(known: Names) -> None:
+    """Raise ``SchemaError`` for what only the library finds: defaults that do not fit, logical types out of place."""
+    try:
+        fastavro.parse_schema(known.complete(known.root))
+    except (
+        fastavro.schema.SchemaParseException,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        message = shorten(f"not an Avro schema: {error}")
+        raise SchemaError([Finding(path="", rule="schema", message=message)]) from None
+
+
+@dataclass(slots=True)
+class _Resolver:
+    """Walks a document once, giving every name its namespace and reporting every finding."""
+
+    resolve: Resolve | None = None
+    others: list[bytes] = field(default_factory=list)
+    types: dict[str, JSONObject] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def report(self, path: Path, rule: str, message: str) -> None:
+        self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
+
+    def type(self, node: JSON, space: str, path: Path) -> Type:
+        if isinstance(node, str):
+            return self.reference(node, space, path)
+        if isinstance(node, list):
+            return self.union(node, space, path)
+        if isinstance(node, dict):
+            return self.complex(node, space, path)
+        self.report(path, "type", "a type is a name, an object or an array of alternatives")
+        return "null"
+
+    def reference(self, name: str, space: str, path: Path) -> str:
+        if name in PRIMITIVES:
+            return name
+        full = name if "." in name or not space else f"{space}.{name}"
+        if full in self.types or (name not in self.types and self.elsewhere(full)):
+            return full
+        if name not in self.types:
+            self.report(path, "name", f"there is no type {name!r} (defined before it is used)")
+            return "null"
+        return name
+
+    def elsewhere(self, full: str) -> bool:
+        """Take in the document that defines ``full``, if there is one to be had."""
+        document = self.resolve(full) if self.resolve and len(self.others) < MAX_OTHERS else None
+        if document is None:
+            return False
+        self.others.append(document)
+        self.type(_json(document), "", (full,))
+        return full in self.types
+
+    def union(self, node: list[JSON], space: str, path: Path) -> list[Type]:
+        if not node:
+            self.report(path, "union", "a union has at least one alternative")
+        found = [self.type(item, space, (*path, index)) for index, item in enumerate(node)]
+        kinds = [branch_name(item) if not isinstance(item, list) else "union" for item in found]
+        if "union" in kinds:
+            self.report(path, "union", "a union is no alternative of a union")
+        if not self.findings and len(set(kinds)) < len(kinds):
+            self.report(path, "union", "two alternatives of a union have the same type")
+        return found
+
+    def complex(self, node: JSONObject, space: str, path: Path) -> Type:
+        kind = node.get("type")
+        if isinstance(kind, (dict, list)):
+            return self.type(kind, space, (*path, "type"))
+        if not isinstance(kind, str):
+            self.report(path, "type", "the type is missing")
+            return "null"
+        if kind in NAMED:
+            return self.named(node, kind, space, path)
+        if kind in ("array", "map"):
+            inner = "items" if kind == "array" else "values"
+            return {"type": kind, inner: self.type(node.get(inner), space, (*path, inner))}
+        if kind in PRIMITIVES:
+            return {**_logical(node), "type": kind} if _logical(node) else kind
+        return self.reference(kind, space, (*path, "type"))
+
+    def named(self, node: JSONObject, kind: str, space: str, path: Path) -> Type:
+        full = self.full_name(node, space, path)
+        if full in self.types:
+            self.report(path, "name", f"the type {full!r} is defined twice")
+        kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
+        made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
+        made.update(_aliases(node, full.rpartition(".")[0]))
+        self.types[full] = made
+        if kind == "enum":
+            made.update({key: node[key] for key in ("symbols", "default") if key in node})
+            self.symbols(node.get("symbols"), path)
+        elif kind == "fixed":
+            made.update({"size": node.get("size"), **_logical(node)})
+            if not isinstance(made["size"], int) or isinstance(made["size"], bool) or made["size"] < 0:
+                self.report((*path, "size"), "fixed", "the size of a fixed is a number of bytes")
+        else:
+            made["fields"] = self.fields(node.get("fields"), full.rpartition(".")[0], path)
+        return made
+
+    def full_name(self, node: JSONObject, space: str, path: Path) -> str:
+        name, given = node.get("name"), node.get("namespace", space)
+        if not isinstance(name, str) or not isinstance(given, str):
+            self.report(path, "name", "a named type has a name, and a namespace that is text")
+            return "unnamed"
+        full = name if "." in name or not given else f"{given}.{name}"
+        if not all(_NAME.fullmatch(part) for part in full.split(".")):
+            self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
+        return full
+
+    def symbols(self, symbols: JSON, path: Path) -> None:
+        if not isinstance(symbols, list) or not all(isinstance(s, str) and _NAME.fullmatch(s) for s in symbols):
+            self.report((*path, "symbols"), "enum", "symbols are an array of Avro names")
+
+    def fields(self, fields: JSON, space: str, path: Path) -> list[JSONObject]:
+        if not isinstance(fields, list):
+            self.report((*path, "fields"), "fields", "a record has an array of fields")
+            return []
+        found: list[JSONObject] = []
+        for index, part in enumerate(fields):
+            here = (*path, "fields", index)
+            name = part.get("name") if isinstance(part, dict) else None
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                self.report(here, "name", "a field is an object with an Avro name")
+            elif any(name == other["name"] for other in found):
+                self.report((*here, "name"), "name", f"the field {name!r} is there twice")
+            else:
+                kept = {key: part[key] for key in ("name", "doc", "default") if key in part} | _aliases(part, "")
+                found.append({**kept, "type": self.type(part.get("type"), space, (*here, "type"))})
+        return found
+
+
+def _logical(node: JSONObject) -> JSONObject:
+    if not isinstance(node.get("logicalType"), str):
+        return {}
+    return {key: node[key] for key in ("logicalType", "precision", "scale") if key in node}
+
+
+def _left_alone(node: JSONObject) -> JSONObject:
+    """``node`` without a logical type that the library would turn into another value."""
+    if node.get("logicalType") not in _LEFT_ALONE:
+        return node
+    return {key: value for key, value in node.items() if key != "logicalType"}
+
+
+def _aliases(node: JSONObject, space: str) -> JSONObject:
+    """Other names of a field or a named type; those of a type are in its namespace unless they say otherwise."""
+    given = node.get("aliases")
+    names = [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
+    if not names:
+        return {}
+    return {"aliases": [name if "." in name or not space else f"{space}.{name}" for name in names]}
+
+
+def branch_name(node: Type) -> str:
+    """The name by which a union knows an alternative (Avro specification, JSON encoding)."""
+    if isinstance(node, str):
+        return node
+    return str(node.get("name") or node["type"])
+
+
+def walk(node: Type, types: Mapping[str, JSONObject], met: set[str] | None = None) -> Iterator[Type]:
+    """Every type reachable from ``node``, each named one once."""
+    met = set() if met is None else met
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, dict) and "name" in node:
+        if node["name"] in met:
+            return
+        met.add(node["name"])
+    yield node
+    for inner in _inside(node):
+        yield from walk(inner, types, met)
+
+
+def _inside(node: Type) -> list[Type]:
+    if isinstance(node, list):
+        return node
+    if not isinstance(node, dict):
+        return []
+    return [*(node[key] for key in ("items", "values") if key in node), *(f["type"] for f in node.get("fields", ()))]
+
+
+def is_recursive(node: Type, types: Mapping[str, JSONObject]) -> bool:
+    """Whether some type contains itself, so that a short payload can nest deeply."""
+    try:
+        _measure(node, types, lambda _: 0, recursive=None)
+    except _Recursive:
+        return True
+    return False
+
+
+def weight(node: Type, types: Mapping[str, JSONObject]) -> int:
+    """How many types there are in ``node`` written out in full; a recursive one counts once where it recurs.
+
+    Twenty records that each hold the next one twice are a million: decoding even an empty one takes as long.
+    """
+    return 1 + _measure(node, types, lambda _: 1, recursive=1)
+
+
+def empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
+    """Whether an array has items that take no bytes: then ten bytes of payload can claim to be 2^60 items."""
+    arrays = (item for item in walk(node, types) if isinstance(item, dict) and item["type"] == "array")
+    return any(_measure(item["items"], types, _own_bytes, recursive=1) == 0 for item in arrays)
+
+
+def _own_bytes(node: Type) -> int:
+    """The least a type adds to a payload beyond what is inside it."""
+    if isinstance(node, dict) and node["type"] == "fixed":
+        return int(node["size"])
+    return 0 if node == "null" or (isinstance(node, dict) and node["type"] == "record") else 1
+
+
+class _Recursive(Exception):
+    """A type contains itself."""
+
+
+def _measure(node: Type, types: Mapping[str, JSONObject], own: Callable[[Type], int], *, recursive: int | None) -> int:
+    """The sum of ``own`` over ``node`` and all inside it; a named type counts wherever it is used."""
+    known: dict[str, int | None] = {}
+
+    def measure(inner: Type) -> int:
+        if isinstance(inner, str) and inner not in PRIMITIVES:
+            inner = types[inner]
+        name = inner.get("name") if isinstance(inner, dict) else None
+        if name is None:
+            return own(inner) + sum(map(measure, _inside(inner)))
+        if name not in known:
+            known[name] = None
+            known[name] = own(inner) + sum(map(measure, _inside(inner)))
+        found = known[name] if known[name] is not None else recursive
+        if found is None:
+            raise _Recursive
+        return found
+
+    return measure(node)

@@ -1,0 +1,294 @@
+"""Avro's JSON encoding: written, and read strictly, every finding with its path.
+
+The library's own reader takes text for a number and drops surplus members without a word; a registry's data must not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any, Final
+
+from fastavro.validation import validate
+from fastavro.write import LOGICAL_WRITERS
+
+from signalbook.formats.avro.document import PRIMITIVES, Path, Type, branch_name
+from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
+from signalbook.values import JSON, Finding, JSONObject
+
+_MAX_DEPTH: Final = 64
+
+
+def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+    """Every violation in ``value``, with its JSON Pointer."""
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if len(path) > _MAX_DEPTH:
+        yield _finding(path, "depth", f"nested deeper than {_MAX_DEPTH} levels")
+    elif isinstance(node, list):
+        yield from _union(value, node, types, path)
+    elif isinstance(node, dict) and node["type"] in _CONTAINERS:
+        yield from _container(value, node, types, path)
+    elif wrong := _wrong(value, node):
+        yield _finding(path, "type", wrong)
+
+
+_CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
+
+
+def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
+    kind = node["type"]
+    if not isinstance(value, _CONTAINERS[kind]):
+        yield _finding(path, "type", f"{value!r} is no {kind}")
+    elif kind == "record":
+        for field in node["fields"]:
+            if field["name"] in value or "default" not in field:
+                yield from violations(value.get(field["name"]), field["type"], types, (*path, field["name"]))
+    else:
+        inner = node["values"] if kind == "map" else node["items"]
+        for key, item in value.items() if kind == "map" else enumerate(value):
+            yield from violations(item, inner, types, (*path, key))
+
+
+def _union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
+    branches = [branch for branch in node if branch != "null"]
+    if value is None and len(branches) < len(node):
+        return
+    if len(branches) == 1:
+        yield from violations(value, branches[0], types, path)
+    elif all(any(True for _ in violations(value, branch, types, path)) for branch in branches):
+        yield _finding(path, "union", f"{value!r} is none of the alternatives")
+
+
+def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+    """Every member of a conforming value that its record does not have: a reader skips it, a writer would lose it."""
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, list):
+        if value is not None:
+            yield from surplus(value, chosen(value, node, types), types, path)
+    elif isinstance(node, dict) and node["type"] == "record":
+        fields = {field["name"]: field["type"] for field in node["fields"]}
+        for name, item in value.items():
+            if name in fields:
+                yield from surplus(item, fields[name], types, (*path, name))
+            else:
+                yield _finding((*path, name), "unknown", f"the record {node['name']} has no such field")
+    elif isinstance(node, dict) and node["type"] in ("map", "array"):
+        inner = node["values"] if node["type"] == "map" else node["items"]
+        for key, item in value.items() if node["type"] == "map" else enumerate(value):
+            yield from surplus(item, inner, types, (*path, key))
+
+
+def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
+    """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
+    fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
+    return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
+
+
+def _wrong(value: JSON, node: Type) -> str:
+    """Why a value is none of a simple type, or ``""``."""
+    try:
+        if validate(value, node, raise_errors=False):
+            return ""
+        why = ""
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # as of a decimal with too many digits
+        why = f": {error}"
+    return f"{value!r} is no {node if isinstance(node, str) else node['type']}{why}"
+
+
+def _finding(path: Path, rule: str, message: str) -> Finding:
+    return Finding(path=pointer(path), rule=rule, message=shorten(message))
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RANGES: Final = {"int": 2**31, "long": 2**63}
+
+
+def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
+    """The value that JSON-encoded Avro stands for, and every finding about it."""
+    reader = _Reader(types)
+    return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
+
+
+def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
+    """A conforming value in Avro's JSON encoding: a field that is not there is left to its default.
+
+    Raises ``ValueError`` for a number that JSON does not have, and what the library raises for a value of a logical
+    type that it cannot write.
+    """
+    if isinstance(node, str) and node not in PRIMITIVES:
+        node = types[node]
+    if isinstance(node, list):
+        return _tagged(value, node, types)
+    kind = node if isinstance(node, str) else node["type"]
+    if kind == "record":
+        given = [part for part in node["fields"] if part["name"] in value or "default" not in part]
+        return {part["name"]: encode(value.get(part["name"]), part["type"], types) for part in given}
+    if kind == "array":
+        return [encode(item, node["items"], types) for item in value]
+    if kind == "map":
+        return {name: encode(item, node["values"], types) for name, item in value.items()}
+    plain = _plain(value, kind, node)
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"JSON has no number {plain}")
+    return plain.decode("latin-1") if isinstance(plain, bytes) else plain
+
+
+def _tagged(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
+    """A value of a union: under the name of the alternative that it is of."""
+    if value is None:
+        return None
+    branch = chosen(value, branches, types)
+    return {branch_name(branch): encode(value, branch, types)}
+
+
+def _plain(value: JSON, kind: str, node: Type) -> JSON:
+    """A value of a logical type as one of the type below it."""
+    logical = "" if isinstance(node, str) else node.get("logicalType", "")
+    return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
+
+
+class _Reader:
+    """Reads one value, collecting findings."""
+
+    def __init__(self, types: Mapping[str, JSONObject]) -> None:
+        self.types = types
+        self.findings: list[Finding] = []
+        self.tagged = True
+
+    def report(self, path: Path, rule: str, message: str) -> None:
+        self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
+
+    def read(self, value: JSON, node: Type, path: Path) -> JSON:
+        if isinstance(node, str) and node not in PRIMITIVES:
+            node = self.types[node]
+        if isinstance(node, list):
+            return self.union(value, node, path)
+        kind = node if isinstance(node, str) else node["type"]
+        composite = getattr(self, f"read_{kind}", None)
+        if composite is not None:
+            return composite(value, node, path)
+        return self.scalar(value, kind, node, path)
+
+    def union(self, value: JSON, node: list[Type], path: Path) -> JSON:
+        if not self.tagged:
+            return self.read(value, node[0], path)  # a default belongs to the first alternative
+        if value is None and "null" in node:
+            return None
+        branches = {branch_name(item): item for item in node if item != "null"}
+        if isinstance(value, dict) and len(value) == 1:
+            ((tag, inner),) = value.items()
+            if tag in branches:
+                return self.read(inner, branches[tag], (*path, tag))
+        names = [*(["null"] if "null" in node else []), *(f'{{"{name}": ...}}' for name in branches)]
+        self.report(path, "union", f"expected {' or '.join(names)}")
+        return None
+
+    def read_record(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, dict):
+            self.report(path, "type", f"expected an object for the record {node['name']}")
+            return None
+        fields = {part["name"]: part for part in node["fields"]}
+        for name in value.keys() - fields.keys():
+            self.report((*path, name), "unknown", f"the record {node['name']} has no such field")
+        return {name: self.field(value, part, (*path, name)) for name, part in fields.items()}
+
+    def field(self, value: JSONObject, part: JSONObject, path: Path) -> JSON:
+        if part["name"] in value:
+            return self.read(value[part["name"]], part["type"], path)
+        if "default" not in part:
+            self.report(path, "required", "the field is missing and has no default")
+            return None
+        before, self.tagged = self.tagged, False
+        found = self.read(part["default"], part["type"], path)
+        self.tagged = before
+        return found
+
+    def read_array(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, list):
+            self.report(path, "type", "expected an array")
+            return None
+        return [self.read(item, node["items"], (*path, index)) for index, item in enumerate(value)]
+
+    def read_map(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, dict):
+            self.report(path, "type", "expected an object")
+            return None
+        return {key: self.read(item, node["values"], (*path, key)) for key, item in value.items()}
+
+    def read_enum(self, value: JSON, node: JSONObject, path: Path) -> JSON:
+        if not isinstance(value, str) or value not in node["symbols"]:
+            self.report(path, "enum", f"expected one of {', '.join(node['symbols'])}")
+        return value
+
+    def scalar(self, value: JSON, kind: str, node: Type, path: Path) -> JSON:
+        wrong = _wrong_json(value, kind, node)
+        if wrong:
+            self.report(path, "type", f"expected {wrong}")
+            return None
+        plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in _FLOATS else value
+        try:
+            return _logical(plain, node)
+        except (ArithmeticError, ValueError) as error:
+            self.report(path, "range", f"not a {node['logicalType']}: {error}")
+            return None
+
+
+_FLOATS: Final = frozenset({"float", "double"})
+
+
+def _wrong_json(value: JSON, kind: str, node: Type) -> str:
+    """What was expected instead of ``value``, or ``""``."""
+    if kind in ("bytes", "fixed"):
+        if not isinstance(value, str) or any(ord(char) > 255 for char in value):
+            return "bytes as text with one character up to U+00FF per byte"
+        return f"{node['size']} bytes" if kind == "fixed" and len(value) != node["size"] else ""
+    if kind in _RANGES:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return "" if whole and -_RANGES[kind] <= value < _RANGES[kind] else f"a whole number in the range of {kind}"
+    if kind in _FLOATS:
+        return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    expected: type = {"string": str, "boolean": bool}.get(kind, type(None))
+    return "" if isinstance(value, expected) else kind
+
+
+def _timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:
+    return lambda value, _: _EPOCH + value * unit
+
+
+def _time(unit: int) -> Callable[[int, JSONObject], time]:
+    def convert(value: int, _: JSONObject) -> time:
+        micros = value * unit
+        if not 0 <= micros < 86_400_000_000:
+            raise ValueError("outside one day")
+        return (datetime.min + timedelta(microseconds=micros)).time()
+
+    return convert
+
+
+def _decimal(value: bytes, node: JSONObject) -> Decimal:
+    number = int.from_bytes(value, "big", signed=True)
+    exact = Context(prec=max(len(value) * 3, 1))
+    return exact.create_decimal(number).scaleb(-int(node.get("scale", 0)), exact)
+
+
+# The same Python values that the binary decoder gives.
+_LOGICAL: Final[dict[tuple[str, str], Callable[[Any, JSONObject], Any]]] = {
+    ("long", "timestamp-millis"): _timestamp(timedelta(milliseconds=1)),
+    ("long", "timestamp-micros"): _timestamp(timedelta(microseconds=1)),
+    ("int", "date"): lambda value, _: date(1970, 1, 1) + timedelta(days=value),
+    ("int", "time-millis"): _time(1000),
+    ("long", "time-micros"): _time(1),
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+}
+
+
+def _logical(value: JSON, node: Type) -> JSON:
+    if isinstance(node, str):
+        return value
+    convert = _LOGICAL.get((node["type"], node.get("logicalType", "")))
+    return convert(value, node) if convert else value

@@ -1,0 +1,437 @@
+"""What the reader asks of types, values, numbers, strings, objects and arrays, compared with what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from signalbook.formats.compatibility import Difference
+from signalbook.formats.jsonschema.comparison.combined import Proof, Rule
+from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
+from signalbook.formats.jsonschema.comparison.facts import Facts, Known, MemberFacts, Range, has, typed
+from signalbook.formats.jsonschema.comparison.terms import TYPES, Term, evaluated, identity, made, matches
+from signalbook.values import JSON
+
+# Patterns that every string matches.
+_ANY_TEXT: Final = frozenset({"", "^", "$", ".*", "^.*", ".*$", "^[\\s\\S]*$", "(?s).*"})
+
+
+def _type(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    said: frozenset[str] = term.says["type"]
+    accepted = {"number" if name == "integer" else name for name in said}
+    missing = facts.types - accepted
+    if "number" in facts.types and "integer" in said and "number" not in said and not _whole(facts, term):
+        missing.add("number")
+    if not missing:
+        return []
+    old = [("integer" if name == "number" and facts.whole else name) for name in TYPES if name in facts.types]
+    rule = "type_changed" if not facts.types & accepted else "type_narrowed"
+    shown = None if len(old) == len(TYPES) else old[0] if len(old) == 1 else old
+    return [difference(rule, term, "type", old=shown, missing=", ".join(sorted(missing)))]
+
+
+def _whole(facts: Facts, term: Term) -> bool:
+    """Whether all numbers are what the reader's draft calls integers."""
+    if term.year == 2013:
+        return 2013 in facts.whole
+    return bool(facts.whole) or any(step == step.to_integral_value() for step in facts.steps)
+
+
+def _never(__: Proof, _: Facts, term: Term) -> list[Difference]:
+    return [difference("nothing_accepted", term)]
+
+
+def _enum(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return _listed(facts, term, "enum", term.says["enum"])
+
+
+def _const(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return _listed(facts, term, "const", (term.says["const"],))
+
+
+def _listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ...]) -> list[Difference]:
+    if facts.values is None:
+        return [difference("enum_added", term, keyword)]
+    accepted = {identity(value) for value in listed}
+    missing = [value for key, value in facts.values.items() if key not in accepted]
+    old = list(facts.values.values())
+    return [difference("enum_narrowed", term, keyword, old=old, values=some(missing))] if missing else []
+
+
+def _lower(keyword: str, *, open: bool = False) -> Rule:
+    def rule(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+        asked, known = term.says[keyword], facts.number
+        if known.low is not None and (known.low, known.low_open) >= (asked, open):
+            return []
+        kind = "minimum_added" if known.low is None else "minimum_increased"
+        return [difference(kind, term, keyword, old=known.low)]
+
+    return rule
+
+
+def _upper(keyword: str, *, open: bool = False) -> Rule:
+    def rule(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+        asked, known = term.says[keyword], facts.number
+        if known.high is not None and (known.high, not known.high_open) <= (asked, not open):
+            return []
+        kind = "maximum_added" if known.high is None else "maximum_decreased"
+        return [difference(kind, term, keyword, old=known.high)]
+
+    return rule
+
+
+def _multiple_of(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    asked = Decimal(str(term.says["multipleOf"]))
+    steps = facts.steps | ({Decimal(1)} if facts.whole else set())
+    if any(step == asked or _divides(asked, step) for step in steps):
+        return []
+    old = float(min(facts.steps)) if facts.steps else None
+    rule = "multiple_of_changed" if facts.steps else "multiple_of_added"
+    return [difference(rule, term, "multipleOf", old=old)]
+
+
+def _divides(asked: Decimal, step: Decimal) -> bool:
+    """Whether what is a multiple of ``step`` is one of ``asked``; of fractions only what is written as such."""
+    return asked == asked.to_integral_value() and step == step.to_integral_value() and step % asked == 0
+
+
+def at_least(keyword: str, rule: str, size: str) -> Rule:
+    """A rule for a least size: of a string, an array or an object."""
+
+    def check(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+        known: Range = getattr(facts, size)
+        asked: int = term.says[keyword]
+        return [] if known.low >= asked else [difference(rule, term, keyword, old=known.low)]
+
+    return check
+
+
+def at_most(keyword: str, rule: str, size: str) -> Rule:
+    """A rule for a greatest size; ``rule`` is the stem of its name."""
+
+    def check(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+        known: Range = getattr(facts, size)
+        asked: int = term.says[keyword]
+        if known.high is not None and known.high <= asked:
+            return []
+        name = f"{rule}_added" if known.high is None else f"{rule}_decreased"
+        return [difference(name, term, keyword, old=known.high)]
+
+    return check
+
+
+def _pattern(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    if term.says["pattern"] in facts.patterns | _ANY_TEXT:
+        return []
+    if not facts.patterns:
+        return [difference("pattern_added", term, "pattern")]
+    return [difference("pattern_changed", term, "pattern", old=min(facts.patterns))]
+
+
+def _content(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    said: tuple[Any, Any] = term.says["content"]
+    return [] if said in facts.contents else [difference("content_changed", term, "contentEncoding")]
+
+
+SCALARS: Final[dict[str, Rule]] = {
+    "never": _never,
+    "type": _type,
+    "enum": _enum,
+    "const": _const,
+    "minimum": _lower("minimum"),
+    "exclusiveMinimum": _lower("exclusiveMinimum", open=True),
+    "maximum": _upper("maximum"),
+    "exclusiveMaximum": _upper("exclusiveMaximum", open=True),
+    "multipleOf": _multiple_of,
+    "minLength": at_least("minLength", "min_length_increased", "length"),
+    "maxLength": at_most("maxLength", "max_length", "length"),
+    "pattern": _pattern,
+    "content": _content,
+}
+
+
+_MAX_CASES: Final = 64
+_PATTERNS_A_STEP: Final = 8
+_TOO_MANY: Final = "there are too many members and patterns to compare"
+
+
+def _spend(proof: Proof, facts: Facts, term: Term) -> bool:
+    """Account for one name held against all patterns; false if that is too much by now."""
+    patterns = sum(len(part.patterns) for part in facts.members) + len(term.says.get("patternProperties", ()))
+    return proof.spend(patterns // _PATTERNS_A_STEP)
+
+
+def _properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    found: list[Difference] = []
+    for name, member in term.says["properties"].items():
+        if not _spend(proof, facts, term):
+            return [*found, undecided(term, _TOO_MANY, "properties")]
+        below = proof.below(facts.member(name), member) if _possible(proof, facts, name) else []
+        found += _added(facts, name, member) if below and not facts.declares(name) else below
+    return found
+
+
+def _added(facts: Facts, name: str, member: Term) -> list[Difference]:
+    """Why a member that the writer does not describe may not be described here."""
+    model = "partially_open" if facts.member(name) else "open"
+    return [difference(f"property_added_to_{model}_content_model", member, name=name)]
+
+
+def _pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    found: list[Difference] = []
+    for pattern, member in term.says["patternProperties"].items():
+        for name in facts.declared():
+            if not _spend(proof, facts, term):
+                return [*found, undecided(term, _TOO_MANY, "patternProperties")]
+            if matches(pattern, name) and _possible(proof, facts, name):
+                found += proof.below(facts.member(name), member)
+        for known in _others(proof, facts, (), pattern):
+            below = proof.below(known, member)
+            found += [difference("pattern_property_added", member, name=pattern)] if below and not known else below
+    return found
+
+
+def _additional(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    named, patterns = term.says.get("properties", {}), term.says.get("patternProperties", {})
+    return _rest_of_members(proof, facts, term, "additionalProperties", MemberFacts(dict(named), dict(patterns), None))
+
+
+def _unevaluated(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    seen = evaluated(term, certain=True)
+    if seen.all_members:
+        return []
+    described = MemberFacts(dict.fromkeys(seen.names), dict.fromkeys(seen.patterns), None)
+    return _rest_of_members(proof, facts, term, "unevaluatedProperties", described)
+
+
+def _rest_of_members(proof: Proof, facts: Facts, term: Term, keyword: str, described: MemberFacts) -> list[Difference]:
+    """What is asked of all members that are not described."""
+    member: Term = term.says[keyword]
+    closed = "never" in member.says
+    found: list[Difference] = []
+    for name in facts.declared():
+        if not _spend(proof, facts, term):
+            return [*found, undecided(term, _TOO_MANY, keyword)]
+        if not described.declares(name) and _possible(proof, facts, name) and proof.below(facts.member(name), member):
+            model = "closed" if closed else "partially_open"
+            old = _written(facts, name)
+            found.append(difference(f"property_removed_from_{model}_content_model", term, keyword, old=old, name=name))
+    for known in _others(proof, facts, described.patterns, ""):
+        below = proof.below(known, member)
+        if below and (closed or not known):
+            verb = "removed" if closed else "narrowed"
+            below = [difference(f"additional_properties_{verb}", term, keyword)]
+        found += below
+    return found
+
+
+def _written(facts: Facts, name: str) -> object:
+    return next((term.raw for part in facts.members for term in part.of(name)), None)
+
+
+def _possible(proof: Proof, facts: Facts, name: str) -> bool:
+    """Whether there may be a member of that name."""
+    return name not in facts.absent and all(_named(proof, name, rule) for rule in facts.names)
+
+
+def _named(proof: Proof, name: str, rule: Term) -> bool:
+    known = frozenset({(typed("string"), True), (rule, True)})
+    values = proof.facts(known).values
+    if values is not None:
+        return name in values.values()
+    return rule.accepts is None or rule.accepts(name)
+
+
+def _others(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -> Iterator[Known]:
+    """What may hold of members whose names nobody mentions, case by case; none if there are no such members.
+
+    Only names that match ``pattern`` are meant, if there is one, and none that match one of ``patterns``.
+    """
+    names = frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
+    if facts.names and (proof.empty(names) or proof.facts(names).values is not None):
+        return
+    options = [_cases(part, frozenset(patterns), pattern) for part in facts.members]
+    if prod(map(len, options)) > _MAX_CASES:
+        yield frozenset()
+        return
+    for case in dict.fromkeys(frozenset((term, True) for term in chosen if term) for chosen in product(*options)):
+        if not proof.empty(case):
+            yield case
+
+
+def _cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> list[Term | None]:
+    if pattern and pattern in part.patterns:
+        return [part.patterns[pattern]]
+    return [*(term for other, term in part.patterns.items() if other not in patterns), part.rest]
+
+
+def _required(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    missing = sorted(term.says["required"] - facts.required)
+    return [difference("required_added", term, "required", old=sorted(facts.required), name=name) for name in missing]
+
+
+def _has(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    name = term.says["has"]
+    return (
+        [] if name in facts.required and facts.types <= {"object"} else [difference("required_added", term, name=name)]
+    )
+
+
+def _property_names(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    wanted: Term = term.says["propertyNames"]
+    names = [name for name in facts.declared() if _possible(proof, facts, name) and not _allowed(proof, facts, name)]
+    wrong = [name for name in names if wanted.accepts is None or not wanted.accepts(name)]
+    others = list(_others(proof, facts, (), ""))
+    known = frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
+    values = proof.facts(known).values
+    if values is not None and facts.names:
+        wrong += [name for name in values.values() if wanted.accepts is None or not wanted.accepts(name)]
+    elif others and not proof.proves_below(known, wanted) and not _patterned(proof, facts, wanted):
+        wrong.append("any")
+    return [difference("property_names_narrowed", term, "propertyNames", name=some(wrong))] if wrong else []
+
+
+def _allowed(proof: Proof, facts: Facts, name: str) -> bool:
+    """Whether a mentioned member may not be there anyway."""
+    return proof.empty(facts.member(name))
+
+
+def _patterned(proof: Proof, facts: Facts, wanted: Term) -> bool:
+    """Whether some schema lets in only names of patterns which are all wanted."""
+    for part in facts.members:
+        if part.rest is not None and "never" in part.rest.says:
+            names = [
+                frozenset({(made({"pattern": pattern}, 0), True), (typed("string"), True)}) for pattern in part.patterns
+            ]
+            if all(proof.proves_below(known, wanted) for known in names):
+                return True
+    return False
+
+
+def _dependent_required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    found: list[Difference] = []
+    for name, needed in term.says["dependentRequired"].items():
+        known = facts.known | {(has(name), True)}
+        if not all(proof.proves(known, has(other)) for other in sorted(needed)):
+            found.append(difference("dependency_added", term, "dependentRequired", name=name))
+    return found
+
+
+def _dependent_schemas(keyword: str) -> Rule:
+    def rule(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+        found: list[Difference] = []
+        for name, needed in term.says[keyword].items():
+            if not proof.proves(facts.known | {(has(name), True)}, needed):
+                found.append(difference("dependency_added", needed, name=name))
+        return found
+
+    return rule
+
+
+OBJECTS: Final[dict[str, Rule]] = {
+    "properties": _properties,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional,
+    "unevaluatedProperties": _unevaluated,
+    "required": _required,
+    "has": _has,
+    "propertyNames": _property_names,
+    "dependentRequired": _dependent_required,
+    "dependentSchemas": _dependent_schemas("dependentSchemas"),
+    "dependencies": _dependent_schemas("dependencies"),
+    "minProperties": at_least("minProperties", "min_properties_increased", "count"),
+    "maxProperties": at_most("maxProperties", "max_properties", "count"),
+}
+
+
+def _prefix_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    found: list[Difference] = []
+    for index, item in enumerate(term.says["prefixItems"]):
+        if facts.size.high is not None and index >= facts.size.high:
+            break
+        known = facts.item(index)
+        below = proof.below(known, item)
+        if below and not known:
+            below = [difference("item_added_to_open_content_model", item, name=index)]
+        found += below
+    return found
+
+
+def _items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return _rest_of_items(proof, facts, term, "items", len(term.says.get("prefixItems", ())))
+
+
+def _unevaluated_items(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    seen = evaluated(term, certain=True)
+    return [] if seen.all_items else _rest_of_items(proof, facts, term, "unevaluatedItems", seen.items)
+
+
+def _rest_of_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: int) -> list[Difference]:
+    """What is asked of all items from ``start`` on."""
+    item: Term = term.says[keyword]
+    end = max(start, facts.prefix)
+    if facts.size.high is not None:
+        end = min(end, facts.size.high)
+    found: list[Difference] = []
+    for index in range(start, end):
+        below = proof.below(facts.item(index), item)
+        closed = below and "never" in item.says
+        found += [difference("item_removed_from_closed_content_model", term, keyword, name=index)] if closed else below
+    if facts.size.high is None or facts.size.high > max(start, facts.prefix):
+        below = proof.below(facts.item(max(start, facts.prefix)), item)
+        closed = below and "never" in item.says
+        found += [difference("additional_items_removed", term, keyword)] if closed else below
+    return found
+
+
+def _unique_items(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    single = facts.size.high is not None and facts.size.high <= 1
+    return [] if facts.unique or single else [difference("unique_items_added", term, "uniqueItems")]
+
+
+def _contains(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    least, most = term.says.get("minContains", 1), term.says.get("maxContains")
+    found = [] if _enough(proof, facts, term, least) else [difference("contains_narrowed", term, "contains")]
+    if most is not None and not _not_too_many(proof, facts, term, most):
+        found.append(undecided(term, f"more than {most} items may match", "maxContains"))
+    return found
+
+
+def _enough(proof: Proof, facts: Facts, term: Term, least: int) -> bool:
+    """Whether at least so many items surely match."""
+    wanted: Term = term.says["contains"]
+    if least == 0:
+        return True
+    for other in facts.contains:
+        given = frozenset({(other.says["contains"], True)})
+        if other.says.get("minContains", 1) >= least and proof.proves_below(given, wanted):
+            return True
+    if facts.size.low < least:
+        return False
+    sure = sum(proof.proves_below(facts.item(index), wanted) for index in range(min(facts.prefix, facts.size.low)))
+    if facts.size.low > facts.prefix and proof.proves_below(facts.item(facts.prefix), wanted):
+        sure += facts.size.low - facts.prefix
+    return sure >= least
+
+
+def _not_too_many(proof: Proof, facts: Facts, term: Term, most: int) -> bool:
+    """Whether surely no more than so many items match."""
+    if facts.size.high is not None and facts.size.high <= most:
+        return True
+    given = frozenset({(term.says["contains"], True)})
+    limits = [(other.says["contains"], other.says.get("maxContains")) for other in facts.contains]
+    return any(limit is not None and limit <= most and proof.proves_below(given, other) for other, limit in limits)
+
+
+ARRAYS: Final[dict[str, Rule]] = {
+    "prefixItems": _prefix_items,
+    "items": _items,
+    "unevaluatedItems": _unevaluated_items,
+    "uniqueItems": _unique_items,
+    "contains": _contains,
+    "minItems": at_least("minItems", "min_items_increased", "size"),
+    "maxItems": at_most("maxItems", "max_items", "size"),
+}

@@ -1,0 +1,119 @@
+"""Every kind of difference there is, by its rule, and its message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.formats.base import shorten
+from signalbook.formats.compatibility import Difference
+from signalbook.formats.jsonschema.comparison.terms import Term
+from signalbook.values import JSON, dump_json
+
+_MAX_SHOWN: Final = 300
+_MAX_NAMED: Final = 5
+
+MESSAGES: Final[dict[str, str]] = {
+    "type_changed": "the writer's values are of type {old}, and none of them is accepted here",
+    "type_narrowed": "values of type {missing} may be written, but are not accepted here",
+    "nothing_accepted": "nothing at all is accepted here, but there may be a value",
+    "enum_added": "only listed values are accepted here, but others may be written",
+    "enum_narrowed": "{values} may be written, but is not accepted here",
+    "value_refused": "{values} may be written, but breaks `{broken}` here",
+    "minimum_added": "numbers below {new} may be written, but are not accepted here",
+    "minimum_increased": "numbers from {old} on may be written, but only those from {new} on are accepted here",
+    "maximum_added": "numbers above {new} may be written, but are not accepted here",
+    "maximum_decreased": "numbers up to {old} may be written, but only those up to {new} are accepted here",
+    "multiple_of_added": "numbers that are no multiple of {new} may be written, but are not accepted here",
+    "multiple_of_changed": "multiples of {old} may be written that are no multiple of {new}",
+    "min_length_increased": "texts of {old} characters may be written, but at least {new} are needed here",
+    "max_length_added": "texts of more than {new} characters may be written, but are not accepted here",
+    "max_length_decreased": "texts of {old} characters may be written, but at most {new} are accepted here",
+    "pattern_added": "texts that do not match {new} may be written, but are not accepted here",
+    "pattern_changed": "texts that match {old} need not match {new}",
+    "content_changed": "the encoding or media type of texts is another one here: {new}",
+    "min_items_increased": "arrays of {old} items may be written, but at least {new} are needed here",
+    "max_items_added": "arrays of more than {new} items may be written, but are not accepted here",
+    "max_items_decreased": "arrays of {old} items may be written, but at most {new} are accepted here",
+    "unique_items_added": "items may be written twice, but must differ from each other here",
+    "contains_narrowed": "arrays may be written that do not contain what is needed here",
+    "item_added_to_open_content_model": "item {name} is described here, but the writer lets it be anything",
+    "item_removed_from_closed_content_model": "item {name} may be written, but there is no such item here",
+    "additional_items_removed": "arrays may be written with more items than are accepted here",
+    "min_properties_increased": "objects of {old} members may be written, but at least {new} are needed here",
+    "max_properties_added": "objects of more than {new} members may be written, but are not accepted here",
+    "max_properties_decreased": "objects of {old} members may be written, but at most {new} are accepted here",
+    "required_added": (
+        "member {name} is required here, but may be missing in what is written (a default does not help: validation "
+        "fills nothing in)"
+    ),
+    "property_added_to_open_content_model": (
+        "member {name} is described here, but the writer's objects are open: they may hold anything under that name"
+    ),
+    "property_added_to_partially_open_content_model": (
+        "member {name} is described here in a way that does not cover what the writer allows for members of other names"
+    ),
+    "property_removed_from_closed_content_model": "member {name} may be written, but there is no such member here",
+    "property_removed_from_partially_open_content_model": (
+        "member {name} may be written, but is not described here, and members that are not may not hold all its values"
+    ),
+    "additional_properties_removed": (
+        "members of any name may be written, but only the described ones are accepted here"
+    ),
+    "additional_properties_narrowed": "members of other names may be anything, but not all of that is accepted here",
+    "pattern_property_added": "members whose name matches {name} may hold what is not accepted here",
+    "property_names_narrowed": "members may be written whose names are not accepted here: {name}",
+    "dependency_added": "where there is a member {name}, more is asked for here",
+    "alternative_removed": "no alternative here accepts {old}",
+    "not_narrowed": "values that match this may be written, but are refused here",
+    "undecided": "it could not be shown that all that may be written is accepted here: {name}",
+    "definition_removed": "the definition {name} is gone; what refers to it finds nothing",
+}
+
+
+def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
+    """A difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
+    path = term.at(keyword) if keyword else term.path
+    new = term.written(keyword) if keyword else term.raw
+    words_shown = {"old": text(old), "new": text(new), **words}
+    return Difference(
+        path=path, rule=rule, old=brief(old), new=brief(new), message=shorten(MESSAGES[rule].format(**words_shown))
+    )
+
+
+def undecided(term: Term, why: str, keyword: str = "") -> Difference:
+    """That there is no telling, and what stands in the way."""
+    return difference("undecided", term, keyword, name=why)
+
+
+def brief(value: JSON) -> JSON:
+    """A value small enough to be shown; of a large one, what it is made of."""
+    if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_SHOWN) >= 0:
+        return value
+    if isinstance(value, str):
+        return value[:_MAX_SHOWN] + "…"
+    return f"{len(value)} items …" if isinstance(value, list) else f"{{{', '.join(value)}}}"[:_MAX_SHOWN] + " …"
+
+
+def _measure(value: JSON, left: int) -> int:
+    """What is left of a number of characters once a value is written; negative if it is longer."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            left = _measure(item, left - len(name) - 4) if left >= 0 else left
+        return left
+    if isinstance(value, list):
+        for item in value:
+            left = _measure(item, left - 1) if left >= 0 else left
+        return left
+    return left - (len(value) if isinstance(value, str) else 8)
+
+
+def text(value: JSON) -> str:
+    """A value as people read it."""
+    shown = brief(value)
+    return "anything" if value is None else shown if shown is not value else dump_json(value).decode()
+
+
+def some(values: list[JSON]) -> str:
+    """The first few values."""
+    shown = ", ".join(text(value) if value is not None else "null" for value in values[:_MAX_NAMED])
+    return shown + (f" and {len(values) - _MAX_NAMED} more" if len(values) > _MAX_NAMED else "")

@@ -1,0 +1,286 @@
+"""A JSON Schema as terms: what each sub-schema says, in the keywords of the newest draft and with its references found.
+
+Every rule of a comparison would otherwise have to know what five drafts call the same thing. Annotations are no part of
+a term, nor is anything its draft does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+
+import jsonschema_rs
+
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compiled
+from signalbook.values import JSON, canonical_json
+
+# Keyword to what it says: a JSON value, a Term, a tuple of Terms, or Terms by name.
+Says = Mapping[str, Any]
+Accepts = Callable[[JSON], bool]
+
+TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+# Keywords that mean nothing without another one beside them, by that one.
+COMPANIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "items": ("prefixItems",),
+    "contains": ("minContains", "maxContains"),
+    "additionalProperties": ("properties", "patternProperties"),
+    "if": ("then", "else"),
+}
+DEPENDENT: Final = frozenset({"minContains", "maxContains", "then", "else"})
+UNEVALUATED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+
+
+class Term:
+    """One schema, at one place: two terms are equal only if they are the same object.
+
+    ``path`` is the JSON Pointer to show to people, ``raw`` the schema as written, ``year`` that of its draft. What it
+    says is read when first asked for, since schemas may contain themselves.
+    """
+
+    def __init__(
+        self, path: str, raw: JSON, year: int, expand: Callable[[], Says], check: Callable[[], Accepts | None]
+    ) -> None:
+        self.path = path
+        self.raw = raw
+        self.year = year
+        self._expand = expand
+        self._check = check
+        self._parts: dict[str, Term] = {}
+        self._memory: dict[str, list[Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"Term({self.path or '/'}: {self.raw!r:.60})"
+
+    @cached_property
+    def says(self) -> Says:
+        """Keywords and what they say: none if all is allowed, ``never`` if nothing is."""
+        return MappingProxyType(dict(self._expand()))
+
+    @cached_property
+    def accepts(self) -> Accepts | None:
+        """What the validator thinks of a value; ``None`` where it cannot be asked about this schema alone."""
+        return self._check()
+
+    @cached_property
+    def circular(self) -> bool:
+        """Whether the schema applies itself to the very value it is about, which the specification leaves undefined."""
+        seen: set[Term] = set()
+        waiting = list(in_place(self))
+        while waiting:
+            term = waiting.pop()
+            if term is self:
+                return True
+            if term not in seen:
+                seen.add(term)
+                waiting.extend(in_place(term))
+        return False
+
+    def at(self, keyword: str) -> str:
+        """The path of a keyword; that of the schema if the document calls it something else."""
+        return f"{self.path}/{keyword}" if isinstance(self.raw, dict) and keyword in self.raw else self.path
+
+    def written(self, keyword: str) -> JSON:
+        """What the document has under a keyword."""
+        return self.raw.get(keyword) if isinstance(self.raw, dict) else None
+
+    def part(self, keyword: str) -> Term:
+        """What one keyword says, with those it needs beside it, as a schema of its own."""
+        if keyword not in self._parts:
+            names = {keyword, *COMPANIONS.get(keyword, ())} & self.says.keys()
+            kept = {name: self.says[name] for name in self.says if name in names}
+            self._parts[keyword] = self if len(kept) == len(self.says) else made(kept, self.year, self.path, self.raw)
+        return self._parts[keyword]
+
+    def remembered(self, keyword: str, derive: Callable[[Term, Any], Iterator[Any]]) -> list[Any]:
+        """What ``derive`` makes of a keyword, made once."""
+        if keyword not in self._memory:
+            self._memory[keyword] = list(derive(self, self.says[keyword]))
+        return self._memory[keyword]
+
+    @cached_property
+    def negation(self) -> Term:
+        """The schema of everything else."""
+        return made({"not": self}, self.year, self.path, {"not": self.raw})
+
+    def only(self, name: str) -> Term:
+        """What ``properties`` says of one member, as a schema of its own."""
+        key = f"properties/{name}"
+        if key not in self._parts:
+            self._parts[key] = made(
+                {"properties": {name: self.says["properties"][name]}}, self.year, self.path, self.raw
+            )
+        return self._parts[key]
+
+    def parts(self) -> tuple[Term, ...]:
+        """Terms that together say the same; the term alone if it cannot be divided."""
+        if UNEVALUATED & self.says.keys():
+            return (self,)
+        return tuple(self.part(keyword) for keyword in self.says if keyword not in DEPENDENT)
+
+
+def in_place(term: Term) -> Iterator[Term]:
+    """Schemas that a schema applies to the same value, always or under conditions."""
+    for keyword in ("ref", "dynamicRef", "not", "if", "then", "else"):
+        if keyword in term.says:
+            yield term.says[keyword]
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from term.says.get(keyword, ())
+    for keyword in ("dependentSchemas", "dependencies"):
+        yield from term.says.get(keyword, {}).values()
+
+
+def made(says: Says, year: int, path: str = "", raw: JSON = None) -> Term:
+    """A term that stands nowhere as such."""
+    return Term(path, raw, year, lambda: says, lambda: None)
+
+
+def target(term: Term) -> Term:
+    """What a term that is a mere reference refers to."""
+    seen: set[Term] = set()
+    while term.says.keys() == {"ref"} and term not in seen:
+        seen.add(term)
+        term = term.says["ref"]
+    return term
+
+
+def identity(value: JSON) -> bytes:
+    """Equal for values that are equal to JSON Schema: 1 is 1.0, and true is not 1."""
+    return canonical_json(_plain(value))
+
+
+def _plain(value: JSON) -> JSON:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+@lru_cache(maxsize=1024)
+def _pattern(pattern: str) -> jsonschema_rs.Validator | None:
+    try:
+        return compiled(DIALECTS[-1], {"pattern": pattern}, None)
+    except UNUSABLE:
+        return None
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the validator finds ``pattern`` in ``text``."""
+    check = _pattern(pattern)
+    return check is not None and bool(check.is_valid(text))
+
+
+_UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
+# Pairs looked at; beyond that none is the same.
+_MAX_STEPS: Final = 300_000
+
+
+class Sameness:
+    """Remembers which terms were found to be the same, or different.
+
+    Two schemas that refer to themselves are the same unless a difference is found: while a pair is being looked at it
+    counts as the same, and what was concluded from that is forgotten if it turns out not to be.
+    """
+
+    def __init__(self) -> None:
+        self.same: dict[tuple[Term, Term], None] = {}
+        self.different: set[tuple[Term, Term]] = set()
+        self.steps = 0
+
+    def __call__(self, a: Term, b: Term) -> bool:
+        """Whether ``a`` and ``b`` say the same; false if that is not plain to see."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            return False
+        a, b = target(a), target(b)
+        key = (a, b)
+        if a is b or key in self.same:
+            return True
+        if key in self.different or a.says.keys() != b.says.keys() or (a.year == 2013) != (b.year == 2013):
+            return False
+        mark = len(self.same)
+        self.same[key] = None
+        if all(self._agree(keyword, a.says[keyword], b.says[keyword]) for keyword in a.says):
+            return True
+        while len(self.same) > mark:
+            self.same.popitem()
+        self.different.add(key)
+        return False
+
+    def _agree(self, keyword: str, a: Any, b: Any) -> bool:
+        if keyword == "const":
+            return identity(a) == identity(b)
+        if keyword == "enum":
+            return set(map(identity, a)) == set(map(identity, b))
+        if isinstance(a, Term):
+            return self(a, b)
+        if isinstance(a, dict):
+            return a.keys() == b.keys() and all(self._agree("", a[name], b[name]) for name in a)
+        if keyword in _UNORDERED:
+            return len(a) == len(b) and self._match(a, b)
+        if keyword == "prefixItems":
+            return len(a) == len(b) and all(map(self, a, b))
+        return bool(a == b)
+
+    def _match(self, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
+        """Whether each of ``a`` has a partner of its own in ``b``; the one at the same place is tried first."""
+        left = dict(enumerate(b))
+        for index, term in enumerate(a):
+            places = [index, *(place for place in left if place != index)] if index in left else list(left)
+            places = places[: max(0, _MAX_STEPS - self.steps)]
+            found = next((place for place in places if self(term, left[place])), None)
+            if found is None or self.steps > _MAX_STEPS:
+                return False
+            del left[found]
+        return True
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """Names, patterns of names, and the number of first items; or all of them."""
+
+    names: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    all_members: bool = False
+    items: int = 0
+    all_items: bool = False
+
+
+def evaluated(term: Term, *, certain: bool) -> Evaluated:
+    """What keywords beside ``unevaluated...`` look at in a valid value: surely, or possibly if not ``certain``."""
+    found = Evaluated()
+    seen: set[Term] = set()
+    waiting = [(term, True)]
+    while waiting:
+        here, own = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        _look(here, found, own=own, certain=certain)
+        waiting.extend((inner, False) for inner in _inner(here, certain=certain))
+    return found
+
+
+def _look(term: Term, found: Evaluated, *, own: bool, certain: bool) -> None:
+    says = term.says
+    found.names |= says.get("properties", {}).keys()
+    found.patterns |= says.get("patternProperties", {}).keys()
+    found.all_members |= "additionalProperties" in says or ("unevaluatedProperties" in says and not own)
+    found.items = max(found.items, len(says.get("prefixItems", ())))
+    found.all_items |= "items" in says or ("unevaluatedItems" in says and not own)
+    if not certain:
+        opaque = "opaque" in says
+        found.all_members |= opaque
+        found.all_items |= opaque or "contains" in says
+
+
+def _inner(term: Term, *, certain: bool) -> Iterator[Term]:
+    """Schemas that look at the same value, or may do so. What ``not`` has looked at does not count; it does no harm."""
+    if not certain:
+        yield from in_place(term)
+        return
+    yield from (term.says[keyword] for keyword in ("ref", "dynamicRef") if keyword in term.says)
+    yield from term.says.get("allOf", ())

@@ -1,0 +1,300 @@
+"""Checks of JSON values by msgspec types: for parts of payloads that the pipeline's native module leaves as text.
+
+A check takes JSON text known to be well-formed and gives its value in the form its shape says, as objects with
+attributes (``Field.attribute``), ``msgspec.UNSET`` for members that are not there, ``msgspec.Raw`` for ``Anything``. It
+raises one of ``REFUSALS`` for what it is not sure of: it never accepts what the validator refuses, and may refuse what
+that accepts (1.0 as an integer, a member given twice).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, Union
+
+import msgspec
+
+from signalbook.formats.jsonschema.columns import shape_of
+from signalbook.formats.jsonschema.document import UNUSABLE, SchemaDocument
+from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, ends
+from signalbook.formats.jsonschema.pattern import translate
+from signalbook.formats.shape import Anything, ListOf, MapOf, Scalar, Struct
+from signalbook.values import JSON, parse_json
+
+_INT64: Final = 2**63
+EXACT_FLOAT: Final = 2**53
+_ESCAPED: Final = frozenset('"\\')
+# What checks raise.
+REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+# Takes a value as JSON text and gives back what to keep; raises one of REFUSALS.
+Check = Callable[[Any], Any]
+
+
+class _Inexpressible(Exception):
+    """msgspec types cannot say what the schema says."""
+
+
+def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
+    """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
+
+    ``None`` where there is no way to check the value by itself.
+    """
+    types = _Types(document)
+    try:
+        return msgspec.json.Decoder(types.exact(node)).decode
+    except _Inexpressible:
+        pass
+    try:
+        return types.guard(node)
+    except _Inexpressible:
+        return None
+
+
+class _Types:
+    """msgspec types of the nodes of one document."""
+
+    def __init__(self, document: SchemaDocument) -> None:
+        self.document = document
+        self._loose: dict[NormalForm, Any] = {}
+        self._exact: dict[NormalForm, Any] = {}
+
+    # Without constraints: for values that are already known to conform.
+
+    def loose(self, node: NormalForm) -> Any:
+        """The type that decodes every conforming value into the form its shape says."""
+        if node not in self._loose:
+            self._loose[node] = self._loose_type(node)
+        return self._loose[node]
+
+    def _loose_type(self, node: NormalForm) -> Any:
+        shape = shape_of(self.document, node)
+        if isinstance(shape, Anything):
+            return msgspec.Raw
+        if isinstance(shape, Struct):
+            assert node.objects is not None
+            made = _struct(shape, [self.loose(node.objects.properties[field.name]) for field in shape.fields])
+        elif isinstance(shape, ListOf):
+            assert node.arrays is not None
+            made = GenericAlias(list, (self.loose(node.arrays.item),))
+        elif isinstance(shape, MapOf):
+            assert node.objects is not None
+            assert node.objects.extra is not None
+            made = GenericAlias(dict, (str, self.loose(node.objects.extra)))
+        else:
+            made = _SCALARS[shape.kind] if node.kinds else type(None)
+        return made | None if shape.nullable else made
+
+    # With every constraint: accepts what the schema accepts, or less.
+
+    def exact(self, node: NormalForm) -> Any:
+        """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
+        if node not in self._exact:
+            try:
+                self._exact[node] = self._exact_type(node)
+            except _Inexpressible:
+                self._exact[node] = None
+        if self._exact[node] is None:
+            raise _Inexpressible
+        return self._exact[node]
+
+    def _exact_type(self, node: NormalForm) -> Any:
+        shape = shape_of(self.document, node)
+        if isinstance(shape, Anything) and unconstrained(node):
+            return msgspec.Raw
+        if isinstance(shape, Anything) or not node.here_exact:
+            raise _Inexpressible
+        if node.booleans and node.booleans != BOTH:
+            raise _Inexpressible
+        made = self._single(node, shape)
+        return made | None if shape.nullable else made
+
+    def _single(self, node: NormalForm, shape: Scalar | ListOf | MapOf | Struct) -> Any:
+        if isinstance(shape, Struct) and node.objects:
+            return self._members(shape, node.objects)
+        if isinstance(shape, MapOf) and node.objects and node.objects.extra:
+            made = GenericAlias(dict, (str, self.exact(node.objects.extra)))
+            return _sized(made, node.objects)
+        if node.arrays:
+            return _sized(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)
+        if node.numbers:
+            return _number(node.numbers)
+        if node.strings:
+            return _string(node.strings)
+        return bool if node.booleans else type(None)
+
+    def _members(self, shape: Struct, part: Objects) -> Any:
+        if counted(part) or not (part.extra is None or unconstrained(part.extra)):
+            raise _Inexpressible
+        types = [self.exact(part.properties[field.name]) for field in shape.fields]
+        return _struct(shape, types, closed=part.extra is None)
+
+    def guard(self, node: NormalForm) -> Check:
+        """What checks a value left raw, and gives what to keep of it. Raises ``_Inexpressible``."""
+        shape = shape_of(self.document, node)
+        if not isinstance(shape, Anything):
+            return _valid(self._validator(node), msgspec.json.Decoder(self.loose(node)).decode)
+        try:
+            return _readable(msgspec.json.Decoder(self._union(node)).decode)
+        except _Inexpressible:
+            return _valid(self._validator(node), lambda raw: raw)
+
+    def _validator(self, node: NormalForm) -> Callable[[JSON], bool]:
+        try:
+            valid: Callable[[JSON], bool] = self.document.validator(*node.uris).is_valid
+        except UNUSABLE:
+            raise _Inexpressible from None
+        return valid
+
+    def _union(self, node: NormalForm) -> Any:
+        """The union of a node's types. Raises ``_Inexpressible``."""
+        if not node.here_exact or (node.booleans and node.booleans != BOTH):
+            raise _Inexpressible
+        if node.strings and node.strings.patterns and (node.arrays or node.objects):
+            # msgspec (0.22) frees the pattern of such a union once too often, and the interpreter crashes later
+            raise _Inexpressible
+        parts: list[Any] = [None] if node.null else []
+        parts += [bool] if node.booleans else []
+        parts += [_number(node.numbers)] if node.numbers else []
+        parts += [_string(node.strings)] if node.strings else []
+        parts += [_sized(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)] if node.arrays else []
+        parts += [self._open_object(node.objects)] if node.objects else []
+        if not parts:
+            raise _Inexpressible
+        return Union[tuple(parts)]  # noqa: UP007 - made at run time
+
+    def _open_object(self, part: Objects) -> Any:
+        if part.properties or part.extra is None:
+            raise _Inexpressible
+        return _sized(GenericAlias(dict, (str, self.exact(part.extra))), part)
+
+
+def _struct(shape: Struct, types: list[Any], *, closed: bool = False) -> Any:
+    if any(not field.name.isprintable() or not _ESCAPED.isdisjoint(field.name) for field in shape.fields):
+        raise _Inexpressible  # msgspec refuses names that JSON escapes
+    fields = [
+        (field.attribute, made) if field.required else (field.attribute, made | msgspec.UnsetType, msgspec.UNSET)
+        for field, made in zip(shape.fields, types, strict=True)
+    ]
+    return msgspec.defstruct(
+        "Payload",
+        fields,
+        rename={field.attribute: field.name for field in shape.fields if field.attribute != field.name} or None,
+        forbid_unknown_fields=closed,
+        kw_only=True,
+        eq=False,
+        gc=False,
+    )
+
+
+def _valid(valid: Callable[[JSON], bool], keep: Check) -> Check:
+    def check(raw: msgspec.Raw) -> Any:
+        if not valid(parse_json(bytes(raw))):
+            raise ValueError("refused by the schema")
+        return keep(raw)
+
+    return check
+
+
+def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
+    def check(raw: msgspec.Raw) -> msgspec.Raw:
+        read(raw)
+        return raw
+
+    return check
+
+
+def unconstrained(node: NormalForm) -> bool:
+    """Whether any JSON value will do."""
+    if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
+        return False
+    return node.numbers == Numbers() and node.strings == Strings() and _is_open(node.arrays) and _is_open(node.objects)
+
+
+def _is_open(part: Arrays | Objects) -> bool:
+    """Whether any array, or any object, will do."""
+    if not part.exact or part.low or part.high is not None:
+        return False
+    if isinstance(part, Arrays):
+        return _is_any(part.item)
+    return not part.properties and part.extra is not None and _is_any(part.extra)
+
+
+def _is_any(node: NormalForm) -> bool:
+    return node.arrays is not None and node.arrays.item is node
+
+
+_SCALARS: Final[dict[str, Any]] = {
+    "bool": bool,
+    "int64": int,
+    "uint64": int,
+    "decimal": int,
+    "float64": float,
+    "string": str,
+}
+
+
+def counted(part: Objects) -> bool:
+    """Whether the number of members is limited beyond what the members themselves say."""
+    most = part.high is not None and (part.extra is not None or part.high < len(part.properties))
+    return part.low > len(part.required) or most
+
+
+def _limited(made: Any, given: dict[str, Any]) -> Any:
+    """``made`` held to the limits that are given."""
+    meta: Any = msgspec.Meta
+    return Annotated[made, meta(**given)] if given else made
+
+
+def _sized(made: Any, part: Arrays | Objects) -> Any:
+    limits = {"min_length": part.low or None, "max_length": part.high}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(limit >= _INT64 for limit in given.values()):
+        raise _Inexpressible
+    return _limited(made, given)
+
+
+def _string(strings: Strings) -> Any:
+    if strings.values is not None:
+        return Literal[tuple(strings.values)]
+    if len(strings.patterns) > 1:
+        raise _Inexpressible
+    limits: dict[str, Any] = {"min_length": strings.low or None, "max_length": strings.high}
+    if strings.patterns:
+        limits["pattern"] = translate(strings.patterns[0])
+        if limits["pattern"] is None:
+            raise _Inexpressible
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(isinstance(limit, int) and limit >= _INT64 for limit in given.values()):
+        raise _Inexpressible
+    return _limited(str, given)
+
+
+def _number(numbers: Numbers) -> Any:
+    if numbers.values is not None:
+        if any(not -_INT64 <= value < _INT64 for value in numbers.values):
+            raise _Inexpressible
+        return Literal[tuple(numbers.values)]
+    return _whole(numbers) if numbers.integer else _fractional(numbers)
+
+
+def _whole(numbers: Numbers) -> Any:
+    low, high = ends(numbers)
+    limits = {"ge": low, "le": high, "multiple_of": numbers.step or None}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(not -_INT64 <= limit < _INT64 for limit in given.values()):
+        raise _Inexpressible
+    return _limited(int, given)
+
+
+def _fractional(numbers: Numbers) -> Any:
+    if numbers.step:
+        raise _Inexpressible
+    given: dict[str, Any] = {}
+    if numbers.low is not None:
+        given["gt" if numbers.low_open else "ge"] = float(numbers.low)
+    if numbers.high is not None:
+        given["lt" if numbers.high_open else "le"] = float(numbers.high)
+    # Integers are rounded to a float before they meet the bound: below 2^53 that changes no answer.
+    if any(not abs(limit) <= EXACT_FLOAT for limit in given.values()):
+        raise _Inexpressible
+    return _limited(float, given)

@@ -1,0 +1,249 @@
+"""The types of JSON Structure Core: primitive ones with their JSON values, and those that a document declares."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Final
+from urllib.parse import unquote
+
+from signalbook.formats.shape import Kind
+from signalbook.values import JSON, JSONObject, parse_timestamp
+
+# Says what is wrong with a value, given the schema it is for; "" if nothing is.
+Check = Callable[[JSON, JSONObject], str]
+
+_INT: Final = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
+_DECIMAL: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_ZONED: Final = re.compile(r".*(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_TIME: Final = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,12})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_DURATION: Final = re.compile(
+    r"P(?=.)(\d+W|(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?)", re.ASCII
+)  # fmt: skip
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_URI: Final = re.compile(r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9a-f]{2})*", re.ASCII | re.IGNORECASE)
+_POINTER: Final = re.compile(r"(/([^~/]|~[01])*)*")
+_MAX_DIGITS: Final = 1000
+
+
+def _integer(low: int, high: int) -> Check:
+    def check(value: JSON, _: JSONObject) -> str:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return "expected an integer, written without quotes or fraction"
+        return "" if low <= value <= high else f"{value} is not between {low} and {high}"
+
+    return check
+
+
+def _long(low: int, high: int) -> Check:
+    """Integers that JSON numbers do not hold safely are written as strings."""
+
+    def check(value: JSON, _: JSONObject) -> str:
+        if not isinstance(value, str) or not _INT.fullmatch(value):
+            return "expected an integer, written as a string"
+        fits = len(value) < _MAX_DIGITS and low <= int(value) <= high
+        return "" if fits else f"{value} is not between {low} and {high}"
+
+    return check
+
+
+def _number(limit: float = 0.0) -> Check:
+    def check(value: JSON, _: JSONObject) -> str:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return "expected a number, written without quotes"
+        return "" if not limit or abs(value) <= limit else f"{value} is beyond {limit}"
+
+    return check
+
+
+def _decimal(value: JSON, schema: JSONObject) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):
+        return "expected a decimal number, written as a string"
+    digits, exponent = Decimal(value).as_tuple()[1:]
+    scale = -int(exponent)
+    if "scale" in schema and scale > schema["scale"]:
+        return f"{value} has more than {schema['scale']} digits after the point"
+    precision = max(len(digits), scale)
+    if "precision" in schema and precision > schema["precision"]:
+        return f"{value} has more than {schema['precision']} digits"
+    return ""
+
+
+def _string(value: JSON, schema: JSONObject) -> str:
+    if not isinstance(value, str):
+        return "expected a string"
+    most = schema.get("maxLength")
+    return (
+        "" if most is None or len(value) <= most else f"expected at most {most} characters, but there are {len(value)}"
+    )
+
+
+def _text(what: str, accepts: Callable[[str], bool]) -> Check:
+    def check(value: JSON, _: JSONObject) -> str:
+        return "" if isinstance(value, str) and accepts(value) else f"expected {what}"
+
+    return check
+
+
+def _is_date(value: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(value) and date.fromisoformat(value))
+    except ValueError:
+        return False
+
+
+def _is_datetime(value: str) -> bool:
+    try:
+        return bool(_ZONED.fullmatch(value) and parse_timestamp(value))
+    except ValueError:
+        return False
+
+
+def _is_time(value: str) -> bool:
+    return bool(_TIME.fullmatch(value)) and _is_datetime(f"1972-12-31T{value}")
+
+
+def _base64url(text: str) -> bytes:
+    if "+" in text or "/" in text:
+        raise ValueError("characters of base64")
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
+_ENCODINGS: Final[dict[str, Callable[[str], bytes]]] = {
+    "base64": lambda text: base64.b64decode(text, validate=True),
+    "base64url": _base64url,
+    "base32": base64.b32decode,
+    "base32hex": base64.b32hexdecode,
+    "base16": lambda text: base64.b16decode(text, casefold=True),
+}
+ENCODINGS: Final = tuple(_ENCODINGS)
+
+
+def _binary(value: JSON, schema: JSONObject) -> str:
+    name = schema.get("contentEncoding", "base64")
+    try:
+        if isinstance(value, str):
+            _ENCODINGS[name](value)
+            return ""
+    except (binascii.Error, ValueError):
+        pass
+    return f"expected bytes in {name}"
+
+
+def _only(what: str, *values: JSON) -> Check:
+    return lambda value, _: "" if any(value is one for one in values) else f"expected {what}"
+
+
+PRIMITIVES: Final[dict[str, Check]] = {
+    "string": _string,
+    "number": _number(),
+    "integer": _integer(-(2**31), 2**31 - 1),
+    "boolean": _only("true or false", True, False),
+    "null": _only("null", None),
+    **{f"int{bits}": _integer(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32)},
+    **{f"uint{bits}": _integer(0, 2**bits - 1) for bits in (8, 16, 32)},
+    **{f"int{bits}": _long(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (64, 128)},
+    **{f"uint{bits}": _long(0, 2**bits - 1) for bits in (64, 128)},
+    "float8": _number(3.4e3),
+    "float": _number(3.4028234663852886e38),
+    "double": _number(1.7976931348623157e308),
+    "decimal": _decimal,
+    "date": _text("a date such as 2030-12-31", _is_date),
+    "datetime": _text("a date and time with an offset such as 2030-12-31T23:59:59Z", _is_datetime),
+    "time": _text("a time with an offset such as 23:59:59Z", _is_time),
+    "duration": _text("a duration such as P1DT12H", lambda value: bool(_DURATION.fullmatch(value))),
+    "uuid": _text("a UUID", lambda value: bool(_UUID.fullmatch(value))),
+    "uri": _text("a URI or a reference to one", lambda value: bool(_URI.fullmatch(value))),
+    "jsonpointer": _text("a JSON Pointer", lambda value: bool(_POINTER.fullmatch(value))),
+    "binary": _binary,
+}
+# The kind of column for each type that is not text in JSON.
+KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("integer", "int8", "uint8", "int16", "uint16", "int32"), "int32"),
+    "uint32": "int64",
+    **dict.fromkeys(("number", "float8", "float", "double"), "float64"),
+    "boolean": "bool",
+    "uuid": "uuid",
+}
+
+
+COMPOUND: Final = frozenset({"object", "array", "set", "map", "tuple", "choice", "any"})
+TYPES: Final = frozenset(PRIMITIVES) | COMPOUND
+IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# Keywords that bring in types of other documents.
+IMPORTS: Final = ("$import", "$importdefs")
+MAX_BASES: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Structure:
+    """A document that has been read. ``members`` remembers the properties of types with those of their bases."""
+
+    root: JSONObject
+    fingerprint: str
+    members: dict[int, dict[str, JSON]] = field(default_factory=dict)
+
+    def lookup(self, pointer: str) -> JSON:
+        """What a JSON Pointer names, with or without a ``#`` before it; ``None`` if there is nothing."""
+        node: JSON = self.root
+        for token in unquote(pointer.removeprefix("#")).split("/")[1:]:
+            node = node.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        return node
+
+    def top(self) -> JSONObject | None:
+        """The type of whole payloads: that of the root, or the one that ``$root`` names."""
+        if "type" in self.root:
+            return self.root
+        found = self.lookup(self.root["$root"]) if isinstance(self.root.get("$root"), str) else None
+        return found if isinstance(found, dict) else None
+
+    def bases(self, schema: JSONObject) -> Iterator[JSONObject]:
+        """The types that one extends, nearest first, each once; at most ``MAX_BASES``."""
+        seen: list[JSONObject] = [schema]
+        waiting = extended(schema)
+        while waiting and len(seen) <= MAX_BASES:
+            base = self.lookup(waiting.pop(0))
+            if isinstance(base, dict) and not any(base is one for one in seen):
+                seen.append(base)
+                yield base
+                waiting += extended(base)
+
+    def properties(self, schema: JSONObject) -> dict[str, JSON]:
+        """The properties of a type, those of its bases before its own."""
+        key = id(schema)
+        if key not in self.members:
+            found: dict[str, JSON] = {}
+            for one in (*self.bases(schema), schema):
+                own = one.get("properties")
+                for name, member in own.items() if isinstance(own, dict) else ():
+                    found.setdefault(name, member)
+            self.members[key] = found
+        return self.members[key]
+
+
+def extended(schema: JSONObject) -> list[str]:
+    """The pointers of ``$extends``."""
+    named = schema.get("$extends", [])
+    return [one for one in (named if isinstance(named, list) else [named]) if isinstance(one, str)]
+
+
+def required(structure: Structure, schema: JSONObject) -> list[list[str]]:
+    """The sets of required properties, one of which an object must have; those of bases are in each of them."""
+    inherited: list[str] = []
+    for base in structure.bases(schema):
+        sets = _sets(base)
+        inherited += sets[0] if len(sets) == 1 else []
+    return [[*inherited, *one] for one in _sets(schema)]
+
+
+def _sets(schema: JSONObject) -> list[list[str]]:
+    named = schema.get("required", [])
+    if isinstance(named, list) and named and all(isinstance(one, list) for one in named):
+        return named
+    return [named if isinstance(named, list) else []]

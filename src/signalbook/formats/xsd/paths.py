@@ -1,0 +1,156 @@
+"""XPath that may be run (identity constraints, simple assertions), and deep links to declarations (domain.md G.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element
+
+from xmlschema.validators import XsdComplexType, XsdComponent, XsdElement, XsdSimpleType
+
+from signalbook.formats.base import SchemaError, shorten
+from signalbook.formats.xsd.limits import XS
+from signalbook.values import Finding
+
+MAX_LENGTH: Final = 1000
+_TEXT: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+_TERM: Final = re.compile(r"\s+|\d+(?:\.\d+)?|\$value|[\w.-]+(?::[\w-]+)?\s*\(?|[@*/()\[\]=<>!+,|-]", re.ASCII)
+_FUNCTIONS: Final = frozenset(
+    {
+        "and", "or", "not", "count", "exists", "empty", "true", "false", "string", "string-length", "number", "boolean",
+        "position", "contains", "starts-with", "ends-with", "normalize-space", "upper-case", "lower-case", "sum", "min",
+        "max", "abs", "floor", "ceiling", "round", "last",
+    }
+)  # fmt: skip
+_NAME: Final = r"[^\W\d][\w.-]*"
+_STEP: Final = re.compile(rf"(?:child::)?(?:{_NAME}(?::(?:{_NAME}|\*))?|\*)|\.")
+_ATTRIBUTE: Final = re.compile(rf"(?:attribute::|@)(?:{_NAME}(?::(?:{_NAME}|\*))?|\*)")
+_CASTS: Final = re.compile(r"xs:\w+")
+# Loops and ranges; what walks further than to children.
+_REFUSED: Final = frozenset({"for", "some", "every", "to", "return", "satisfies", "if", ".."})
+
+
+def is_path(xpath: str, *, field: bool) -> bool:
+    """Whether this is a path of an identity constraint (part 1, "Constraints on XPath expressions").
+
+    The library asks so too, by a pattern that tries each of several colons as the one of a prefix, step by step: its
+    time grows sixfold with every step.
+    """
+    if len(xpath) > MAX_LENGTH:
+        return False
+    for path in xpath.split("|"):
+        *steps, last = (step.strip() for step in path.strip().removeprefix(".//").split("/"))
+        if not all(map(_STEP.fullmatch, steps)):
+            return False
+        if not (_STEP.fullmatch(last) or (field and _ATTRIBUTE.fullmatch(last))):
+            return False
+    return True
+
+
+def unbounded(root: Element) -> Iterator[str]:
+    """Expressions whose cost nobody knows: with loops, ranges, nested predicates, or anything but children."""
+    for name in ("assert", "assertion", "alternative"):
+        for part in root.iter(XS + name):
+            test = part.get("test", "")
+            if not is_bounded(test):
+                yield test
+
+
+def has_any(root: Element) -> bool:
+    """Whether there is any expression to run."""
+    return any(part.get("test") for name in ("assert", "assertion", "alternative") for part in root.iter(XS + name))
+
+
+def is_bounded(test: str) -> bool:
+    """Whether an expression compares children, attributes and values, and does nothing else."""
+    if len(test) > MAX_LENGTH:
+        return False
+    rest, depth, before = _TEXT.sub(" 0 ", test), 0, ""
+    while rest:
+        match = _TERM.match(rest)
+        if match is None:
+            return False
+        term, rest = match[0].strip(), rest[match.end() :]
+        depth += {"[": 1, "]": -1}.get(term, 0)
+        if not _allowed(term, before) or depth > 1:
+            return False
+        before = term or before
+    return True
+
+
+def _allowed(term: str, before: str) -> bool:
+    if term in _REFUSED:
+        return False
+    if term == "/":
+        return before[-1:].isalnum() or before in ("*", "]")  # neither // nor from the root
+    if term == "(" or not term.endswith("("):
+        return True
+    name = term.rstrip("( \t\r\n")
+    return name in _FUNCTIONS or bool(_CASTS.fullmatch(name))
+
+
+MAX_LINK: Final = 500
+_LINK_NAME: Final = re.compile(r"[^\W\d][\w.-]*(?::[\w.-]+)?")
+_LINKED: Final = (XsdElement, XsdComplexType, XsdSimpleType)
+
+
+def linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
+    """The element or type declaration that ``link`` means. Raises ``SchemaError``."""
+    path = unquote(link).lstrip("#").strip().removeprefix(":")
+    if path.startswith("xpath(") and path.endswith(")"):
+        path = path[6:-1].strip()
+    found = _named(schema, path) if _LINK_NAME.fullmatch(path) else _selected(schema, path, prefixes)
+    if len(found) != 1:
+        there = ", ".join(part.local_name for part in roots(schema)) or "none"
+        what = "nothing" if not found else "several declarations"
+        message = f"{link!r} selects {what}; one element or type is needed. Top-level elements: {there}"
+        raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
+    return found[0]
+
+
+def roots(schema: Any) -> list[Any]:
+    """The elements a payload may have at its root: the top-level ones of the document itself."""
+    return [part for part in schema.elements.values() if part.schema is schema and not part.abstract]
+
+
+def _named(schema: Any, name: str) -> list[Any]:
+    short = name.rpartition(":")[2]
+    for known in (schema.elements, schema.types):
+        found = [part for part in known.values() if part.local_name == short and part.schema is schema]
+        if found:
+            return found
+    return []
+
+
+def _selected(schema: Any, path: str, prefixes: Mapping[str, str]) -> list[Any]:
+    """What an XPath selects; of the language, what ElementTree knows, which takes no time worth speaking of."""
+    root = schema.source.root
+    for start in ("/*", *(f"/{prefix}:schema" for prefix, uri in prefixes.items() if f"{{{uri}}}" == XS), "/schema"):
+        if path.startswith(f"{start}/"):
+            path = path.removeprefix(f"{start}/")
+            break
+    path = f".{path}" if path.startswith("/") else path
+    try:
+        nodes = _find(root, path, prefixes)
+    except (SyntaxError, KeyError, ValueError, TypeError, IndexError) as error:
+        raise SchemaError(
+            [Finding(path=path, rule="link", message=shorten(f"no XPath that is known here: {error}"))]
+        ) from None
+    wanted = {id(node) for node in nodes}
+    return list(_declared(schema, wanted))
+
+
+def _find(root: Element, path: str, prefixes: Mapping[str, str]) -> list[Element]:
+    if len(path) > MAX_LINK or path.count("//") > 1 or path.count("*") > 2:
+        raise ValueError("too much to search for")
+    return root.findall(path, {prefix: uri for prefix, uri in prefixes.items() if prefix})
+
+
+def _declared(schema: Any, wanted: set[int]) -> Iterator[XsdComponent]:
+    met: set[int] = set()
+    for part in schema.iter_components(_LINKED):
+        if id(part.elem) in wanted and id(part) not in met:
+            met.add(id(part))
+            yield part

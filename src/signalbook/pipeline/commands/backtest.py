@@ -1,0 +1,496 @@
+"""The driver's side of a backtest: landed history and dead letters, held to a candidate. Nothing is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from signalbook.formats import PayloadError
+from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
+from signalbook.pipeline import columns
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.candidate import affected, with_candidate
+from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
+from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.landing.deadletters import LetterFrame, LetterSource, choose, frames, portions
+from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.tasks import explain
+from signalbook.pipeline.reports.report import HELD, MOST, decode, kind
+from signalbook.pipeline.sources.base import UnreadableMessage
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
+from signalbook.pipeline.tables.registry import standing
+from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
+
+Change = Literal["broken", "mended"]
+_EXAMPLES: Final = 5
+_SHOWN: Final = 20
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One message whose verdict changes, and what is said of it by those that refuse it."""
+
+    definition: str
+    producer: str
+    id: str
+    source: str
+    position: int
+    violations: tuple[tuple[str, str, str], ...]
+
+    def to_json(self) -> JSONObject:
+        """As ``pipeline backtest --json`` has it."""
+        violations = [{"path": path, "rule": rule, "message": text} for path, rule, text in self.violations]
+        place = {"source": self.source, "position": self.position}
+        return {
+            "definition": self.definition,
+            "producer": self.producer,
+            "id": self.id,
+            **place,
+            "violations": violations,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Changes:
+    """Messages that change to the same side: by definition, by producer, by path and rule, and a few of them."""
+
+    messages: int = 0
+    definitions: Counter[str] = field(default_factory=Counter)
+    producers: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    examples: list[Example] = field(default_factory=list)
+
+    def see(self, example: Example) -> None:
+        """Count one."""
+        self.messages += 1
+        self.definitions[example.definition] += 1
+        self.producers[example.producer] += 1
+        kinds = {kind(path, rule) for path, rule, _ in example.violations}
+        self.rules.update(f"{rule} at {path or '/'}" for path, rule in kinds)
+        self._trim()
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(example)
+
+    def add(self, other: Changes) -> None:
+        """Add those of ``other``."""
+        self.messages += other.messages
+        for mine, theirs in zip(self._counters, other._counters, strict=True):
+            mine.update(theirs)
+        self._trim()
+        self.examples = (self.examples + other.examples)[:_EXAMPLES]
+
+    def _trim(self) -> None:
+        """Messages may name any number of producers and paths: those counted least make room for others."""
+        for counter in self._counters:
+            if len(counter) > HELD:
+                kept = counter.most_common(MOST)
+                counter.clear()
+                counter.update(dict(kept))
+
+    @property
+    def _counters(self) -> tuple[Counter[str], ...]:
+        return self.definitions, self.producers, self.rules
+
+    def to_json(self) -> JSONObject:
+        """As ``pipeline backtest --json`` has it."""
+        return {
+            "messages": self.messages,
+            "by_message": dict(self.definitions.most_common()),
+            "by_producer": dict(self.producers.most_common()),
+            "by_rule": dict(self.rules.most_common()),
+            "examples": [example.to_json() for example in self.examples],
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Backtest:
+    """History held to definitions in force and to a candidate.
+
+    ``accepted`` and ``refused`` are messages that both judge alike; ``doubtful`` landed once, but what is rebuilt of
+    them is refused by the definitions in force, so that nothing can be said.
+    """
+
+    accepted: int = 0
+    refused: int = 0
+    doubtful: int = 0
+    broken: Changes = field(default_factory=Changes)
+    mended: Changes = field(default_factory=Changes)
+
+    @property
+    def messages(self) -> int:
+        """All that were looked at."""
+        return self.accepted + self.refused + self.doubtful + self.broken.messages + self.mended.messages
+
+    def add(self, other: Backtest) -> None:
+        """Add the counts of ``other``."""
+        self.accepted += other.accepted
+        self.refused += other.refused
+        self.doubtful += other.doubtful
+        self.broken.add(other.broken)
+        self.mended.add(other.mended)
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline backtest --json`` prints."""
+        return {
+            "messages": self.messages,
+            "accepted": self.accepted,
+            "refused": self.refused,
+            "doubtful": self.doubtful,
+            "broken": self.broken.to_json(),
+            "mended": self.mended.to_json(),
+        }
+
+    def to_markdown(self) -> str:
+        """A comment for a pull request."""
+        heads = {"would be rejected": self.broken, "would land after all": self.mended}
+        lines = [f"**{self.messages:,}** messages: " + ", ".join(f"**{c.messages:,}** {t}" for t, c in heads.items())]
+        for title, changes in heads.items():
+            if changes.messages:
+                lines += ["", f"### {changes.messages:,} {title}", *_table("producer", changes.producers)]
+                lines += _table("rule", changes.rules)
+                lines += ["", *(f"- {_line(example)}" for example in changes.examples)]
+        if self.doubtful:
+            lines += ["", f"Of {self.doubtful:,} landed messages too little is known to tell."]
+        return "\n".join(lines) + "\n"
+
+
+def _table(name: str, counts: Mapping[str, int]) -> list[str]:
+    rows = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN]
+    return ["", f"| {name} | messages |", "|---|---|", *(f"| {_cell(text)} | {count:,} |" for text, count in rows)]
+
+
+def _cell(text: str) -> str:
+    """Text of messages, which must not end its cell or begin a link."""
+    plain = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
+    return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
+
+
+def _line(example: Example) -> str:
+    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
+    return f"{_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}"
+
+
+def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:
+    """Path, rule and text of findings."""
+    return tuple((found.path, found.rule, found.message[:_LONGEST]) for found in findings[:_SHOWN])
+
+
+RESULT: Final = "result string"
+_ROWS: Final = 1024
+_BUCKETS: Final = 1 << 20
+# Columns of tables that dead letters have, without the underscore.
+_SHARED: Final = frozenset({"_address", "_batch", "_protocol", "_source"})
+_GONE: Final = Finding(path="", rule="no_match", message="there is no such definition any more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What every task needs: two snapshots as JSON, the files of each definition (dead letters: empty xid).
+
+    Dead letters count if they have to do with one of ``definitions``, none meaning any.
+    """
+
+    today: bytes
+    candidate: bytes
+    tasks: tuple[tuple[tuple[str, str], ...], ...]
+    policy: Policy
+    definitions: tuple[str, ...]
+    by: str
+    sample: float
+
+
+def compare(plan: Comparison, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: task numbers in, one ``Backtest`` as JSON out for each."""
+    today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            work = _Comparing(plan, today, tomorrow)
+            for xid, path in plan.tasks[number]:
+                work.landed(xid, path) if xid else work.letters(path)
+            text = msgspec.json.encode(work.found).decode()
+            yield pa.RecordBatch.from_pydict({"result": pa.array([text], pa.string())})
+
+
+def read_result(text: str) -> Backtest:
+    """The backtest that ``compare`` wrote as ``text``."""
+    return decode(text.encode(), Backtest)
+
+
+class _Comparing:
+    """Compares the messages of one task."""
+
+    def __init__(self, plan: Comparison, today: Contract, tomorrow: Contract) -> None:
+        self.found = Backtest()
+        self._plan = plan
+        self._today = today
+        self._tomorrow = tomorrow
+
+    def landed(self, xid: str, path: str) -> None:
+        """Hold the rows of a table to its definition, as it is and as it may be."""
+        here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
+        schemas = (use.schema_use.schema for use in (here, there) if use is not None)
+        known = next((schema for schema in schemas if schema is not None), None)
+        rebuild = _unread if known is None else payloads_of(known)
+        for first, rows in _portions(path):
+            read = _sent if _is_opaque(rows.schema) else rebuild
+            for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
+                attributes, payload = attributes_of(row), read(row)
+                now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
+                if now and here is not None:
+                    self.found.doubtful += 1
+                else:
+                    self._tell(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
+
+    def letters(self, path: str) -> None:
+        """Hold dead letters to both contracts, as a run would."""
+        source = LetterSource()
+        for first, rows in portions(path):
+            mask = choose(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
+            for frame in frames(first, rows, mask):
+                for index in range(len(frame)):
+                    self._letter(source, frame, index)
+
+    def _letter(self, source: LetterSource, frame: LetterFrame, index: int) -> None:
+        letter = _Letter(frame.records, index)
+        try:
+            message = source.message(frame, index)
+        except UnreadableMessage:
+            self.found.refused += self._asked(letter, ())
+            return
+        now, then = self._today.process(message), self._tomorrow.process(message)
+        if self._asked(letter, (*now, *then)):
+            self._tell(_refused(now), _refused(then), partial(letter.example, self._plan.by, now, then))
+
+    def _asked(self, letter: _Letter, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a letter is, was or would be meant for one of the definitions that are asked about."""
+        meant = chain(letter.candidates, *map(_meant, outcomes))
+        return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
+
+    def _tell(self, now: bool, then: bool, example: Callable[[], Example]) -> None:
+        """Count a message that is refused ``now``, and ``then``."""
+        if now == then:
+            self.found.refused += now
+            self.found.accepted += not now
+        else:
+            (self.found.broken if then else self.found.mended).see(example())
+
+    def _sampled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """Which rows are looked at; the same ones each time."""
+        numbers = np.arange(first, first + count, dtype=np.uint64)
+        found: npt.NDArray[np.bool_] = (numbers * np.uint64(2654435761)) % np.uint64(_BUCKETS) < np.uint64(
+            int(self._plan.sample * _BUCKETS)
+        )
+        return found
+
+
+def _portions(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    first = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS):
+                yield first, batch
+                first += len(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"cannot read the table file {path}: {error}") from error
+
+
+def _is_opaque(schema: pa.Schema) -> bool:
+    """Whether payloads are in columns as they were sent; members of a payload may have the same name."""
+    name, kind = columns.OPAQUE.names[1], columns.OPAQUE.types[1]
+    return name in schema.names and schema.field(name).type == kind
+
+
+def _sent(row: Mapping[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(opaque_of(row) or b"")
+
+
+def _unread(_: Mapping[str, Any]) -> JSON:
+    """The payload where neither definition has a schema for it."""
+    return None
+
+
+def _faults(
+    definition: CompiledDefinition | None,
+    row: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    payload: JSON | msgspec.Raw,
+) -> list[Finding]:
+    """What a definition has against a landed row, with its payload as it was sent (``Raw``) or rebuilt."""
+    if definition is None:
+        return [_GONE]
+    is_event = definition.is_event and row.get("ce_type") is not None
+    found = definition.check_event(attributes, {}) if is_event else []
+    return [*found, *_payload_faults(definition, attributes, payload)]
+
+
+def _payload_faults(
+    definition: CompiledDefinition, attributes: Mapping[str, Any], payload: JSON | msgspec.Raw
+) -> Sequence[Finding]:
+    """What keeps a payload from landing; violations that are only tagged do not."""
+    schema, tagged = definition.schema_use.schema, definition.policy.on_schema_violation == "tag"
+    if schema is None:
+        return definition.schema_use.findings
+    if not isinstance(payload, msgspec.Raw):
+        return () if tagged else schema.validate(payload)
+    try:
+        schema.decode(bytes(payload), str(attributes.get("datacontenttype") or definition.payload_type))
+    except PayloadError as error:
+        return () if tagged and error.reason == "schema_violation" else error.findings
+    return ()
+
+
+def _refused(outcomes: Sequence[Outcome]) -> bool:
+    return not outcomes or any(isinstance(outcome, Rejected) for outcome in outcomes)
+
+
+def _example(xid: str, by: str, row: Mapping[str, Any], findings: list[Finding]) -> Example:
+    return Example(
+        definition=xid,
+        producer=str(row.get(by) or ""),
+        id=str(row.get("ce_id") or ""),
+        source=str(row.get("_source") or ""),
+        position=int(row.get("_position") or 0),
+        violations=violations_of(findings),
+    )
+
+
+def _meant(outcome: Outcome) -> tuple[str, ...]:
+    """The definitions an outcome is about."""
+    match outcome:
+        case Accepted():
+            return (outcome.definition.xid,)
+        case Rejected():
+            return tuple(outcome.candidates)
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """A dead letter, in a row of ``columns.DEAD_LETTER``."""
+
+    rows: pa.RecordBatch
+    index: int
+
+    def __getitem__(self, name: str) -> Any:
+        return self.rows.column(name)[self.index].as_py()
+
+    @property
+    def candidates(self) -> Sequence[str]:
+        """The definitions it may have been meant for."""
+        return self["candidates"] or ()
+
+    def example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> Example:
+        """Where it conforms by then, with what kept it here."""
+        outcomes = (*now, *then)
+        event = self._event(outcomes)
+        told = then if _refused(then) else now
+        findings = [finding for outcome in told if isinstance(outcome, Rejected) for finding in outcome.violations]
+        accepted = [outcome.definition.xid for outcome in outcomes if isinstance(outcome, Accepted)]
+        return Example(
+            definition=next(iter([*accepted, *self.candidates]), ""),
+            producer=self._producer(by, event),
+            id=str(event.get("id") or ""),
+            source=self["source"] or "",
+            position=self["position"] or 0,
+            violations=violations_of(findings),
+        )
+
+    def _producer(self, by: str, event: Mapping[str, Any]) -> str:
+        """What it would have in the column ``by`` of a table, as far as it knows, or else where it was sent."""
+        attribute = by.removeprefix("ce_")
+        known = event.get(attribute) if attribute != by else self[by[1:]] if by in _SHARED else None
+        return str(known or self["address"] or "")
+
+    def _event(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+        """The context attributes of its event, as far as any is known."""
+        for outcome in outcomes:
+            if isinstance(outcome, Accepted) and outcome.event is not None:
+                return outcome.event.attributes
+        try:
+            found = parse_json(self["original"])
+        except JSONError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+Files = list[tuple[str, str]]
+
+
+def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None) -> Backtest:
+    """Hold landed messages and dead letters to a candidate; ``progress`` is called with what is being done.
+
+    Nothing is written anywhere. Raises ``PipelineError`` and what reading definitions raises.
+    """
+    if not 0 < job.sample <= 1:
+        raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
+    journal = Journal.existing(job.output.absolute())
+    progress("reading definitions")
+    documents = read_documents(job.registry)
+    today = Snapshot.of_registry(job.registry, documents, job.groups)
+    tomorrow = with_candidate(documents, job.groups, job.candidate, job.definitions)
+    tomorrow.check(job.policy)
+    changed = affected(today, tomorrow)
+    for xid in job.definitions:
+        if xid not in today.selected and xid not in tomorrow.selected:
+            raise PipelineError(f"there is no definition {xid}, neither in force nor in the candidate")
+    chosen = [xid for xid in changed if not job.definitions or xid in job.definitions]
+    files = _files(journal, chosen)
+    if not files:
+        return Backtest()
+    progress("starting Spark")
+    with open_session(job.master) as session:
+        progress(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
+        return _compared(session, job, today, tomorrow, files)
+
+
+def _files(journal: Journal, definitions: Sequence[str]) -> Files:
+    """The files of the tables of ``definitions``, by xid, and those of dead letters if there is anything to compare.
+
+    Large ones come first.
+    """
+    found: list[tuple[int, str, str]] = []
+    names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
+    table_format = journal.table_format() or "parquet"
+    for table, files in journal.files().items():
+        xid = names.get(table.first)
+        if xid is not None:
+            folder = journal.output / home(table, table_format)
+            found += [(file.bytes, xid, str(folder / file.name)) for file in standing(journal, table, files)]
+    return [(xid, path) for _, xid, path in sorted(found, reverse=True)]
+
+
+def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow: Snapshot, files: Files) -> Backtest:
+    count = min(session.sparkContext.defaultParallelism, len(files))
+    plan = Comparison(
+        today=today.to_json(),
+        candidate=tomorrow.to_json(),
+        tasks=tuple(tuple(files[number::count]) for number in range(count)),
+        policy=job.policy,
+        definitions=job.definitions,
+        by=job.by,
+        sample=job.sample,
+    )
+    frame = session.range(0, count, 1, count).mapInArrow(partial(compare, plan), RESULT)
+    found = Backtest()
+    try:
+        for row in frame.collect():
+            found.add(read_result(row["result"]))
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(explain(str(error), job.output)) from error
+    return found

@@ -1,0 +1,213 @@
+"""Many small files of a table into few large ones, as one commit of a table.
+
+A compaction is an entry of the journal like a batch: its files stand for those it removes. So what dies half-way is
+completed or forgotten by whatever works on the output folder next, and a table never has rows twice or not at all
+longer than its format takes to swap files. One row group is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, settle, swept
+from signalbook.pipeline.commit.journal import STAGING, Batch, DataFile, Journal, TableFormat
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress, ShowProgress
+from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
+from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.tables.evolution import merge, promote
+from signalbook.pipeline.tables.naming import TableName, definition_of, home
+from signalbook.pipeline.tables.registry import open_tables, standing
+from signalbook.values import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What became of one table: files and their bytes before and after."""
+
+    table: TableName
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline compact --json`` prints."""
+        return {
+            "table": str(self.table),
+            "definition": definition_of(self.table),
+            "rows": self.rows,
+            "files": {"before": self.files_before, "after": self.files_after},
+            "bytes": {"before": self.bytes_before, "after": self.bytes_after},
+        }
+
+
+TARGET: Final = 256 * 1024 * 1024
+
+
+def compact(
+    output: Path,
+    definitions: Sequence[str] = (),
+    target_bytes: int = TARGET,
+    progress: ShowProgress = lambda _: None,
+) -> list[Compaction]:
+    """Make few files of at most ``target_bytes`` of the small ones in tables, those of ``definitions`` (xids) or all.
+
+    Returns what was done to each table that had something to do. Raises ``PipelineError``; every table is as it was or
+    compacted then, and the next run or compaction completes the one under way.
+    """
+    journal = Journal.existing(output.absolute())
+    with journal.alone(PATIENCE), disk(output):
+        settle(journal, progress)
+        table_format = journal.table_format()
+        if table_format is None:
+            return []
+        tables = _chosen(journal, definitions)
+        plans = [plan for table, files in tables.items() if (plan := _sound(journal, table, files, target_bytes))]
+        work = _Work(
+            journal, table_format, progress, sum(file.bytes for plan in plans for files in plan for file in files)
+        )
+        return [work.do(plan) for plan in plans]
+
+
+def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
+    tables = journal.files()
+    there = {definition_of(table) for table in tables}
+    for xid in definitions:
+        if xid not in there:
+            raise PipelineError(f"{journal.output} has no table of {xid}; there are: {', '.join(sorted(there))}")
+    return {table: files for table, files in tables.items() if not definitions or definition_of(table) in definitions}
+
+
+# For each file to be made those it stands for.
+_Plan = list[list[DataFile]]
+
+
+def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
+    """The plan for those files that are in the table still; it is not asked where there is nothing to do anyway."""
+    return _plan(standing(journal, table, files), target) if _plan(files, target) else []
+
+
+def _plan(files: Sequence[DataFile], target: int) -> _Plan:
+    """Neighbours of one folder that are small, together as large as ``target`` at most; none alone."""
+    small = sorted((file for file in files if file.bytes <= target // 2), key=lambda file: file.name)
+    plan = []
+    for _, neighbours in groupby(small, key=lambda file: file.name.rpartition("/")[0]):
+        plan += [group for group in _groups(neighbours, target) if len(group) > 1]
+    return plan
+
+
+def _groups(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
+    group: list[DataFile] = []
+    for file in files:
+        if group and sum(each.bytes for each in group) + file.bytes > target:
+            yield group
+            group = []
+        group.append(file)
+    yield group
+
+
+@dataclass(slots=True)
+class _Work:
+    """Compactions of one call; ``total`` are the bytes of all files to be read."""
+
+    journal: Journal
+    table_format: TableFormat
+    show: ShowProgress
+    total: int
+    done: int = 0
+
+    def do(self, plan: _Plan) -> Compaction:
+        """Write what a table is to have instead, and commit that."""
+        name = f"compact-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        folder = self.journal.staging(name)
+        with swept(self.journal):
+            made = tuple(self._merged(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
+        removed = tuple(file for group in plan for file in group)
+        entry = Batch(
+            id=name,
+            fingerprint="",
+            origin="",
+            table_format=self.table_format,
+            tally=Tally(),
+            files=made,
+            removed=removed,
+            seconds=0.0,
+            compaction=True,
+        )
+        self.journal.prepare(entry)
+        self.show(Progress(stage="prepared"))
+        commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
+        return Compaction(
+            table=made[0].table,
+            files_before=len(removed),
+            files_after=len(made),
+            bytes_before=sum(file.bytes for file in removed),
+            bytes_after=sum(file.bytes for file in made),
+            rows=sum(file.rows for file in made),
+        )
+
+    def _merged(self, group: Sequence[DataFile], place: Path) -> DataFile:
+        first = group[0]
+        folder, slash, _ = first.name.rpartition("/")
+        home_of = self.journal.output / home(first.table, self.table_format)
+        rows = self._write([home_of / file.name for file in group], place)
+        if rows != sum(file.rows for file in group):
+            raise PipelineError(
+                f"files of table {first.table} hold {rows} rows where the journal counts "
+                f"{sum(file.rows for file in group)}: someone else changed them; nothing was compacted"
+            )
+        staged = f"{STAGING}/{place.parent.name}/{place.name}"
+        return replace(first, staged=staged, name=f"{folder}{slash}{place.name}", rows=rows, bytes=place.stat().st_size)
+
+    def _write(self, paths: Sequence[Path], place: Path) -> int:
+        """The rows of all files in one, a row group at a time."""
+        try:
+            schemas = [pq.read_schema(path) for path in paths]
+            schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
+            count, held = 0, list[pa.Table]()
+            with open_file(place, schema) as writer:
+                for rows in self._row_groups(paths):
+                    held.append(aligned(rows, schema))
+                    count += len(rows)
+                    if sum(table.nbytes for table in held) >= ROW_GROUP_BYTES:
+                        _flush(writer, held)
+                _flush(writer, held)
+        except pa.ArrowInvalid as error:
+            raise PipelineError(f"a file beside {paths[0]} cannot be read: {error}; nothing was compacted") from error
+        return count
+
+    def _row_groups(self, paths: Sequence[Path]) -> Iterator[pa.Table]:
+        for path in paths:
+            with pq.ParquetFile(path) as file:
+                for number in range(file.num_row_groups):
+                    yield file.read_row_group(number)
+            self.done += path.stat().st_size
+            self.show(Progress(stage="compacting", done=self.done, total=self.total))
+
+
+def _flush(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
+    if held:
+        rows = pa.concat_tables(held)
+        writer.write_table(rows, row_group_size=max(len(rows), 1))
+        held.clear()
+
+
+def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of ``schema``, which holds every value of theirs."""
+    arrays = [
+        rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)

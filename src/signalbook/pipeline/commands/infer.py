@@ -1,0 +1,340 @@
+"""The driver's side of a draft: look at a stream, draft from one half, try on the other, draft from both."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.inference import definitions
+from signalbook.pipeline.inference.observations import Observations, kinds, telling_header
+from signalbook.pipeline.inference.schemas import LADDER, Rules
+from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.tasks import explain
+from signalbook.pipeline.reports.report import kind
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import Split, UnreadableMessage
+from signalbook.pipeline.sources.files import find_files, plan_tasks
+from signalbook.values import JSONObject
+from signalbook.xid import XidError, check_id
+
+PLAN: Final = "plan.msgpack"
+RESULT: Final = "result binary"
+MOST_NAMES: Final = 200
+OTHERS: Final = "others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What every task needs to know.
+
+    ``limit`` is the most messages a task looks at, 0 for all; ``kinds`` are the keys of kinds that a draft defines.
+    """
+
+    source: str
+    tasks: tuple[tuple[Split, ...], ...]
+    header: str = ""
+    limit: int = 0
+    kinds: tuple[str, ...] = ()
+
+
+class Halves(msgspec.Struct):
+    """What was seen in each half, and how many messages could not be read."""
+
+    first: Observations = msgspec.field(default_factory=Observations)
+    second: Observations = msgspec.field(default_factory=Observations)
+    unreadable: int = 0
+
+    def merge(self, other: Halves) -> None:
+        """Add what ``other`` saw."""
+        self.first.merge(other.first)
+        self.second.merge(other.second)
+        self.unreadable += other.unreadable
+
+
+class Trial(msgspec.Struct):
+    """What became of held-back messages: how many were tried and how many accepted, reasons of the others.
+
+    ``unseen`` are those of kinds that the draft cannot define, since none was in the first half, by name: they are not
+    tried. Beyond ``MOST_NAMES`` of either they are counted under ``OTHERS``.
+    """
+
+    tried: int = 0
+    accepted: int = 0
+    reasons: dict[str, int] = {}
+    unseen: dict[str, int] = {}
+
+    def merge(self, other: Trial) -> None:
+        """Add the counts of ``other``."""
+        self.tried += other.tried
+        self.accepted += other.accepted
+        for mine, theirs in ((self.reasons, other.reasons), (self.unseen, other.unseen)):
+            for name, number in theirs.items():
+                _count(mine, name, number)
+
+    def judge(self, outcomes: Iterable[Outcome]) -> None:
+        """Count a message by what became of it."""
+        refused = next((each for each in outcomes if isinstance(each, Rejected)), None)
+        self.tried += 1
+        if refused is None:
+            self.accepted += 1
+        else:
+            _count(self.reasons, _reason(refused))
+
+    def pass_over(self, name: str) -> None:
+        """Count a message of a kind never seen."""
+        _count(self.unseen, name)
+
+
+def _count(counts: dict[str, int], name: str, number: int = 1) -> None:
+    known = name if name in counts or len(counts) < MOST_NAMES else OTHERS
+    counts[known] = counts.get(known, 0) + number
+
+
+def _reason(refused: Rejected) -> str:
+    """Why a message was refused: the reason, and for a schema the rule, the place and the definition."""
+    if not refused.violations:
+        return str(refused.reason)
+    path, rule = kind(refused.violations[0].path, refused.violations[0].rule)
+    return f"{refused.reason}: {rule} at {path or '/'}"
+
+
+Work = Callable[[Plan, int], msgspec.Struct]
+
+
+def run_task(folder: str, work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: task numbers in, what ``work`` found out, in MessagePack, for each."""
+    plan = msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=Plan)
+    for batch in batches:
+        found = [msgspec.msgpack.encode(work(plan, number)) for number in batch.column(0).to_pylist()]
+        yield pa.RecordBatch.from_pydict({"result": pa.array(found, pa.binary())})
+
+
+def look(plan: Plan, number: int) -> Halves:
+    """Both halves of a task's messages."""
+    found = Halves()
+    for message, second in messages(plan, number):
+        if message is None:
+            found.unreadable += 1
+        else:
+            (found.second if second else found.first).take(message, plan.header)
+    return found
+
+
+def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
+    """The second half of a task's messages, held to the definitions in the file ``snapshot``."""
+    contract = _contract(snapshot)
+    known = frozenset(plan.kinds)
+    found = Trial()
+    for message, second in messages(plan, number):
+        held = kinds(message, plan.header) if message is not None and second else {}
+        unseen = [name for key, name in held.items() if key not in known]
+        if unseen:
+            found.pass_over(unseen[0])
+        elif held and message is not None:
+            found.judge(contract.process(message))
+    return found
+
+
+def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
+    """A task's messages, None for what is none, and whether they are of the second half."""
+    source = base.file_source(plan.source)
+    seen = 0
+    for split in plan.tasks[number]:
+        for frame in source.read(split):
+            for index in range(len(frame)):
+                if 0 < plan.limit <= seen:
+                    return
+                seen += 1
+                second = bool(crc32(b"%d" % frame.positions[index]) & 1)
+                try:
+                    yield source.message(frame, index), second
+                except UnreadableMessage:
+                    yield None, second
+
+
+@cache
+def _contract(snapshot: str) -> Contract:
+    return Snapshot.from_json(Path(snapshot).read_bytes()).compile(Policy())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceJob:
+    """The options of ``signalbook pipeline infer``.
+
+    ``inputs`` are files, folders and globs; ``group`` is the id of the message group and the schema group to draft.
+    ``accept`` is the share of held-back messages that the draft has to accept; ``limit`` the most messages looked at,
+    0 for all of them.
+    """
+
+    inputs: tuple[str, ...]
+    group: str
+    input_format: str = "cloudevents-jsonl"
+    accept: float = 0.99
+    limit: int = 0
+    master: str = "local[*]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferredDefinitions:
+    """A registry document drafted from messages, and how far to trust it.
+
+    ``messages`` says of each definition, by id, how many messages it was drafted from. Of the messages read,
+    ``unreadable`` were no messages and ``unknown`` of no kind that can be told. Half of the others were held back from
+    a first draft: ``unseen`` counts, by name, those of kinds that it could not define, since none was left to it; the
+    others were ``tried``. It accepted ``accepted`` of them and refused the rest for ``reasons``, which tell definition,
+    rule and place. The document is drafted from all messages by the same ``rules``.
+    """
+
+    document: JSONObject
+    messages: dict[str, int]
+    read: int
+    unreadable: int
+    unknown: int
+    tried: int
+    accepted: int
+    reasons: dict[str, int]
+    unseen: dict[str, int]
+    rules: str
+
+    @property
+    def acceptance(self) -> float:
+        """The share of tried messages accepted, 0 to 1; 0 if none was tried."""
+        return self.accepted / self.tried if self.tried else 0.0
+
+    def to_json(self) -> JSONObject:
+        """The report that ``pipeline infer --json`` prints; the document is not in it."""
+        return {
+            "read": self.read,
+            "unreadable": self.unreadable,
+            "unknown": self.unknown,
+            "messages": dict(self.messages),
+            "held_back": self.tried + sum(self.unseen.values()),
+            "unseen": dict(self.unseen),
+            "tried": self.tried,
+            "accepted": self.accepted,
+            "acceptance": round(self.acceptance, 6),
+            "reasons": dict(self.reasons),
+            "rules": self.rules,
+        }
+
+
+_SAMPLE: Final = 5000
+_SNAPSHOT: Final = "snapshot-{}.json"
+_Found = TypeVar("_Found", Halves, Trial)
+
+
+def infer(job: InferenceJob, progress: Callable[[str], None] = lambda _: None) -> InferredDefinitions:
+    """Infer definitions and schemas from messages nobody has defined yet: from one half, tried on the other, from both.
+
+    ``progress`` is called with what is being done. Nothing is written anywhere. Raises ``PipelineError`` and what
+    reading the input raises.
+    """
+    _check(job)
+    source = base.file_source(job.input_format)
+    files = find_files(job.inputs)
+    with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
+        progress("starting Spark")
+        with open_session(job.master) as session:
+            dealt = plan_tasks(source, files, session.sparkContext.defaultParallelism)
+            stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt))
+            progress("looking at messages")
+            halves = stream.each(look, Halves())
+            if not halves.first.kinds and not halves.second.kinds:
+                raise PipelineError(f"no message of a kind that can be told was found in {', '.join(job.inputs)}")
+            trial, rules = _tried(stream, halves.first, job, progress)
+    return _draft(job, halves, trial, rules, stream.plan.header)
+
+
+def _check(job: InferenceJob) -> None:
+    try:
+        check_id(job.group)
+    except XidError as error:
+        raise PipelineError(f"the group {job.group!r}: {error}") from None
+    if not 0 <= job.accept <= 1:
+        raise PipelineError(f"accept is a share of messages, 0 to 1, not {job.accept}")
+    if job.limit < 0:
+        raise PipelineError(f"limit is a number of messages, 0 for all, not {job.limit}")
+
+
+def _planned(job: InferenceJob, dealt: tuple[tuple[Split, ...], ...]) -> Plan:
+    found = Plan(source=job.input_format, tasks=dealt, limit=-(-job.limit // max(len(dealt), 1)))
+    return replace(found, header=telling_header(_sample(found)))
+
+
+def _sample(found: Plan) -> Iterator[Message]:
+    """The first messages of each task, ``_SAMPLE`` in all at most."""
+    share = max(_SAMPLE // max(len(found.tasks), 1), 1)
+    for number in range(min(len(found.tasks), _SAMPLE)):
+        for message, _ in islice(messages(found, number), share):
+            if message is not None:
+                yield message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stream:
+    """The input, dealt out to Spark's workers; ``folder`` is where they find what to do."""
+
+    session: SparkSession
+    folder: Path
+    plan: Plan
+
+    def each(self, work: Work, found: _Found) -> _Found:
+        """Add to ``found`` what ``work`` finds in every task."""
+        (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
+        count = len(self.plan.tasks)
+        frame = self.session.range(0, count, 1, max(count, 1))
+        try:
+            for row in frame.mapInArrow(partial(run_task, str(self.folder), work), RESULT).collect():
+                found.merge(msgspec.msgpack.decode(row["result"], type=type(found)))
+        except (PySparkException, Py4JError) as error:
+            raise PipelineError(explain(str(error), self.folder)) from error
+        return found
+
+
+def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]) -> tuple[Trial, Rules]:
+    """The first rules of the ladder whose draft accepts enough of what was held back, or the last ones."""
+    trial, rules = Trial(), LADDER[0]
+    trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
+    for number, rules in enumerate(LADDER):
+        show(f"trying the draft on what was held back ({number + 1} of at most {len(LADDER)})")
+        draft = definitions.document(first, job.group, rules, stream.plan.header)
+        path = stream.folder / _SNAPSHOT.format(number)
+        path.write_bytes(Snapshot.of_documents([("the draft", draft)]).to_json())
+        trial = trying.each(partial(attempt, str(path)), Trial())
+        if trial.accepted >= job.accept * trial.tried:
+            break
+    return trial, rules
+
+
+def _draft(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, header: str) -> InferredDefinitions:
+    every = halves.first
+    every.merge(halves.second)
+    document = definitions.document(every, job.group, rules, header)
+    counts = definitions.counts(every)
+    return InferredDefinitions(
+        document=document,
+        messages=counts,
+        read=sum(counts.values()) + every.unknown + halves.unreadable,
+        unreadable=halves.unreadable,
+        unknown=every.unknown,
+        tried=trial.tried,
+        accepted=trial.accepted,
+        reasons=trial.reasons,
+        unseen=trial.unseen,
+        rules=rules.words,
+    )

@@ -1,0 +1,260 @@
+"""The driver's side of a replay: dead letters held to the definitions of today, and moved where they conform.
+
+A replay is a batch of the journal whose input are files of dead letters. It adds files to tables and puts what remains
+of the letters into new files that stand for the old ones, all by one entry: killed anywhere, it is completed by the
+next run, or was never begun.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from signalbook.pipeline.commands.run import check
+from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, place, settle, swept
+from signalbook.pipeline.commit.journal import Batch, DataFile, Journal
+from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
+from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing import tasks
+from signalbook.pipeline.landing.deadletters import LetterPlace, LetterSource, Mask, choose, frames, portions, verdicts
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.tasks import Attempt, Intake, Manifest, Task, manifest_row
+from signalbook.pipeline.reports.report import Report, Tally
+from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
+from signalbook.pipeline.tables.registry import open_tables, standing
+from signalbook.values import JSONObject, now
+
+WANTED: Final = "wanted.json"
+# What a letter keeps though its verdict changes: since when it is here.
+_KEPT: Final = ("batch", "sidelined_at")
+
+
+def rewrite(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow`` over dead letters: task numbers in, one manifest as JSON out for each."""
+    task = Task.of(folder)
+    wanted = msgspec.json.decode((Path(folder) / WANTED).read_bytes(), type=DeadLetterFilter)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield manifest_row(partial(_replay_task, task, wanted, number))
+
+
+def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
+    with task.landing(number) as landing:
+        rejected: list[DeadLetter] = []
+        processing = Processing(task.contract(), LetterSource(), landing, task.mark, rejected.append)
+        work = _Rewriting(task, wanted, processing, landing, rejected)
+        odometer = task.odometer(number, processing.tally)
+        replaced = []
+        for split in task.plan.tasks[number]:
+            replaced += [split.path] if work.file(split.path) else []
+            odometer.advance(split.size)
+        return Manifest(
+            files=landing.finish(),
+            tally=processing.tally,
+            replaced=tuple(replaced),
+            replayed=work.replayed,
+            changed=work.changed,
+        )
+
+
+class _Rewriting:
+    """Runs the letters of files again; ``rejected`` is where ``processing`` puts those that are letters still."""
+
+    def __init__(
+        self, task: Task, wanted: DeadLetterFilter, processing: Processing, landing: Landing, rejected: list[DeadLetter]
+    ) -> None:
+        self.replayed = 0
+        self.changed = 0
+        self._wanted = wanted
+        self._processing = processing
+        self._landing = landing
+        self._rejected = rejected
+        self._letters = DeadLetters(task.mark)
+
+    def file(self, path: str) -> bool:
+        """Run the letters of a file again, and tell whether it is to go, as what remains of it was landed anew.
+
+        Letters whose verdict is another stay with the new one, all others as they are.
+        """
+        gone = [self._judged(first, rows) for first, rows in portions(path)]
+        if not any(mask.any() for mask in gone):
+            return False
+        for (_, rows), mask in zip(portions(path), gone, strict=True):
+            self._land(rows.filter(pa.array(~mask)))
+        return True
+
+    def _judged(self, first: int, rows: pa.RecordBatch) -> Mask:
+        """Run the letters of a portion again; which of its rows are not to stay as they are."""
+        gone = choose(self._wanted, rows)
+        self.replayed += int(np.count_nonzero(gone))
+        for frame in frames(first, rows, gone):
+            self._processing.take(frame)
+        self._processing.clear()
+        if self._rejected:
+            gone[self._unchanged(first, rows)] = False
+        return gone
+
+    def _unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
+        """The rows whose letters say what they said before; new ones are landed for the others."""
+        owners = [letter.place.row - first for letter in self._rejected if isinstance(letter.place, LetterPlace)]
+        # What cannot be read as the message it was keeps what it has of it.
+        unread = [letter.message is None for letter in self._rejected]
+        for letter in self._rejected:
+            self._letters.add(letter)
+        self._rejected.clear()
+        old, new = rows.take(pa.array(owners, pa.int64())), self._letters.take()
+        judged = zip(unread, verdicts(old), verdicts(new), strict=True)
+        same = np.array([cannot or before == now for cannot, before, now in judged], np.bool_)
+        self.changed += int(np.count_nonzero(~same))
+        self._land(_dated(new, old).filter(pa.array(~same)))
+        return [owner for owner, stays in zip(owners, same.tolist(), strict=True) if stays]
+
+    def _land(self, rows: pa.RecordBatch) -> None:
+        if len(rows):
+            self._landing.add(DEAD_LETTERS, rows)
+
+
+def _dated(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = [old.column(name) if name in _KEPT else new.column(name) for name in new.schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=new.schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What a replay did, or with ``dry_run`` would do.
+
+    ``replayed`` letters were run again; of those that are letters still, ``changed`` have another reason now.
+    """
+
+    report: Report
+    replayed: int
+    changed: int
+    dry_run: bool
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline replay --json`` prints."""
+        tally = self.report.tally
+        return {
+            "batch": self.report.batch,
+            "fingerprint": self.report.fingerprint,
+            "dry_run": self.dry_run,
+            "replayed": self.replayed,
+            "landed": self.report.landed,
+            "dead_lettered": tally.dead_lettered,
+            "changed": self.changed,
+            "dropped": tally.dropped,
+            "by_message": dict(sorted(tally.landed.items())),
+            "reasons": dict(sorted(tally.reasons.items())),
+            "violations": [violation.to_json() for violation in tally.violations.top()],
+            "seconds": round(self.report.seconds, 3),
+        }
+
+
+_SOURCE: Final = "dead-letters"
+
+
+def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
+    """Hold the dead letters of an output folder to the definitions of today, and land those that conform by now.
+
+    Raises ``PipelineError`` and what reading definitions raises. A replay that was killed is completed by whatever
+    works on the folder next, or was never begun.
+    """
+    check(job.policy)
+    journal = Journal.existing(job.output.absolute())
+    with journal.alone(PATIENCE), disk(job.output):
+        settle(journal, progress)
+        progress(Progress(stage="definitions"))
+        snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
+        files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
+        if not files:
+            return _nothing(job, snapshot)
+        progress(Progress(stage="spark"))
+        with open_session(job.master) as session:
+            return _replay_on(job, journal, snapshot, files, session, progress)
+
+
+def _replay_on(
+    job: ReplayJob,
+    journal: Journal,
+    snapshot: Snapshot,
+    files: Sequence[DataFile],
+    session: SparkSession,
+    show: ShowProgress,
+) -> Replay:
+    table_format = journal.table_format() or "parquet"
+    folder = journal.output / home(DEAD_LETTERS, table_format)
+    attempt = Attempt(
+        journal=journal,
+        batch_id=f"replay-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
+        intake=LetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),
+        snapshot=snapshot,
+        table_format=table_format,
+        partition="day",
+        policy=job.policy,
+        landed_at=now(),
+    )
+    with swept(journal):
+        processed = attempt.process(session, show)
+        if job.dry_run or not processed.removed:
+            journal.sweep()
+            return _told(processed, dry_run=job.dry_run)
+        tables = open_tables(journal.output, table_format)
+        batch = place(tables, journal.output, processed)
+    journal.prepare(batch)
+    show(Progress(stage="prepared"))
+    return _told(commit(journal, tables, batch, show), dry_run=False)
+
+
+def _told(batch: Batch, *, dry_run: bool) -> Replay:
+    return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=dry_run)
+
+
+def _nothing(job: ReplayJob, snapshot: Snapshot) -> Replay:
+    report = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
+    return Replay(report=report, replayed=0, changed=0, dry_run=job.dry_run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterIntake(Intake):
+    """Files of dead letters, by their paths, as the input of a batch."""
+
+    wanted: DeadLetterFilter
+    files: dict[str, DataFile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Sequence[DataFile], folder: Path, wanted: DeadLetterFilter, parallelism: int) -> LetterIntake:
+        """The files below ``folder``, dealt out to about ``parallelism`` tasks."""
+        known = {str(folder / file.name): file for file in files}
+        splits = [Split(path=path, start=0, end=file.bytes) for path, file in known.items()]
+        splits.sort(key=lambda split: split.size, reverse=True)
+        tasks = tuple(tuple(splits[number::parallelism]) for number in range(min(parallelism, len(splits))))
+        return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, wanted=wanted, files=known)
+
+    def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
+        """The manifest of each task."""
+        (folder / WANTED).write_bytes(msgspec.json.encode(self.wanted))
+        count = len(self.tasks)
+        return session.range(0, count, 1, count).mapInArrow(partial(rewrite, str(folder)), tasks.MANIFEST)
+
+    def outcome(self, manifests: Sequence[tasks.Manifest], batch: Batch) -> Batch:
+        """The batch with the files it replaces."""
+        return replace(
+            batch,
+            removed=tuple(self.files[path] for manifest in manifests for path in manifest.replaced),
+            replayed=sum(manifest.replayed for manifest in manifests),
+            changed=sum(manifest.changed for manifest in manifests),
+        )

@@ -1,0 +1,82 @@
+"""What became of streams, out of the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.reports.report import Report, Tally
+from signalbook.pipeline.sources import spool
+from signalbook.pipeline.tables.naming import escape
+from signalbook.values import JSONObject, format_timestamp
+
+STREAMS: Final = "streams"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """All batches of one stream together; ``last`` is the id of the newest, ``finished`` when that was committed.
+
+    ``full`` says that its folder takes no more of what its broker has until some of it is landed.
+    """
+
+    name: str
+    batches: int
+    tally: Tally
+    last: str
+    finished: datetime | None
+    full: bool = False
+
+    def to_json(self) -> JSONObject:
+        """As ``pipeline status --json`` prints it."""
+        tally = self.tally
+        return {
+            "stream": self.name,
+            "batches": self.batches,
+            "read": tally.read,
+            "landed": tally.landed.total(),
+            "dead_lettered": tally.dead_lettered,
+            "dropped": tally.dropped,
+            "last": self.last,
+            **({"finished": format_timestamp(self.finished)} if self.finished else {}),
+            **({"full": True} if self.full else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What was committed to an output folder: the report of each batch, by its id, and the streams, by name."""
+
+    reports: list[Report]
+    streams: list[StreamState]
+
+
+def status(output: Path) -> Status:
+    """The batches that were committed to an output folder, and the streams. Raises ``PipelineError``."""
+    journal = Journal.existing(output)
+    reports, found = list[Report](), dict[str, StreamState]()
+    for batch in journal.committed():
+        report = batch.report()
+        reports.append(report)
+        if batch.stream:
+            known = found.get(batch.stream) or _beginning(journal, batch.stream)
+            known.tally.add(report.tally)
+            found[batch.stream] = replace(known, batches=known.batches + 1, last=batch.id, finished=batch.finished)
+    return Status(reports=reports, streams=[found[name] for name in sorted(found)])
+
+
+def _beginning(journal: Journal, name: str) -> StreamState:
+    return StreamState(name=name, batches=0, tally=Tally(), last="", finished=None, full=is_full(journal, name))
+
+
+def home(journal: Journal, name: str) -> Path:
+    """Where a stream keeps what it has to know of itself."""
+    return journal.output / STREAMS / escape(name)
+
+
+def is_full(journal: Journal, name: str) -> bool:
+    """Whether a stream's folder takes no more for now."""
+    return spool.is_full(home(journal, name) / spool.RECEIVED)

@@ -1,0 +1,341 @@
+"""The driver's side of a stream: Spark says what is in each micro-batch, the journal that it is landed once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from signalbook.errors import SignalbookError
+from signalbook.pipeline.commands import status
+from signalbook.pipeline.commands.run import check
+from signalbook.pipeline.commit.committing import disk, fits, land, reach, settle
+from signalbook.pipeline.commit.journal import BATCHES, Journal
+from signalbook.pipeline.errors import PipelineError, Stopped
+from signalbook.pipeline.job.definitions import Definitions, kept_name
+from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
+from signalbook.pipeline.job.session import SLOW, java_lock, open_session
+from signalbook.pipeline.landing.tasks import Attempt, Intake, explain
+from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import RecordSource
+from signalbook.pipeline.tables.naming import escape
+from signalbook.values import fingerprint, now
+
+_OFFSETS: Final = "offsets"
+_COMMITS: Final = "commits"
+_METADATA: Final = "metadata"
+_HEAD: Final = 2  # the format's version, and the settings of the batch
+# The two lines of a file of offsets, and a file of commits, of a query that keeps no state.
+_PLANNED: Final = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n'
+_LANDED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
+
+
+def input_fingerprint(checkpoint: Path, number: int) -> str:
+    """Tells the input of a micro-batch from any other: where it begins and ends in its sources.
+
+    Raises ``PipelineError`` if the checkpoint does not say.
+    """
+    return fingerprint([end_offsets(checkpoint, number - 1) if number else "", end_offsets(checkpoint, number)])
+
+
+def end_offsets(checkpoint: Path, number: int) -> str:
+    """Where a micro-batch ends in its sources. Raises ``PipelineError`` if the checkpoint does not say."""
+    path = checkpoint / _OFFSETS / str(number)
+    try:
+        return "\n".join(path.read_text().splitlines()[_HEAD:])
+    except OSError as error:
+        raise PipelineError(
+            f"cannot read the checkpoint of the stream, {path}: {error.strerror}; "
+            "the output has to be a folder that driver and workers share"
+        ) from error
+
+
+def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
+    """Have a checkpoint that is gone, or older than the journal, go on behind what was landed.
+
+    The id of the batch it goes on behind, empty for a checkpoint that knows. Raises ``PipelineError`` for one that
+    knows of other batches than the journal.
+    """
+    last = _landed(journal, job.name)
+    planned, committed = _newest(checkpoint / _OFFSETS), _newest(checkpoint / _COMMITS)
+    ends = [_ends(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
+    if planned < last and all(ends):
+        _write(checkpoint, last, ends)
+        return job.batch_id(last)
+    if committed > last or (ends and ends[-1] and planned >= last and end_offsets(checkpoint, last) != ends[-1]):
+        landed = job.batch_id(last) if ends else "the beginning"
+        raise PipelineError(
+            f"the checkpoint of the stream {job.name} is not the one that its batches were landed by, of which the "
+            f"last is {landed}: remove {checkpoint}, and the stream goes on behind that"
+        )
+    return ""
+
+
+def _landed(journal: Journal, name: str) -> int:
+    """The number of the last micro-batch that the journal has, -1 without."""
+    batch = re.compile(rf"{re.escape(escape(name))}-(\d+)\.json")
+    with os.scandir(journal.output / BATCHES) as entries:
+        return max((int(found[1]) for entry in entries if (found := batch.fullmatch(entry.name))), default=-1)
+
+
+def _ends(journal: Journal, job: StreamJob, number: int) -> str:
+    """Where a micro-batch of the journal ends; empty if it does not say."""
+    batch = journal.find(job.batch_id(number))
+    return batch.offsets if batch is not None and batch.stream == job.name else ""
+
+
+def _newest(folder: Path) -> int:
+    """The greatest number of a file there, -1 without."""
+    return max((int(path.name) for path in folder.glob("*") if path.name.isdecimal()), default=-1)
+
+
+def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
+    """A checkpoint as after the batch ``last``; it has the one before, too. Sound whenever this dies."""
+    if not (checkpoint / _METADATA).exists():
+        _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
+    for number, end in enumerate(ends, last - len(ends) + 1):
+        _replace(checkpoint / _OFFSETS / str(number), _PLANNED + end)
+    _replace(checkpoint / _COMMITS / str(last), _LANDED)
+
+
+def _replace(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)  # Spark's sum of what was there before
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(content)
+    fresh.replace(path)
+
+
+_CHECKPOINT: Final = "checkpoint"
+_LOCK: Final = ".lock"
+_JAVA_LOCK: Final = ".lock.java"
+_LOOK: Final = 0.3
+_DYING: Final = 300.0
+"""Seconds that the Java process of a driver that was killed may take to end."""
+# Another program may be at work in the output folder for a while, to replay or compact.
+_PATIENCE: Final = 3600.0
+_TURNS: Final = 5
+"""How often a stream is begun, since Spark gives each Python process it starts ten seconds and no more."""
+
+
+def stream(
+    job: StreamJob,
+    stop: threading.Event,
+    tell: Callable[[str], None] = lambda _: None,
+    done: Callable[[Report], None] = lambda _: None,
+    show: ShowProgress = lambda _: None,
+) -> None:
+    """Land messages as they come until ``stop`` is set, and with ``job.once`` no longer than there are some.
+
+    ``done`` takes the report of each batch, ``tell`` notices for people. Raises ``PipelineError`` and what reading
+    definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
+    """
+    check(job.job.policy)
+    source = base.record_source(job.job.input_format)
+    journal = Journal.open(job.job.output.absolute())
+    home = status.home(journal, job.name)
+    with suppress(Stopped), disk(journal.output), _alone(home, job.name):
+        with journal.alone(_PATIENCE, stop):
+            settle(journal, show)
+            fits(journal, job.job)
+            reach(journal, job.job.table_format)
+        kept = home / kept_name(job.job.registry, job.job.groups)
+        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
+        with (
+            closing(definitions),
+            open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
+            _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
+        ):
+            behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
+            if behind:
+                tell(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
+            for left in reversed(range(_TURNS if alone else 0)):
+                batches = MicroBatches(job, journal, definitions, stop, done, show)
+                query = _start(job, session, source, batches, home / _CHECKPOINT)
+                try:
+                    _follow(query, batches, stop, job, partial(_look, journal, job.name, tell))
+                except _SlowError as failure:
+                    if not left:
+                        raise
+                    tell(f"{failure}; it is begun once more")
+                else:
+                    return
+
+
+class _SlowError(PipelineError):
+    """A process of Spark's did not start in time: it may the next time."""
+
+
+class MicroBatches:
+    """Lands one micro-batch after the other, and none once it is stopped or ``stop`` is set."""
+
+    def __init__(
+        self,
+        job: StreamJob,
+        journal: Journal,
+        definitions: Definitions,
+        stop: threading.Event,
+        done: Callable[[Report], None],
+        show: ShowProgress,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._stream = job
+        self._journal = journal
+        self._checkpoint = status.home(journal, job.name) / _CHECKPOINT
+        self._definitions = definitions
+        self._stop = stop
+        self._done = done
+        self._show = show
+        self._gate = threading.Lock()
+        self._stopped = False
+
+    def take(self, frame: DataFrame, number: int) -> None:
+        """Land micro-batch ``number``. Spark takes it for done unless this raises."""
+        with self._gate:
+            if self._stopped or self._stop.is_set():  # whoever waits for it may take notice late
+                raise Stopped("the stream is being stopped")
+            try:
+                with disk(self._journal.output), self._journal.alone(_PATIENCE, self._stop):
+                    report = self._land(frame, number)
+            except Stopped:  # while others were at work in the folder: it is no failure
+                raise
+            except BaseException as error:
+                self.failure = error
+                raise
+            if report is not None:
+                self._done(report)
+
+    def stop(self) -> None:
+        """Wait for the batch at work and take no more."""
+        with self._gate:
+            self._stopped = True
+
+    def _land(self, frame: DataFrame, number: int) -> Report | None:
+        """The report of the batch, None if it was committed before: Spark asks again for one it died in."""
+        job = self._stream.job
+        settle(self._journal, self._show)
+        batch_id = self._stream.batch_id(number)
+        origin = input_fingerprint(self._checkpoint, number)
+        committed = self._journal.find(batch_id)
+        if committed is not None:
+            if committed.origin != origin:
+                raise PipelineError(
+                    f"batch {batch_id} was landed from other input: the checkpoint of the stream "
+                    f"{self._stream.name} is not the one its batches were landed by; give the stream another name"
+                )
+            return None
+        session = frame.sparkSession
+        records = frame.coalesce(session.sparkContext.defaultParallelism)
+        attempt = Attempt(
+            journal=self._journal,
+            batch_id=batch_id,
+            stream=self._stream.name,
+            offsets=end_offsets(self._checkpoint, number),
+            intake=Intake(source=job.input_format, origin=origin, records=records),
+            snapshot=self._definitions.current(),
+            table_format=job.table_format,
+            partition=job.partition,
+            policy=job.policy,
+            landed_at=now(),
+            max_message_bytes=job.max_message_bytes,
+        )
+        return land(attempt, session, self._show).report()
+
+
+def _start(
+    job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path
+) -> StreamingQuery:
+    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, place.parent)
+    writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
+    pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
+    try:
+        return writer.trigger(**({"availableNow": True} if job.once else pace)).start()
+    except PySparkException as error:  # of a checkpoint that it cannot use
+        raise PipelineError(
+            explain(str(error), job.job.output, f"the stream {job.name} does not start from {place}")
+        ) from error
+
+
+def _follow(
+    query: StreamingQuery, batches: MicroBatches, stop: threading.Event, job: StreamJob, look: Callable[[bool], bool]
+) -> None:
+    """Wait for the end of the stream, or bring it about; ``look`` meanwhile."""
+    full = False
+    try:
+        while query.isActive and not stop.wait(_LOOK):
+            full = look(full)
+        failed: Exception | None = None if stop.is_set() else query.exception()
+    except (PySparkException, Py4JError) as error:
+        failed = error
+    finally:
+        batches.stop()
+        _end(query)
+    if SLOW in str(failed):
+        raise _SlowError(f"the stream {job.name} ended: Spark's Python did not start in time")
+    if isinstance(batches.failure, SignalbookError):
+        raise batches.failure
+    if failed is not None:
+        raise PipelineError(explain(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
+
+
+def _look(journal: Journal, name: str, tell: Callable[[str], None], before: bool) -> bool:
+    """Whether the stream's folder is full, and say so when it has come to be or is no longer."""
+    full = status.is_full(journal, name)
+    if full and not before:
+        tell(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
+    if before and not full:
+        tell(f"the stream {name} receives again")
+    return full
+
+
+def _end(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except (PySparkException, Py4JError):
+        pass  # Java is gone, and the stream with it
+
+
+@contextmanager
+def _alone(home: Path, name: str) -> Iterator[None]:
+    """Keep a second run of the same stream out."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / _LOCK).open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name") from None
+        yield
+
+
+@contextmanager
+def _after_others(
+    session: SparkSession, file: Path, name: str, stop: threading.Event, tell: Callable[[str], None]
+) -> Iterator[bool]:
+    """Wait for the Java process of a driver that was killed: until it ends it writes to the stream's checkpoint.
+
+    False if the stream was stopped meanwhile.
+    """
+    deadline = time.monotonic() + _DYING
+    with java_lock(session, file) as locked:
+        alone = locked()
+        if not alone:
+            tell(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")
+        while not alone and not stop.wait(_LOOK):
+            if time.monotonic() > deadline:
+                raise PipelineError(f"a Java process of an earlier run of the stream {name!r} still runs: end it")
+            alone = locked()
+        yield alone

@@ -1,0 +1,189 @@
+"""From a processed batch to tables that have it: every batch of an output folder goes through here."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, TableFormat
+from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.landing.tasks import Attempt
+from signalbook.pipeline.tables.base import Outdated, Tables
+from signalbook.pipeline.tables.catalogs import agree
+from signalbook.pipeline.tables.evolution import Incompatible
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.registry import open_tables
+from signalbook.values import now
+
+
+def place(tables: Tables, output: Path, batch: Batch) -> Batch:
+    """``batch`` with each file in a table that takes it, and in its folder there.
+
+    Raises ``PipelineError`` if someone else changed a table.
+    """
+    files: list[DataFile] = []
+    for table, group in groupby(sorted(batch.files, key=_table), key=_table):
+        files += _placed(tables, output, batch, table, list(group))
+    return replace(batch, files=tuple(files))
+
+
+def _table(file: DataFile) -> TableName:
+    return file.table
+
+
+def _placed(tables: Tables, output: Path, batch: Batch, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+    # the columns depend on the definition alone, so they are those of all files
+    chosen = _taker(tables, table, pq.read_schema(output / files[0].staged))
+    folder = tables.folder(chosen, batch)
+    return [replace(file, table=chosen, name=folder + file.name) for file in files]
+
+
+def _taker(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
+    """The newest table of a definition that takes ``columns``, or one that is to be made."""
+    there = tables.versions(table)
+    for version in reversed(there):
+        try:
+            tables.follow(version, columns)
+        except Incompatible as error:
+            if table == DEAD_LETTERS:
+                raise PipelineError(f"table {table} was changed by someone else: {error}. Rename it away") from error
+        else:
+            return version
+    return table.numbered(there[-1].version + 1) if there else table
+
+
+# A stream that writes to the same folder lets go of it between batches.
+PATIENCE: Final = 60.0
+
+
+def land(attempt: Attempt, session: SparkSession, show: ShowProgress) -> Batch:
+    """Process a batch and commit it. Raises ``PipelineError`` with nothing of it committed, or nothing left to do but
+    what ``settle`` does.
+    """
+    journal = attempt.journal
+    # also of a stream's later batches: others may have been the first to land something here
+    one_format(journal, attempt.table_format)
+    with swept(journal):
+        processed = attempt.process(session, show)
+        tables = open_tables(journal.output, processed.table_format)
+        batch = place(tables, journal.output, processed)
+    journal.prepare(batch)
+    show(Progress(stage="prepared"))
+    return commit(journal, tables, batch, show)
+
+
+def settle(journal: Journal, show: ShowProgress) -> dict[str, Batch]:
+    """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged."""
+    completed: dict[str, Batch] = {}
+    for batch in journal.unfinished():
+        tables = open_tables(journal.output, batch.table_format)
+        with suppress(Withdrawn):
+            completed[batch.id] = commit(journal, tables, batch, show)
+    journal.sweep()
+    return completed
+
+
+def commit(journal: Journal, tables: Tables, batch: Batch, show: ShowProgress) -> Batch:
+    """Commit a prepared batch table by table; again after a crash, as often as it takes."""
+    started = time.monotonic()
+    losing = {file.table for file in batch.removed}
+    # those that lose files come first: if someone else took such a file away, nothing is committed yet
+    names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
+    parts = _by_table(batch)
+    for number, table in enumerate(names):
+        show(Progress(stage="committing", done=number, total=len(names)))
+        with _withdrawn(journal, batch, hopeless=number == 0 and table in losing):
+            tables.commit(parts[table], table)
+    committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
+    journal.commit(committed)
+    journal.sweep()
+    show(Progress(stage="committed", done=len(names), total=len(names)))
+    return committed
+
+
+def _by_table(batch: Batch) -> dict[TableName, Batch]:
+    """What of a batch is each table's: of thousands, none looks through the files of all."""
+    files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
+    for found, into in ((batch.files, files), (batch.removed, removed)):
+        for file in found:
+            into[file.table].append(file)
+    return {
+        table: replace(batch, files=tuple(files[table]), removed=tuple(removed[table])) for table in {*files, *removed}
+    }
+
+
+def same(done: Batch, origin: str) -> None:
+    """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
+    if done.origin != origin:
+        raise PipelineError(
+            f"batch {done.id!r} was committed for other input: a batch id stands for one input; give this one its own"
+        )
+
+
+def one_format(journal: Journal, wanted: TableFormat) -> None:
+    """Raise ``PipelineError`` if the tables here are of another format.
+
+    Two would lay their files into the same folders, and neither's readers could read them.
+    """
+    there = journal.table_format()
+    if there not in (None, wanted):
+        raise PipelineError(
+            f"the tables in {journal.output} are {there}: choose that format, or another output for {wanted}"
+        )
+
+
+def fits(journal: Journal, job: Job) -> None:
+    """Raise ``PipelineError`` if the tables here are of another format than the job's, or in another catalog."""
+    one_format(journal, job.table_format)
+    agree(journal, job.catalog)
+
+
+def reach(journal: Journal, table_format: TableFormat) -> None:
+    """Raise ``PipelineError`` if tables cannot be reached: better now than when the input has been read."""
+    open_tables(journal.output, table_format).versions(DEAD_LETTERS)
+
+
+class Withdrawn(PipelineError):
+    """A compaction or replay of files that are no longer there: it is forgotten, and everything is as before it."""
+
+
+@contextmanager
+def _withdrawn(journal: Journal, batch: Batch, *, hopeless: bool) -> Iterator[None]:
+    """Forget a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would stop all else for ever."""
+    try:
+        yield
+    except Outdated as error:
+        if not hopeless:
+            raise
+        journal.withdraw(batch)
+        raise Withdrawn(f"{error}; nothing was done: run it again") from error
+
+
+@contextmanager
+def disk(output: Path) -> Iterator[None]:
+    """Say of a disk that fails which it is."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_failure(error, output) from error
+
+
+@contextmanager
+def swept(journal: Journal) -> Iterator[None]:
+    """Leave nothing behind of an attempt that fails."""
+    try:
+        yield
+    except BaseException:
+        journal.sweep()
+        raise

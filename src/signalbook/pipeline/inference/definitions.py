@@ -1,0 +1,126 @@
+"""What was seen of a stream, as a registry document: message definitions, and schemas of their payloads, to review."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, count
+from typing import Final
+
+from signalbook.formats.base import is_json
+from signalbook.pipeline.inference import schemas
+from signalbook.pipeline.inference.observations import EVENT, Observations, Observed, is_transport
+from signalbook.pipeline.inference.schemas import Kin, Rules
+from signalbook.pipeline.inference.summaries import Addresses
+from signalbook.values import JSONObject
+
+LABELS: Final = {"stage": "draft"}
+"""Of the groups of a draft, until someone has looked at it."""
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._~-]+", re.ASCII)
+_LONGEST_ID: Final = 120
+# What the specification demands anyway, or what differs from event to event.
+_UNSAID: Final = ("specversion", "id", "type", "time", "datacontenttype")
+_HEADER: Final = "headers."
+# Fewer payloads than this share, and it is no payload that a definition may demand.
+_PAYLOADS: Final = 0.99
+
+
+def document(observations: Observations, group: str, rules: Rules, header: str = "") -> JSONObject:
+    """A message group with a definition for each kind of message, and a schema group with their payloads' schemas.
+
+    Both have the id ``group``; ``header`` is what told the kinds of plain requests.
+    """
+    messages: JSONObject = {}
+    found: JSONObject = {}
+    kin = Kin(observed.data for _, observed in _named(observations))
+    for name, observed in _named(observations):
+        messages[name] = _message(observed, rules, header)
+        if observed.payloads >= _PAYLOADS * observed.count:
+            uri = f"/schemagroups/{group}/schemas/{name}"
+            messages[name] |= {"dataschemaformat": schemas.FORMAT, "dataschemauri": uri}
+            schema = schemas.schema(observed.data, rules, kin)
+            found[name] = {"versions": {"1": {"format": schemas.FORMAT, "schema": schema}}}
+    return {
+        "messagegroups": {group: {"labels": {**LABELS}, "messages": messages}},
+        **({"schemagroups": {group: {"labels": {**LABELS}, "schemas": found}}} if found else {}),
+    }
+
+
+def counts(observations: Observations) -> dict[str, int]:
+    """How many messages each definition is drafted from, by its id."""
+    return {name: observed.count for name, observed in _named(observations)}
+
+
+def _named(observations: Observations) -> Iterator[tuple[str, Observed]]:
+    """The kinds with their ids, the commonest first."""
+    taken: set[str] = set()
+    for observed in sorted(observations.kinds.values(), key=lambda each: (-each.count, each.names)):
+        yield _id(observed, taken), observed
+
+
+def _id(observed: Observed, taken: set[str]) -> str:
+    """An id after the kind's names, unlike all others in any case of letters."""
+    names = observed.names[-1:] if observed.kind == EVENT else observed.names
+    text = _UNSAFE.sub("-", "-".join(filter(None, names))).strip("-.~")[:_LONGEST_ID] or "message"
+    name = next(each for each in chain([text], (f"{text}-{n}" for n in count(2))) if each.lower() not in taken)
+    taken.add(name.lower())
+    return name
+
+
+def _message(observed: Observed, rules: Rules, header: str) -> JSONObject:
+    common: JSONObject = {"description": f"Drafted from {observed.count} messages."}
+    if observed.kind == EVENT:
+        return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _metadata(observed, rules)}
+    content_type, *others = observed.types or ("",)
+    if not others and is_json(content_type):
+        common["datacontenttype"] = content_type
+    return {**common, "protocol": "HTTP", "protocoloptions": _options(observed, rules, header)}
+
+
+def _metadata(observed: Observed, rules: Rules) -> JSONObject:
+    placeholders: set[str] = set()
+    found: JSONObject = {"type": {"value": observed.names[0]}}
+    for name, addresses in observed.attributes.items():
+        native = observed.natives[name]
+        if name not in _UNSAID:
+            found[name] = _property(addresses, rules, placeholders) if native == "string" else {"type": native}
+    for name, item in found.items():
+        if _always(observed, name, rules):
+            item["required"] = True
+    if _always(observed, "time", rules):
+        found["time"] = {"required": True}
+    return found
+
+
+def _property(addresses: Addresses, rules: Rules, placeholders: set[str]) -> JSONObject:
+    template = addresses.template(placeholders) if addresses.count >= rules.required > 0 else None
+    if template is None:
+        return {}
+    return {"type": "uritemplate", "value": template} if "{" in template else {"value": template}
+
+
+def _options(observed: Observed, rules: Rules, header: str) -> JSONObject:
+    placeholders: set[str] = set()
+    method, about = observed.names
+    found: JSONObject = {"method": method} if method else {}
+    if "path" in observed.attributes:
+        path = observed.attributes["path"].template(placeholders)
+        if path and (not header or _always(observed, "path", rules)):
+            found["path"] = path
+    headers = list(_headers(observed, rules, header, about))
+    return {**found, "headers": headers} if headers else found
+
+
+def _headers(observed: Observed, rules: Rules, header: str, about: str) -> Iterator[JSONObject]:
+    if header:
+        yield {"name": header, "value": about, "required": True}
+    for name in sorted(observed.attributes):
+        other = name.removeprefix(_HEADER)
+        if other not in (name, header) and not is_transport(name) and _always(observed, name, rules):
+            yield {"name": other, "required": True}
+
+
+def _always(observed: Observed, name: str, rules: Rules) -> bool:
+    addresses = observed.attributes.get(name)
+    return addresses is not None and addresses.count == observed.count >= rules.required > 0

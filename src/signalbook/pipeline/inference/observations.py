@@ -1,0 +1,278 @@
+"""Messages sorted by what they are, and what was seen of each kind of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from signalbook.formats.base import is_json
+from signalbook.messages import CloudEvent, Message, Mode, attribute_text
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.cloudevents import Attribute
+from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.matching.contract import carried_event
+from signalbook.messages.payloads.content import Unreadable, unpacked
+from signalbook.messages.payloads.payload import Payload
+from signalbook.pipeline.inference.summaries import Addresses, Room, Seen
+from signalbook.values import JSON
+
+EVENT: Final = "event"
+REQUEST: Final = "request"
+MOST_KINDS: Final = 5000
+LONGEST_NAME: Final = 1024
+_HEADER: Final = "headers."
+# Headers that tell of the delivery, its client or its credentials, and never what a message is.
+_TRANSPORT: Final = re.compile(
+    r"accept.*|age|authorization|cache-control|connection|content-.*|cookie|date|expect|forwarded|host|if-.*|keep-alive"
+    r"|origin|referer|sec-.*|te|trace.*|transfer-encoding|upgrade|user-agent|via|x-forwarded-.*|x-real-ip|x-request-id"
+)
+_VARYING: Final = re.compile(r".*\d.*|.{33,}", re.DOTALL)
+_FEW: Final = 500
+
+
+class Observed(msgspec.Struct):
+    """What was seen of one kind of message.
+
+    ``attributes`` are context attributes of events, or path and headers of requests; ``natives`` the types of the
+    former, such as ``integer``, ``any`` where they differ; ``types`` the content types of payloads. ``payloads`` counts
+    those that were JSON and are in ``data``; others are only known to be there.
+    """
+
+    kind: str
+    names: list[str]
+    count: int = 0
+    payloads: int = 0
+    attributes: dict[str, Addresses] = {}
+    natives: dict[str, str] = {}
+    types: dict[str, int] = {}
+    data: Seen = msgspec.field(default_factory=Seen)
+
+    def merge(self, other: Observed, room: Room) -> None:
+        """Add what ``other`` saw."""
+        self.count += other.count
+        self.payloads += other.payloads
+        self.data.merge(other.data, room)
+        for name, addresses in other.attributes.items():
+            place = self.attribute(name, room)
+            if place is not None:
+                place.merge(addresses)
+        self.know(other.natives)
+        for content_type, count in other.types.items():
+            self.typed(content_type, count, room)
+
+    def attribute(self, name: str, room: Room) -> Addresses | None:
+        """What was seen of an attribute; None if there is no room for one more."""
+        found = self.attributes.get(name)
+        if found is None and room.take(name):
+            found = self.attributes[name] = Addresses()
+        return found
+
+    def know(self, natives: Mapping[str, str]) -> None:
+        """Add types of those attributes that are looked at."""
+        for name, native in natives.items():
+            if name in self.attributes and self.natives.setdefault(name, native) != native:
+                self.natives[name] = "any"
+
+    def typed(self, content_type: str, count: int, room: Room) -> None:
+        """Count payloads of a content type."""
+        if content_type in self.types or room.take(content_type):
+            self.types[content_type] = self.types.get(content_type, 0) + count
+
+
+class Observations(msgspec.Struct):
+    """All kinds of messages seen, and how many messages are of none: broken ones, and those of other protocols.
+
+    Its size is bounded whatever the messages are, by ``room`` and by the number of kinds.
+    """
+
+    kinds: dict[str, Observed] = {}
+    unknown: int = 0
+    room: Room = msgspec.field(default_factory=Room)
+
+    def take(self, message: Message, header: str = "") -> None:
+        """Look at one more. ``header`` (lower case) tells the kinds of plain requests, "" if none does."""
+        parts = list(_parts(message))
+        self.unknown += not parts
+        for part in parts:
+            payload = Payload(part.message, part.event)
+            payload.decode_json()
+            found = None if _broken(payload) else self._observed(part, header)
+            if found is None:
+                self.unknown += 1
+            else:
+                _look(*found, payload, self.room)
+                found[0].know(_natives(part.event))
+
+    def _observed(self, part: _Part, header: str) -> tuple[Observed, dict[str, str]] | None:
+        """The kind of a message, and its texts by name; None if there is no way to tell."""
+        texts = _texts(part)
+        kind, names = _named(part, texts, header)
+        found = self._kind(kind, names) if kind else None
+        return None if found is None else (found, texts)
+
+    def _kind(self, kind: str, names: list[str]) -> Observed | None:
+        key = _key(kind, names)
+        found = self.kinds.get(key)
+        if found is None and len(self.kinds) < MOST_KINDS and len(key) <= LONGEST_NAME:
+            found = self.kinds[key] = Observed(kind=kind, names=names)
+        return found
+
+    def merge(self, other: Observations) -> None:
+        """Add what ``other`` saw."""
+        self.unknown += other.unknown
+        for observed in other.kinds.values():
+            mine = self._kind(observed.kind, observed.names)
+            if mine is None:
+                self.unknown += observed.count
+            else:
+                mine.merge(observed, self.room)
+
+
+def kinds(message: Message, header: str = "") -> dict[str, str]:
+    """The keys that ``Observations`` knows the kinds of a message by, with their names; empty if it is of none."""
+    found = {}
+    for part in _parts(message):
+        kind, names = _named(part, _texts(part), header)
+        if kind and len(_key(kind, names)) <= LONGEST_NAME:
+            found[_key(kind, names)] = " ".join(filter(None, names))
+    return found
+
+
+def _key(kind: str, names: list[str]) -> str:
+    return " ".join((kind, *names))
+
+
+def telling_header(messages: Iterable[Message]) -> str:
+    """The header (lower case) whose value says what a plain HTTP request is about, "" if none does.
+
+    It has few values and not just one, is on every request, and the members of the payloads are most alike where it is.
+    """
+    total = 0
+    seen: dict[str, Counter[tuple[str, str]]] = {}
+    for message in messages:
+        for part in _parts(message):
+            if part.event is None and part.message.protocol == "HTTP":
+                total += 1
+                members = _members(part.message)
+                for name, value in _headers(part.values):
+                    if not is_transport(name):
+                        seen.setdefault(name.removeprefix(_HEADER), Counter())[value, members] += 1
+    whole = {name: pairs for name, pairs in seen.items() if pairs.total() == total and _few(pairs)}
+    return min(whole, key=lambda name: (-_told(whole[name]), len(whole[name]), name), default="")
+
+
+def shape(path: str) -> str:
+    """A path with a ``{}`` for each segment that looks like a value."""
+    return "/".join("{}" if _VARYING.fullmatch(segment) else segment for segment in path.split("/"))
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A message without its content encoding, its values by property name, and the event it carries, if it does."""
+
+    message: Message
+    values: Mapping[str, Any]
+    event: CloudEvent | None
+
+
+def _parts(message: Message) -> Iterator[_Part]:
+    """The message, once for each event it carries; nothing if it cannot be read."""
+    binding = find_binding(message.protocol)
+    if binding is None:
+        return
+    try:
+        clear = unpacked(message)
+        values = binding.values(clear)
+        mode = binding.mode(clear, values)
+        if mode is Mode.BATCH:
+            form = find_format(clear.content_type)
+            yield from [_Part(clear, values, form.decode(part)) for part in form.split(clear.body or b"")]
+        else:
+            yield _Part(clear, values, None if mode is Mode.NONE else carried_event(clear, binding, values, mode))
+    except (Unreadable, EventError):
+        return
+
+
+def _texts(part: _Part) -> dict[str, str]:
+    """The texts of a message that tell of it, by name."""
+    if part.event is not None:
+        return {name: attribute_text(value) for name, value in part.event.attributes.items()}
+    if part.message.protocol == "HTTP":
+        return {name: value for name, value in part.values.items() if isinstance(value, str)} | dict(
+            _headers(part.values)
+        )
+    return {}
+
+
+def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, list[str]]:
+    """What kind of message it is, and its names; "" if there is no way to tell."""
+    if part.event is not None:
+        return EVENT, [texts["type"]]
+    if part.message.protocol == "HTTP":
+        about = texts.get(_HEADER + header, "") if header else shape(texts.get("path", ""))
+        return REQUEST, [texts.get("method", ""), about]
+    return "", []
+
+
+def is_transport(name: str) -> bool:
+    """Whether a property tells of the delivery rather than of the message."""
+    header = name.removeprefix(_HEADER)
+    return header != name and (_TRANSPORT.fullmatch(header) is not None)
+
+
+def _headers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Headers that occur once, by property name."""
+    for name, found in values.items():
+        if name.startswith(_HEADER) and len(found) == 1:
+            yield name, found[0]
+
+
+def _broken(payload: Payload) -> bool:
+    """Whether it says that it is JSON and is not."""
+    return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
+
+
+def _natives(event: CloudEvent | None) -> dict[str, str]:
+    """The types of an event's attributes."""
+    return {} if event is None else {name: _native(value) for name, value in event.attributes.items()}
+
+
+def _native(value: Attribute) -> str:
+    if isinstance(value, str):
+        return "string"
+    return "boolean" if isinstance(value, bool) else "integer"
+
+
+def _look(observed: Observed, texts: Mapping[str, str], payload: Payload, room: Room) -> None:
+    observed.count += 1
+    for name, text in texts.items():
+        place = observed.attribute(name, room)
+        if place is not None:
+            place.take(text)
+    observed.typed(payload.content_type(), 1, room)
+    if payload.value is not msgspec.UNSET:
+        observed.payloads += 1
+        observed.data.take(payload.value, room)
+
+
+def _members(message: Message) -> str:
+    payload = Payload(message, None)
+    payload.decode_json()
+    value: JSON = payload.value
+    return " ".join(sorted(value)) if isinstance(value, dict) else ""
+
+
+def _few(pairs: Counter[tuple[str, str]]) -> bool:
+    values = {value for value, _ in pairs}
+    return 1 < len(values) <= min(_FEW, pairs.total() // 2)
+
+
+def _told(pairs: Counter[tuple[str, str]]) -> float:
+    """The share of messages whose members are the commonest ones for the header's value."""
+    commonest: dict[str, int] = {}
+    for (value, _), count in pairs.items():
+        commonest[value] = max(commonest.get(value, 0), count)
+    return sum(commonest.values()) / pairs.total()

@@ -1,0 +1,397 @@
+"""What was seen in one place of many JSON values: a summary of bounded size that merges with others of its kind.
+
+Tasks summarise their part of a stream, the driver merges the summaries: the order does not matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from signalbook.messages.cloudevents import is_timestamp
+from signalbook.messages.uritemplates import MAX_TEMPLATE
+from signalbook.uris import is_uri
+from signalbook.values import JSON
+
+MOST: Final = 128 * 1024 * 1024
+_PLACE: Final = 500
+MOST_TEXTS: Final = 64
+LONGEST_TEXT: Final = 128
+
+_DATE: Final = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_EMAIL: Final = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+_IPV4: Final = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}", re.ASCII)
+
+FORMATS: Final[dict[str, Callable[[str], object]]] = {
+    "date-time": is_timestamp,
+    "date": _DATE.fullmatch,
+    "uuid": _UUID.fullmatch,
+    "email": _EMAIL.fullmatch,
+    "ipv4": _IPV4.fullmatch,
+    "uri": lambda text: "://" in text and is_uri(text),
+}
+"""Formats of JSON Schema that are told from other texts by looking at them."""
+
+
+class Room(msgspec.Struct):
+    """How much more a summary may remember, in bytes, roughly.
+
+    Each of its places is bounded by itself, but a stream of strange messages may make any number of places.
+    """
+
+    left: int = MOST
+
+    def take(self, name: str) -> bool:
+        """Whether there is room for a place of this name, or for a text, which is taken then."""
+        cost = _PLACE + len(name)
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+
+class Texts(msgspec.Struct, omit_defaults=True):
+    """The texts in one place: how many, which ones while they are few and short, and the formats all of them have.
+
+    ``values`` is None once there were more than ``MOST_TEXTS`` different ones, or one beyond ``LONGEST_TEXT``
+    characters; ``formats`` is None as long as there was no text at all.
+    """
+
+    count: int = 0
+    values: dict[str, int] | None = {}
+    formats: list[str] | None = None
+
+    def take(self, text: str, room: Room) -> None:
+        """Count one more."""
+        self.count += 1
+        if self.formats is None:
+            self.formats = [name for name, fits in FORMATS.items() if fits(text)]
+        elif self.formats:
+            self.formats = [name for name in self.formats if FORMATS[name](text)]
+        self._remember(text, 1, room)
+
+    def merge(self, other: Texts, room: Room) -> None:
+        """Add what ``other`` saw."""
+        self.count += other.count
+        if other.formats is not None:
+            mine = other.formats if self.formats is None else self.formats
+            self.formats = [name for name in mine if name in other.formats]
+        if other.values is None:
+            self.values = None
+            return
+        for text, count in other.values.items():
+            self._remember(text, count, room)
+
+    def _remember(self, text: str, count: int, room: Room) -> None:
+        values = self.values
+        if values is None:
+            return
+        if text in values:
+            values[text] += count
+        elif len(values) < MOST_TEXTS and len(text) <= LONGEST_TEXT and room.take(text):
+            values[text] = count
+        else:
+            self.values = None
+
+
+MOST_MEMBERS: Final = 1000
+DEEPEST: Final = 32
+MOST_CASES: Final = 32
+LONGEST_CASE: Final = 64
+# Putting cases together copies all that is within, level by level.
+DEEPEST_CASE: Final = 6
+TELLING: Final = (
+    "type", "kind", "action", "event", "eventType", "event_type", "@type", "__typename", "object", "operation", "op",
+    "method", "status", "state",
+)  # fmt: skip
+"""Members that tell by their text what else an object has, in the order they are looked for."""
+
+
+class Seen(msgspec.Struct, omit_defaults=True):
+    """How often each kind of value stood in one place, and what was within.
+
+    ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
+    ``Room``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
+
+    As long as all objects have the same telling member ``by``, with at most ``MOST_CASES`` texts, members are in
+    ``cases``, by its text; from then on ``cases`` is None. ``whole`` has them together.
+    """
+
+    nulls: int = 0
+    booleans: int = 0
+    integers: int = 0
+    numbers: int = 0
+    arrays: int = 0
+    objects: int = 0
+    texts: Texts = msgspec.field(default_factory=Texts)
+    items: Seen | None = None
+    members: dict[str, Seen] = {}
+    others: Seen | None = None
+    by: str = ""
+    cases: dict[str, Seen] | None = {}
+
+    @property
+    def count(self) -> int:
+        """Values seen here."""
+        scalars = self.nulls + self.booleans + self.integers + self.numbers
+        return scalars + self.texts.count + self.arrays + self.objects
+
+    def take(self, value: JSON, room: Room, depth: int = 0) -> None:
+        """Look at one more value."""
+        if value is None:
+            self.nulls += 1
+        elif isinstance(value, str):
+            self.texts.take(value, room)
+        elif isinstance(value, bool):
+            self.booleans += 1
+        elif isinstance(value, int):
+            self.integers += 1
+        elif isinstance(value, dict):
+            self._take_object(value, room, depth + 1)
+        elif isinstance(value, list):
+            self._take_array(value, room, depth + 1)
+        else:
+            self.numbers += 1
+
+    def _take_object(self, value: dict[str, JSON], room: Room, depth: int) -> None:
+        self.objects += 1
+        if depth > DEEPEST:
+            return
+        holder = self._case(*(_told(value) if depth <= DEEPEST_CASE else ("", "")), room)
+        if holder is not self:
+            holder.objects += 1
+        for name, member in value.items():
+            place = holder.members.get(name)
+            if place is None:
+                place = holder._place(name, room)
+            place.take(member, room, depth)
+
+    def _case(self, by: str, text: str, room: Room) -> Seen:
+        """What holds the members of objects that have ``text`` in ``by``: a case of its own, or this place itself."""
+        if self.cases is None:
+            return self
+        found = self.cases.get(text) if by == self.by else None
+        if found is not None:
+            return found
+        fits = by and (by == self.by or not self.cases) and len(self.cases) < MOST_CASES and room.take(text)
+        if not fits:
+            self._join(room)
+            return self
+        self.by = by
+        found = self.cases[text] = Seen(cases=None)
+        return found
+
+    def _join(self, room: Room) -> None:
+        """Forget which case a member was seen in; what has its place already needs no more room."""
+        cases, self.cases, self.by = self.cases or {}, None, ""
+        for case in cases.values():
+            if self.members or self.others:
+                self._add_members(case, room)
+            else:
+                self.members, self.others = case.members, case.others
+
+    def _place(self, name: str, room: Room) -> Seen:
+        if len(self.members) < MOST_MEMBERS and room.take(name):
+            place = self.members[name] = Seen()
+            return place
+        if self.others is None:
+            self.others = Seen()
+        return self.others
+
+    def _take_array(self, value: list[JSON], room: Room, depth: int) -> None:
+        self.arrays += 1
+        if depth > DEEPEST:
+            return
+        if value and self.items is None:
+            self.items = Seen()
+        for item in value:
+            self.items.take(item, room, depth)  # type: ignore[union-attr]
+
+    def merge(self, other: Seen, room: Room) -> None:
+        """Add what ``other`` saw."""
+        self.tally(other, room)
+        if other.items is not None:
+            self.items = merged(self.items, other.items, room)
+        if other.cases is None:
+            self._join(room)
+        for text, case in (other.cases or {}).items():
+            holder = self._case(other.by, text, room)
+            if holder is not self:
+                holder.objects += case.objects
+            holder._add_members(case, room)
+        self._add_members(other, room)
+
+    def tally(self, other: Seen, room: Room) -> None:
+        """Add what ``other`` saw in this place itself, and nothing of what was within."""
+        self.nulls += other.nulls
+        self.booleans += other.booleans
+        self.integers += other.integers
+        self.numbers += other.numbers
+        self.arrays += other.arrays
+        self.objects += other.objects
+        self.texts.merge(other.texts, room)
+
+    def _add_members(self, other: Seen, room: Room) -> None:
+        if other.others is not None:
+            self.others = merged(self.others, other.others, room)
+        for name, member in other.members.items():
+            (self.members.get(name) or self._place(name, room)).merge(member, room)
+
+    def names(self) -> set[str]:
+        """The members of all cases."""
+        return {name for case in (self, *(self.cases or {}).values()) for name in case.members}
+
+    def whole(self) -> Seen:
+        """The same, with the members of all cases together."""
+        if not self.cases:
+            return self
+        found = Seen()
+        found.merge(self, Room())
+        found._join(Room())
+        return found
+
+
+def merged(one: Seen | None, other: Seen, room: Room) -> Seen:
+    """Both in one, which is ``one`` if there is one."""
+    if one is None:
+        one = Seen()
+    one.merge(other, room)
+    return one
+
+
+def _told(value: dict[str, JSON]) -> tuple[str, str]:
+    """The telling member of an object and its text, two empty ones if it has none."""
+    for name in TELLING:
+        text = value.get(name)
+        if isinstance(text, str):
+            return (name, text) if len(text) <= LONGEST_CASE else ("", "")
+    return "", ""
+
+
+MOST_SHAPES: Final = 8
+MOST_SEGMENTS: Final = 32
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_JOINT: Final = re.compile(r"[^A-Za-z0-9%]", re.ASCII)
+
+
+class Segment(msgspec.Struct):
+    """The texts of one segment: what all of them begin and end with, whether there is but one, the shortest length."""
+
+    only: str | None
+    prefix: str
+    suffix: str
+    least: int
+
+    def merge(self, other: Segment) -> None:
+        """Add what ``other`` saw."""
+        if self.only != other.only:
+            self.only = None
+        self.prefix = _common(self.prefix, other.prefix)
+        self.suffix = _common(self.suffix[::-1], other.suffix[::-1])[::-1]
+        self.least = min(self.least, other.least)
+
+
+class Addresses(msgspec.Struct):
+    """All texts seen in one place, by their number of segments; None once there were too many numbers of them."""
+
+    count: int = 0
+    shapes: dict[int, list[Segment]] | None = {}
+
+    def take(self, text: str) -> None:
+        """Look at one more."""
+        self.count += 1
+        if self.shapes is None:
+            return
+        if len(text) > MAX_TEMPLATE:
+            self.shapes = None
+            return
+        parts = text.split("/")
+        known = self.shapes.get(len(parts))
+        if known is not None and all(segment.only == part for segment, part in zip(known, parts, strict=True)):
+            return
+        self._add(len(parts), [Segment(only=part, prefix=part, suffix=part, least=len(part)) for part in parts])
+
+    def merge(self, other: Addresses) -> None:
+        """Add what ``other`` saw."""
+        self.count += other.count
+        if self.shapes is None or other.shapes is None:
+            self.shapes = None
+            return
+        for size, segments in other.shapes.items():
+            if self.shapes is not None:
+                self._add(size, segments)
+
+    def _add(self, size: int, segments: list[Segment]) -> None:
+        assert self.shapes is not None
+        known = self.shapes.get(size)
+        if known is not None:
+            for segment, other in zip(known, segments, strict=True):
+                segment.merge(other)
+            return
+        self.shapes[size] = segments
+        if len(self.shapes) > MOST_SHAPES or size > MOST_SEGMENTS:
+            self.shapes = None
+
+    def template(self, taken: set[str]) -> str | None:
+        """The URI template of level 1 that all of them fit, a plain text if they are all one; None if there is none.
+
+        Names of placeholders are none of ``taken``, and are added to it.
+        """
+        if self.shapes is None or len(self.shapes) != 1:
+            return None
+        (segments,) = self.shapes.values()
+        parts: list[str] = []
+        for segment in segments:
+            part = _part(segment, parts, taken)
+            if part is None:
+                return None
+            parts.append(part)
+        text = "/".join(parts)
+        # One placeholder and nothing else says nothing.
+        return text if len(text) <= MAX_TEMPLATE and (len(parts) > 1 or not text.startswith("{")) else None
+
+
+def _common(one: str, other: str) -> str:
+    """What both begin with."""
+    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]
+
+
+def _part(segment: Segment, before: list[str], taken: set[str]) -> str | None:
+    if segment.only is not None:
+        return None if "{" in segment.only or "}" in segment.only else segment.only
+    prefix, suffix = _joints(segment)
+    if segment.least <= len(prefix + suffix) or "{" in prefix + suffix or "}" in prefix + suffix:
+        return None
+    return f"{prefix}{{{_name([*before, prefix], taken)}}}{suffix}"
+
+
+def _joints(segment: Segment) -> tuple[str, str]:
+    """What all begin and end with, up to a joint: ``order-17`` and ``order-18`` do not share the 1."""
+    ends = [match.end() for match in _JOINT.finditer(segment.prefix)]
+    begin = _JOINT.search(segment.suffix)
+    return segment.prefix[: ends[-1]] if ends else "", segment.suffix[begin.start() :] if begin else ""
+
+
+def _one_of(word: str) -> str:
+    """The singular of an English word, as far as endings tell."""
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    return word if word.endswith("ss") or len(word) < 3 else word.removesuffix("s")
+
+
+def _name(before: list[str], taken: set[str]) -> str:
+    """After the literal before it: of ``/orders/7`` the 7 is an ``order``."""
+    literal = next((part for part in reversed(before) if _WORD.search(part.partition("{")[0])), "")
+    words = _WORD.findall(literal.partition("{")[0])
+    stem = _one_of(words[-1].lower()) if words else "value"
+    name = stem if stem not in taken else next(f"{stem}{n}" for n in itertools.count(2) if f"{stem}{n}" not in taken)
+    taken.add(name)
+    return name

@@ -1,0 +1,103 @@
+"""Definitions as they may be tomorrow: those of a registry, with a candidate in their midst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from signalbook.messages import Policy
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.snapshot import Documents, Snapshot, group_of, reach, read_documents
+from signalbook.values import JSONError, JSONObject, parse_json
+
+_GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
+_LARGEST: Final = 16 * 1024 * 1024
+_POLICY: Final = Policy()
+
+
+def with_candidate(
+    documents: Sequence[tuple[str, JSONObject]], groups: Sequence[str], candidate: str, definitions: Sequence[str]
+) -> Snapshot:
+    """The definitions in ``documents`` with ``candidate`` for what it stands for.
+
+    It is the xid of a Version there, or a file: a registry document, whose messages and schemas replace those of the
+    same xids, or a schema document, which becomes the schema of ``definitions``. Raises ``PipelineError``.
+    """
+    if candidate.startswith("/") and "/versions/" in candidate and not Path(candidate).exists():
+        return Snapshot.of_documents(documents, groups, (candidate,))
+    today = Snapshot.of_documents(documents, groups)
+    path = Path(candidate)
+    if path.is_dir() or _is_registry(path):
+        return _merged(today, documents, read_documents(candidate), groups)
+    if not definitions:
+        raise PipelineError(f"{candidate} is a schema: say with --definition whose payloads it is to describe")
+    return replace(today, messages={**today.messages, **{xid: _typed(today, xid, path) for xid in definitions}})
+
+
+def affected(today: Snapshot, tomorrow: Snapshot) -> tuple[str, ...]:
+    """The xids of definitions that say something else, that are new or gone, in order."""
+    here, there = _fingerprints(today), _fingerprints(tomorrow)
+    return tuple(sorted(xid for xid in here.keys() | there.keys() if here.get(xid) != there.get(xid)))
+
+
+def _fingerprints(snapshot: Snapshot) -> dict[str, tuple[str, JSONObject]]:
+    """What each definition comes to: its schema, and all else."""
+    found = {}
+    for xid, definition in snapshot.compile(_POLICY).definitions.items():
+        schema = definition.schema_use.schema
+        found[xid] = ("" if schema is None else schema.fingerprint, definition.definition)
+    return found
+
+
+def _is_registry(path: Path) -> bool:
+    content = _content(path)
+    if path.suffix in (".yaml", ".yml"):
+        return True
+    try:
+        document = parse_json(content)
+    except JSONError:
+        return False
+    if not isinstance(document, dict):
+        return False
+    # a schema may have a member "self", too, but no text in it
+    named = any(isinstance(document.get(name), str) for name in ("xid", "self"))
+    return named or any(name in document for name in _GROUPS)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise PipelineError(f"the candidate {path} is larger than {_LARGEST} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise PipelineError(f"cannot read the candidate {path}: {error.strerror}") from None
+
+
+def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
+    """Both, with those definitions of ``fresh`` selected that ``groups`` reach."""
+    candidate = Snapshot.of_documents(fresh)
+    reached = {group for _, document in (*documents, *fresh) for group in reach(document, groups)}
+    chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]
+    return Snapshot(
+        messages={**today.messages, **candidate.messages},
+        schemas={**today.schemas, **candidate.schemas},
+        selected=tuple(sorted({*today.selected, *chosen})),
+    )
+
+
+def _typed(today: Snapshot, xid: str, path: Path) -> JSONObject:
+    """A definition with the schema in a file for its own; the format stays."""
+    compiled = today.compile(_POLICY).definitions.get(xid)
+    if compiled is None:
+        raise PipelineError(f"there is no definition {xid} that the candidate {path} could be for")
+    schema = compiled.schema_use.schema
+    stated = schema.format if schema is not None else str(compiled.definition.get("dataschemaformat") or "")
+    if not stated:
+        raise PipelineError(f"the definition {xid} says no dataschemaformat to read the candidate {path} by")
+    rest = {
+        name: value for name, value in today.messages[xid].items() if name not in ("dataschemauri", "dataschemaxid")
+    }
+    text = _content(path).decode("utf-8", "replace")
+    return {**rest, "dataschemaformat": stated, "dataschema": text}

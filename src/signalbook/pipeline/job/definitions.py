@@ -1,0 +1,143 @@
+"""The definitions of a stream, looked after between its batches, so that no batch is held to two states of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Protocol
+
+from signalbook.client import Client, NotFound, Refused, Unreachable
+from signalbook.errors import SignalbookError
+from signalbook.messages import Policy
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.values import canonical_json, fingerprint
+
+Tell = Callable[[str], None]
+_URL: Final = ("http://", "https://")
+_PATIENCE: Final = 10.0
+# After a registry did not answer it is left alone for a while, and one without a change feed is read so often.
+_PAUSE: Final = 10.0
+
+
+class _Clue(Protocol):
+    """Something that is another whenever the definitions may be."""
+
+    def __call__(self) -> object: ...
+
+
+class Definitions:
+    """The last good state of the definitions of ``registry``, kept in the file ``kept`` for when that is out of reach.
+
+    ``tell`` is told, once each, what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
+    ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
+    """
+
+    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, tell: Tell) -> None:
+        self._registry = registry
+        self._groups = tuple(groups)
+        self._policy = policy
+        self._kept = kept
+        self._tell = tell
+        self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(_URL) else None
+        self._clue = _stamps(Path(registry)) if self._client is None else _feed(self._client)
+        self._seen: object = None
+        self._said = ""
+        self._snapshot = self._first()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+
+    def current(self) -> Snapshot:
+        """The definitions for the next batch: those of now if they can be had and are sound, else those before."""
+        try:
+            seen = self._clue()
+            if seen != self._seen:
+                before, self._snapshot = self._snapshot, self._read()
+                self._seen = seen
+                if self._snapshot.fingerprint != before.fingerprint:
+                    self._tell(f"new definitions: {self._snapshot.fingerprint[:12]}")
+            if self._said:
+                self._tell("the definitions can be followed again")
+            self._said = ""
+        except (SignalbookError, OSError) as error:
+            self._say(f"the definitions before stay in force: {error}")
+        return self._snapshot
+
+    def _first(self) -> Snapshot:
+        try:
+            seen = self._first_clue()
+            snapshot = self._read()
+        except (Unreachable, Refused) as error:
+            if not (_is_down(error) and self._kept.exists()):
+                raise
+            self._say(f"the definitions kept from before are in force: {error}")
+            snapshot = Snapshot.from_json(self._kept.read_bytes()).check(self._policy)
+        else:
+            self._seen = seen
+        return snapshot
+
+    def _first_clue(self) -> object:
+        """None where it takes too long and nothing is kept to go on with: reading has more time than this."""
+        try:
+            return self._clue()
+        except Unreachable:
+            if self._kept.exists():
+                raise
+            return None
+
+    def _read(self) -> Snapshot:
+        snapshot = Snapshot.load(self._registry, self._groups).check(self._policy)
+        fresh = self._kept.with_suffix(".new")
+        fresh.write_bytes(snapshot.to_json())
+        fresh.replace(self._kept)
+        return snapshot
+
+    def _say(self, words: str) -> None:
+        if words != self._said:
+            self._tell(words)
+        self._said = words
+
+
+def kept_name(registry: str, groups: Sequence[str]) -> str:
+    """The name of the file for definitions from there: others must not be taken for them."""
+    return f"definitions-{fingerprint([registry, sorted(groups)])[:12]}.json"
+
+
+def _is_down(error: Unreachable | Refused) -> bool:
+    """Whether nothing is said of the definitions; a gateway answers for a registry that is away."""
+    return isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _feed(client: Client) -> _Clue:
+    """The position of the registry's change feed; where it has none, a clue that changes every few seconds."""
+    down: tuple[float, Unreachable] | None = None
+
+    def look() -> object:
+        nonlocal down
+        if down is not None and time.monotonic() < down[0]:
+            raise down[1]
+        try:
+            down = None
+            return client.last_event()
+        except NotFound:
+            return time.monotonic() // _PAUSE
+        except Unreachable as error:
+            down = time.monotonic() + _PAUSE, error
+            raise
+
+    return look
+
+
+def _stamps(path: Path) -> _Clue:
+    """Which files there are, with their sizes and times."""
+
+    def look() -> object:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+        found = [(str(file), file.stat()) for file in files]
+        return canonical_json([[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in found])
+
+    return look

@@ -1,0 +1,181 @@
+"""The Spark session a run works in: quiet, local unless told otherwise, in need of no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TextIO
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline.errors import PipelineError
+
+_NO_JAVA: Final = (
+    "Spark needs Java 17 or later and there is none: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+)
+_LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_QUIET: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # rows as they come, in bounded pieces, at times that are not of this place
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
+    "spark.sql.session.timeZone": "UTC",
+    # a driver that a busy machine holds up comes for what a job found later than in the 15 s that Spark gives it
+    "spark.python.authenticate.socketTimeout": "600s",
+    # names that Spark would make up in the working directory
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse"),
+}
+SLOW: Final = "Python worker failed to connect back"
+"""What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
+_TAIL: Final = 800
+# What Spark says of libraries that it was to fetch.
+_UNFETCHED: Final = ("unresolved dependency", "download failed")
+_OFFLINE: Final = (
+    "the connector for this input format cannot be fetched; give its JAR files by --jars, as docs/pipeline.md says"
+)
+
+
+@contextmanager
+def open_session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> Iterator[SparkSession]:
+    """This process's Spark session if there is one, else a new one on ``master`` that ends with the block.
+
+    ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
+    artifacts of its own version, in its own way. Raises ``PipelineError`` if Spark cannot start.
+    """
+    if SparkContext._active_spark_context is not None:  # whichever thread has made it
+        yield SparkSession.builder.getOrCreate()
+        return
+    started = _start(master, _libraries(jars, packages))
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@contextmanager
+def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]:
+    """What tries to lock ``file`` for the session's Java process, until the end of the block or of that process.
+
+    Java outlives a driver that is killed by seconds, in which it goes on writing; no lock of the driver's shows that.
+    """
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    opened = jvm.java.io.RandomAccessFile(str(file), "rw")
+    try:
+        yield lambda: opened.getChannel().tryLock() is not None
+    finally:
+        with suppress(Py4JError, OSError):  # Java is gone, and its locks with it
+            opened.close()
+
+
+def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
+    """Spark's options for more libraries."""
+    if jars:
+        files = [file for jar in jars for file in (sorted(jar.glob("*.jar")) if jar.is_dir() else [jar])]
+        missing = next((str(file) for file in files if not file.is_file()), "" if files else f"JAR files in {jars[0]}")
+        if missing:
+            raise PipelineError(f"{missing}: there is no such file")
+        return {"spark.jars": ",".join(str(file.absolute()) for file in files)}
+    if packages:
+        return {"spark.jars.packages": ",".join(f"{name}_{_scala()}:{pyspark.__version__}" for name in packages)}
+    return {}
+
+
+def _scala() -> str:
+    """The version of Scala that Spark here is made with, such as ``2.13``; artifacts have it in their names."""
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    library = next((home / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
+    return ".".join(library.name.removeprefix("scala-library-").split(".")[:2])
+
+
+def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise PipelineError(_NO_JAVA)
+    # the workers' Python must be the driver's
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if libraries:
+        _end_java()
+    options = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **libraries}
+    builder = SparkSession.builder.appName("signalbook").master(master)
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    with _silence() as log, _kept_interrupt():
+        try:
+            return builder.getOrCreate()
+        except (PySparkException, OSError, ValueError, RuntimeError) as error:
+            raise PipelineError(f"Spark does not start on {master}: {_reason(log) or error}") from error
+
+
+def _end_java() -> None:
+    """End the Java process that an earlier session left: only a new one takes libraries."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is not None:
+        process.terminate()
+        process.communicate()
+
+
+@contextmanager
+def _kept_interrupt() -> Iterator[None]:
+    """Leave to the program what an interrupt means; Spark's own handler would kill the batch at work."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _silence() -> Iterator[Path]:
+    """Send what the JVM prints to a file: greetings on standard error, and on standard output, which programs read,
+    warnings. They are no business of the user's.
+    """
+    handle, name = tempfile.mkstemp(prefix="signalbook-spark-", suffix=".log")
+    try:
+        with _sent(sys.stdout, 1, handle), _sent(sys.stderr, 2, handle):
+            yield Path(name)
+    finally:
+        os.close(handle)
+        with suppress(OSError):
+            Path(name).unlink()
+
+
+@contextmanager
+def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
+    """Have what is written to the descriptor, which ``stream`` stands on, go to ``handle``."""
+    stream.flush()
+    terminal = os.dup(descriptor)
+    os.dup2(handle, descriptor)
+    try:
+        yield
+    finally:
+        stream.flush()
+        os.dup2(terminal, descriptor)
+        os.close(terminal)
+
+
+def _reason(log: Path) -> str:
+    """Why Spark did not start, by what it said; nothing if it said nothing."""
+    words = log.read_text(errors="replace")
+    return _OFFLINE if any(sign in words for sign in _UNFETCHED) else words[-_TAIL:].strip()

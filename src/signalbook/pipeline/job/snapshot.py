@@ -1,0 +1,361 @@
+"""The definitions a run holds its messages to: read once, frozen, fingerprinted, shipped to every worker."""
+
+from __future__ import annotations
+
+import gc
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from signalbook.client import Client
+from signalbook.documents import Upload, aim, read_folder, read_source
+from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.messages.matching.contract import Book, Deferred, Outline, compile_all
+from signalbook.messages.payloads import wireprefix
+from signalbook.pipeline.errors import PipelineError
+from signalbook.values import JSONObject, canonical_json, digest, dump_json
+
+_NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
+_MESSAGES: Final = "messages"
+_SCHEMAS: Final = "schemas"
+
+
+def whole(upload: Upload) -> JSONObject:
+    """A document about a part of a registry as one about the registry."""
+    document: Any = upload.body
+    for part in reversed(upload.target.parts):
+        document = {part: document}
+    return dict(document)
+
+
+def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+    """Each message's xid and its default Version. Raises ``PipelineError`` for one that is no definition."""
+    for xid, resource in _resources(document, _MESSAGES):
+        yield xid, _default(xid, _followed(document, resource))[1]
+
+
+def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+    """Each schema Version's xid and attributes, and under the Resource's xid which Version is the default one.
+
+    Which one wire prefixes mean by a number is there under that number, too.
+    """
+    for xid, resource in _resources(document, _SCHEMAS):
+        resource = _followed(document, resource)
+        versionid, default = _default(xid, resource)
+        versions = resource.get("versions") or {versionid: default}
+        yield xid, {"versionid": versionid}
+        for name, version in versions.items():
+            if isinstance(version, dict):
+                yield f"{xid}/versions/{name}", {**version, "versionid": name}
+                labels = version.get("labels")
+                number = labels.get(wireprefix.LABEL) if isinstance(labels, dict) else None
+                if number is not None:
+                    yield wireprefix.reference(xid, number), {"versionid": name}
+
+
+def version_of(document: JSONObject, xid: str) -> JSONObject | None:
+    """The attributes of a Version, if it is one of a message or schema here."""
+    resource_xid, _, versionid = xid.partition("/versions/")
+    parts = resource_xid.strip("/").split("/")
+    resource = _entity(document, resource_xid)
+    if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
+        return None
+    resource = _followed(document, resource)
+    found = (resource.get("versions") or dict([_default(resource_xid, resource)])).get(versionid)
+    return {**found, "versionid": versionid} if isinstance(found, dict) else None
+
+
+def contents(schema: JSONObject) -> bytes | None:
+    """The document of a schema Version, if it is in the registry document; one that lies elsewhere is not fetched."""
+    encoded, text = schema.get("schemabase64"), schema.get("schema")
+    if isinstance(encoded, str):
+        try:
+            return b64decode(encoded)
+        except ValueError:
+            return None
+    if text is None:
+        return None
+    return text.encode() if isinstance(text, str) else dump_json(text)
+
+
+def _resources(document: JSONObject, plural: str) -> Iterator[tuple[str, JSONObject]]:
+    for group_type, groups in document.items():
+        if group_type in _NO_GROUPS or not isinstance(groups, dict):
+            continue
+        for group_id, group in groups.items():
+            resources = group.get(plural) if isinstance(group, dict) else None
+            for resource_id, resource in (resources or {}).items():
+                yield _xid(group_type, group_id, plural, resource_id), resource
+
+
+def _xid(*parts: str) -> str:
+    for part in parts:
+        if not part or "/" in part:
+            raise PipelineError(f"{part!r} is no id: it is empty or has a slash in it (in {'/'.join(parts)})")
+    return "/" + "/".join(parts)
+
+
+def _followed(document: JSONObject, resource: JSONObject) -> JSONObject:
+    """The Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it."""
+    target = (resource.get("meta") or {}).get("xref") or resource.get("xref")
+    if not isinstance(target, str):
+        return resource
+    return _entity(document, target) or resource
+
+
+def _entity(document: JSONObject, xid: str) -> JSONObject | None:
+    found: Any = document
+    for part in xid.strip("/").split("/"):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _default(xid: str, resource: JSONObject) -> tuple[str, JSONObject]:
+    """Id and attributes of the default Version: the one named, else the newest (core/spec.md "Default Version")."""
+    if not isinstance(resource, dict):
+        raise PipelineError(f"{xid}: not an object")
+    versions: Mapping[str, JSONObject] = resource.get("versions") or {}
+    if not versions:
+        versionid = str(resource.get("versionid") or "1")
+        return versionid, {**resource, "versionid": versionid}
+    named = (resource.get("meta") or {}).get("defaultversionid") or resource.get("versionid")
+    chosen = str(named) if named in versions else max(versions, key=lambda name: _age(name, versions[name]))
+    return chosen, {**versions[chosen], "versionid": chosen}
+
+
+def _age(versionid: str, version: JSONObject) -> tuple[str, int, str]:
+    """Orders Versions from old to new: by creation, then by id, numbers by their value."""
+    return str(version.get("createdat") or ""), int(versionid) if versionid.isdecimal() else 0, versionid
+
+
+def groups_of(document: JSONObject) -> set[str]:
+    """The xids of all Groups."""
+    kinds = {kind: groups for kind, groups in document.items() if kind not in _NO_GROUPS and isinstance(groups, dict)}
+    return {f"/{kind}/{name}" for kind, groups in kinds.items() for name in groups}
+
+
+def reach(document: JSONObject, groups: Sequence[str]) -> set[str]:
+    """The xids of ``groups``, and of every message group an endpoint among them refers to (domain.md K-10)."""
+    found = set(groups)
+    for group in groups:
+        endpoint = _entity(document, group)
+        for reference in endpoint.get("messagegroups") or () if endpoint else ():
+            found.add(_local(str(reference)))
+    return found
+
+
+def _local(reference: str) -> str:
+    """A reference to a Group as an xid: fragments and URLs name it by their last two parts."""
+    return "/" + "/".join(reference.rstrip("/").split("/")[-2:])
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles meanwhile: among millions of fresh values that takes longer than to make them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+# Registry documents, each with a name.
+Documents = Iterable[tuple[str, JSONObject]]
+_URL: Final = ("http://", "https://")
+# Twice as long as a server waits for its database: its word on that is better than ours.
+_PATIENCE: Final = 120.0
+_SHOWN: Final = 20
+_SCHEMA_GROUPS: Final = ("/schemagroups/",)
+_MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
+
+    ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
+    ``outlines`` are those of all the selected ones, if they have been found sound.
+    """
+
+    messages: Mapping[str, JSONObject]
+    schemas: Mapping[str, JSONObject]
+    selected: tuple[str, ...]
+    outlines: tuple[Outline, ...] = field(default=(), compare=False)
+
+    @classmethod
+    @uncollected()
+    def load(cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
+        """Read the definitions of ``registry``: the URL of one, a document, or a folder of documents.
+
+        ``groups`` are xids of message groups or endpoints; with none every message is selected. ``versions`` are xids
+        of Versions of messages and schemas that stand for the default ones. Raises ``PipelineError`` if there are no
+        messages, and what the reader raises.
+        """
+        return cls.of_registry(registry, read_documents(registry), groups, versions)
+
+    @classmethod
+    def of_registry(
+        cls, registry: str, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()
+    ) -> Snapshot:
+        """The same out of documents that were read from ``registry``."""
+        snapshot = cls.of_documents(documents, groups, versions)
+        if not snapshot.selected:
+            where = f"in {', '.join(groups)} of {registry}" if groups else f"in {registry}"
+            raise PipelineError(f"there are no message definitions {where}")
+        return snapshot
+
+    @classmethod
+    def of_documents(cls, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
+        """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree."""
+        messages: dict[str, JSONObject] = {}
+        schemas: dict[str, JSONObject] = {}
+        parents: set[str] = set()
+        there: set[str] = set()
+        pinned: dict[str, JSONObject] = {}
+        for name, document in documents:
+            _merge(messages, dict(messages_of(document)), name)
+            _merge(schemas, {xid: _slim(schema) for xid, schema in schemas_of(document)}, name)
+            parents |= reach(document, groups)
+            there |= groups_of(document)
+            pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
+        for group in groups:
+            if group not in there:
+                raise PipelineError(f"there is no message group or endpoint {group} among the definitions")
+        for xid in versions:
+            if xid not in pinned:
+                raise PipelineError(f"there is no Version {xid} of a message or schema among the definitions")
+            resource = xid.partition("/versions/")[0]
+            if resource in messages:
+                messages[resource] = pinned[xid]
+            else:
+                schemas[resource] = {"versionid": pinned[xid]["versionid"]}
+        wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
+        return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything in it: equal snapshots judge alike."""
+        return digest(canonical_json(self._text))
+
+    def to_json(self) -> bytes:
+        """Canonical JSON, for shipping."""
+        return canonical_json({**self._text, "outlines": self.outlines})
+
+    @cached_property
+    def _text(self) -> JSONObject:
+        parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
+        return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Snapshot:
+        """What ``to_json`` wrote; a message or schema is read when it is first asked for."""
+        found = msgspec.json.decode(text, type=_Shipped)
+        return cls(
+            messages=Deferred(found.messages, msgspec.json.decode),
+            schemas=Deferred(found.schemas, msgspec.json.decode),
+            selected=found.selected,
+            outlines=found.outlines,
+        )
+
+    def message(self, reference: str) -> JSONObject | None:
+        """The message an xid names; a URL or fragment by the xid in it, whatever the host."""
+        return self.messages.get(_local_xid(reference, _MESSAGE_GROUPS))
+
+    def schema(self, reference: str) -> SchemaDocument | None:
+        """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
+        xid = _local_xid(reference, _SCHEMA_GROUPS)
+        schema = self.schemas.get(xid)
+        if schema is not None and "/versions/" not in xid:
+            xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
+            schema = self.schemas.get(xid)
+        content = None if schema is None else contents(schema)
+        if schema is None or content is None:
+            return None
+        return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
+
+    def compile(self, policy: Policy) -> Contract:
+        """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
+        book = self._book()
+        if self.outlines:
+            return Contract.outlined(self.outlines, book, policy)
+        return Contract.compile(book.definitions, book.schemas, policy, bases=book.bases)
+
+    def _book(self) -> Book:
+        definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
+        return Book(definitions=definitions, schemas=self.schema, bases=self.message)
+
+    @uncollected()
+    def check(self, policy: Policy) -> Snapshot:
+        """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why.
+
+        Returns the snapshot with the outlines of its definitions, so that nobody under this policy does it again.
+
+        A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
+        A policy for a group or definition that is not among them is refused too: it would be without effect.
+        """
+        strangers = policy.strangers(self.selected)
+        if strangers:
+            raise PipelineError(f"there is a policy for {', '.join(strangers)}, but no definition it is about")
+        compiled = compile_all(self._book(), policy)
+        uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
+        broken = {
+            xid: findings
+            for xid, findings in compiled.verify().items()
+            if xid not in uses or uses[xid].reason is not Reason.SCHEMA_NOT_FOUND
+        }
+        if broken:
+            shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
+            more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
+            raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
+        return replace(self, outlines=compiled.outlines)
+
+
+class _Shipped(msgspec.Struct):
+    """A snapshot as JSON."""
+
+    messages: dict[str, msgspec.Raw]
+    schemas: dict[str, msgspec.Raw]
+    selected: tuple[str, ...]
+    outlines: tuple[Outline, ...] = ()
+
+
+def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
+    """The registry documents behind a URL, a document or a folder, each with a name. Raises ``PipelineError``."""
+    if registry.startswith(_URL):
+        with Client(registry, timeout=_PATIENCE) as client:
+            return [(registry, client.export())]
+    path = Path(registry)
+    if not path.exists():
+        raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
+    sources = read_folder(path) if path.is_dir() else [read_source(path)]
+    return [(source.name, whole(aim(source.document))) for source in sources]
+
+
+def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
+    for xid, entity in found.items():
+        if into.setdefault(xid, entity) != entity:
+            raise PipelineError(f"{name} says something else of {xid} than a document before it")
+
+
+def _slim(schema: JSONObject) -> JSONObject:
+    """Of a schema Version what decides on payloads."""
+    return {name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema}
+
+
+def _local_xid(reference: str, groups: Sequence[str]) -> str:
+    """A reference as an xid: what precedes the first type of Group in it is host and base path, or a ``#``."""
+    starts = [start for group in groups if (start := reference.find(group)) >= 0]
+    return reference[min(starts) :] if starts else reference
+
+
+def group_of(xid: str) -> str:
+    """The xid of the Group that a message or schema is in."""
+    return "/".join(xid.split("/")[:3])

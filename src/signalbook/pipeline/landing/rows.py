@@ -1,0 +1,260 @@
+"""From accepted messages of one definition to rows of its table, and from rejected ones to dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from msgspec import UNSET, structs
+
+from signalbook.formats import Schema
+from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.messages import Accepted, Message, attribute_text, to_record
+from signalbook.messages.cloudevents import CORE, Attribute
+from signalbook.pipeline import columns, headers
+from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath import payloads
+from signalbook.pipeline.fastpath.native import Decode
+from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
+from signalbook.pipeline.tables.naming import table_name
+from signalbook.values import JSON, Finding
+
+_TIME: Final = ATTRIBUTES.index("time")
+_TAG: Final = columns.TAGS.types[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What every row says of its run."""
+
+    fingerprint: str
+    batch: str
+    landed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An accepted message on its way to its table, with no more of it than that takes.
+
+    ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
+    takes several times the room. ``shared``: the message is accepted for other definitions too.
+    """
+
+    attributes: Mapping[str, Attribute]
+    context: Mapping[str, str]
+    message: Message
+    payload: bytes | None
+    data: JSON
+    place: MessageLocation
+    original: bytes
+    shared: bool
+    violations: Sequence[Finding]
+
+
+class Target:
+    """The table of one definition: accepted messages in, rows out.
+
+    ``xid`` and ``version`` are the definition's, ``schema`` that of its payloads if it has one.
+    """
+
+    def __init__(self, xid: str, version: str, schema: Schema | None, mark: Mark) -> None:
+        self.name = table_name(xid)
+        self.xid = xid
+        self._schema = schema
+        self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
+        values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
+        self._bookkeeping = [
+            pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
+        ]
+
+    def row(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> Row:
+        """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
+        message, event = accepted.message, accepted.event
+        if message.body == original:  # the same bytes twice are once too many
+            message = structs.replace(message, body=original)
+        payload = accepted.payload()
+        violations = [finding for finding in accepted.warnings if finding.severity == "error"]
+        decodes = payload is not None and not violations and self._decodes(accepted)
+        return Row(
+            attributes=event.attributes if event is not None else {},
+            context=accepted.context,
+            message=message,
+            payload=payload if decodes or self._schema is None else None,
+            data=UNSET if decodes else accepted.data,
+            place=place,
+            original=original,
+            shared=shared,
+            violations=violations,
+        )
+
+    def rows(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
+        return self._batch(
+            [
+                *_envelope([row.attributes for row in rows]),
+                *self._payloads(rows),
+                text_map([row.context.items() or None for row in rows]),
+                *_transport(rows),
+            ],
+            pa.array([[_violation(found) for found in row.violations] or None for row in rows], _TAG),
+        )
+
+    def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
+        """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``."""
+        return self._batch([*envelope, *payloads, *transport], pa.nulls(len(envelope[0]), _TAG))
+
+    def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
+        count = len(arrays[0])
+        zeros = pa.array(np.zeros(count, np.int8))
+        constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
+        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
+
+    def _decodes(self, accepted: Accepted) -> bool:
+        """Whether the payload can be decoded once more, straight to columns: JSON by the table's own schema."""
+        return self._decode is not None and accepted.schema is self._schema
+
+    def _payloads(self, rows: Sequence[Row]) -> list[pa.Array]:
+        if self._schema is None:
+            return opaque_arrays([row.payload for row in rows])
+        if self._decode is None or any(row.payload is None for row in rows):
+            return self._build([self._data(row) for row in rows])
+        arrays, others = self._decode(pa.array([row.payload for row in rows], pa.binary()))
+        if not others:
+            return arrays
+        # They do conform, but the decoder takes only what it is sure of: a member given twice it is not.
+        rest = self._build([self._data(rows[number]) for number in others])
+        if len(others) == len(rows):
+            return rest
+        order = pa.array(np.argsort(np.concatenate([np.delete(np.arange(len(rows)), others), others])))
+        return [pa.concat_arrays([array, more]).take(order) for array, more in zip(arrays, rest, strict=True)]
+
+    def _data(self, row: Row) -> JSON:
+        """The decoded payload; of those that share a batch with others that come decoded too."""
+        if row.payload is not None and self._schema is not None:
+            return self._schema.decode(row.payload)
+        return None if row.data is UNSET else row.data
+
+    @cached_property
+    def _decode(self) -> Decode | None:
+        return payloads.decoder(self._schema) if isinstance(self._schema, JsonSchema) else None
+
+    @cached_property
+    def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
+        """From decoded payloads to their columns, where they have a schema."""
+        assert self._schema is not None
+        return payload_builder(self._schema.shape(), Form.DECODED)
+
+
+def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
+    texts = [[_text(values.get(name)) for values in attributes] for name in ATTRIBUTES]
+    arrays = [pa.array(column, pa.string()) for column in texts]
+    arrays[_TIME] = timestamps(arrays[_TIME])
+    return [*arrays, text_map([_extensions(values) for values in attributes])]
+
+
+def _text(value: Attribute | None) -> str | None:
+    return None if value is None else attribute_text(value)
+
+
+def _extensions(attributes: Mapping[str, Attribute]) -> list[tuple[str, str]] | None:
+    return [(name, attribute_text(value)) for name, value in attributes.items() if name not in CORE] or None
+
+
+def _transport(rows: Sequence[Row]) -> list[pa.Array]:
+    messages, places = [row.message for row in rows], [row.place for row in rows]
+    return [
+        pa.array([message.protocol or None for message in messages], pa.string()),
+        pa.array([address(message) for message in messages], pa.string()),
+        text_map([headers.texts(message.protocol, headers.carried(message)) for message in messages]),
+        pa.array([message.received_at for message in messages], columns.TIMESTAMP),
+        pa.array([place.path for place in places], pa.string()),
+        pa.array([place.position for place in places], pa.int64()),
+    ]
+
+
+def address(message: Message) -> str | None:
+    """Where a message was sent: its HTTP path, topic, subject, or the address in its properties."""
+    properties = message.sections.get("properties")
+    places = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
+    places += [properties.get("to")] if isinstance(properties, Mapping) else []
+    return next((place for place in places if isinstance(place, str)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One message to be sidelined, with everything known of it.
+
+    ``message`` is None for bytes that are none, ``definition`` that for which it did not land, where it did for others.
+    """
+
+    reason: str
+    violations: Sequence[Finding]
+    original: bytes
+    place: MessageLocation
+    candidates: Sequence[str] = ()
+    message: Message | None = None
+    definition: str | None = None
+
+
+@dataclass(slots=True)
+class DeadLetters:
+    """Dead letters on their way to their table."""
+
+    mark: Mark
+    bytes: int = 0
+    _letters: list[DeadLetter] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def add(self, letter: DeadLetter) -> None:
+        """Take one."""
+        self._letters.append(letter)
+        self.bytes += max(len(letter.original), LIGHTEST)
+
+    def take(self) -> pa.RecordBatch:
+        """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
+        letters, self._letters, self.bytes = self._letters, [], 0
+        kinds = columns.DEAD_LETTER.types
+        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
+
+    def _columns(self, letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
+        messages = [letter.message for letter in letters]
+        yield (letter.reason for letter in letters)
+        yield ([_violation(finding) for finding in letter.violations] for letter in letters)
+        yield (letter.candidates for letter in letters)
+        yield (letter.original for letter in letters)
+        yield (_body(letter) for letter in letters)
+        yield (to_record(message) if message else None for message in messages)
+        yield (message.protocol or None if message else None for message in messages)
+        yield (message.content_type or None if message else None for message in messages)
+        yield (address(message) if message else None for message in messages)
+        yield (letter.place.path for letter in letters)
+        yield (letter.place.position for letter in letters)
+        yield (letter.place.element for letter in letters)
+        yield (message.received_at if message else None for message in messages)
+        yield (letter.definition for letter in letters)
+        yield (self.mark.fingerprint for _ in letters)
+        yield (self.mark.batch for _ in letters)
+        yield (self.mark.landed_at for _ in letters)
+
+
+def _body(letter: DeadLetter) -> bytes | None:
+    body = None if letter.message is None else letter.message.body
+    return None if body == letter.original else body
+
+
+def _violation(finding: Finding) -> dict[str, str]:
+    return {name: _storable(getattr(finding, name)) for name in ("path", "rule", "message")}
+
+
+def _storable(text: str) -> str:
+    """Text without the lone surrogates that a hostile payload may have brought into a finding."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,165 @@
+"""The files of one task: a Parquet file per table, in bounded memory whatever the mix of messages.
+
+Rows are held until a table has a row group's worth, or all tables together hold too much: then the fullest are written
+until there is a little room again, for the longer the others wait, the fuller they get. So a stream of one type and a
+stream of thousands both land in few, well-filled row groups.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signalbook.pipeline import columns
+from signalbook.pipeline.commit.journal import DataFile
+from signalbook.pipeline.tables.naming import TableName
+
+ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+HELD_BYTES: Final = 128 * 1024 * 1024
+# Rows may be slices of larger arrays and keep those in memory; so many of them are copied together.
+_FRAGMENTS: Final = 16
+# Each writer has a file open; systems commonly allow a process 1,024.
+_OPEN_FILES: Final = 200
+# Where Arrow looks for the schema that a file was written with.
+_SCHEMA: Final = b"ARROW:schema"
+# What is written when all tables hold too much.
+_RELIEF: Final = 1 / 8
+# zstd makes a workspace for each column of a row group, which takes longer than to compress less than this.
+_THIN: Final = 8 * 1024
+_CODECS: Final[dict[bool, dict[str, Any]]] = {
+    True: {"compression": "snappy"},
+    False: {"compression": "zstd", "compression_level": 1},
+}
+
+
+def open_file(path: Path, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
+    """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress.
+
+    For its readers no column is a dictionary by type.
+    """
+    writer = pq.ParquetWriter(
+        path, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
+    )
+    writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
+    return writer
+
+
+def _is_thin(rows: pa.Table) -> bool:
+    return bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
+
+
+def _leaves(type: pa.DataType) -> int:
+    """How many columns of a file a column of rows becomes."""
+    return sum(_leaves(type.field(number).type) for number in range(type.num_fields)) or 1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Table:
+    name: TableName
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    held_bytes: int = 0
+    # to weigh a batch takes longer than to make it, so most are taken to weigh what those before did
+    row_bytes: float = 0.0
+    rows: int = 0
+    path: Path | None = None
+    writer: pq.ParquetWriter | None = None
+
+
+class Landing:
+    """Takes the rows of one task and writes them to files in ``folder``, which is ``staged`` below the output.
+
+    ``prefix`` begins the names of all files; it must be the task's own.
+    """
+
+    def __init__(self, folder: Path, *, staged: str, prefix: str) -> None:
+        self._folder = folder
+        self._staged = staged
+        self._prefix = prefix
+        self._tables: dict[TableName, _Table] = {}
+        self._open: dict[TableName, _Table] = {}
+        self._held = 0
+        self._files: list[DataFile] = []
+
+    def add(self, name: TableName, rows: pa.RecordBatch) -> None:
+        """Take rows for a table. Raises ``OSError`` if they cannot be written."""
+        table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
+        if not table.held:
+            table.row_bytes = rows.nbytes / len(rows)
+        table.held.append(rows)
+        size = int(table.row_bytes * len(rows))
+        table.held_bytes += size
+        self._held += size
+        if len(table.held) >= _FRAGMENTS:
+            self._compact(table)
+        if table.held_bytes >= ROW_GROUP_BYTES:
+            self._write(table)
+        elif self._held >= HELD_BYTES:
+            self._relieve()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Write what is held, close all files and tell what they are. Raises ``OSError``."""
+        for table in self._tables.values():
+            self._write(table)
+            self._close(table)
+        return tuple(self._files)
+
+    def abandon(self) -> None:
+        """Close all files as they are; nobody will use them."""
+        for table in self._open.values():
+            if table.writer is not None:
+                with suppress(OSError):
+                    table.writer.close()
+
+    def _compact(self, table: _Table) -> None:
+        table.held = pa.Table.from_batches(table.held).combine_chunks().to_batches()
+        size = sum(rows.nbytes for rows in table.held)
+        table.row_bytes = size / sum(len(rows) for rows in table.held)
+        self._held += size - table.held_bytes
+        table.held_bytes = size
+
+    def _relieve(self) -> None:
+        for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
+            if self._held < HELD_BYTES * (1 - _RELIEF):
+                break
+            self._write(table)
+
+    def _write(self, table: _Table) -> None:
+        """One row group of all that a table holds."""
+        if not table.held:
+            return
+        rows = pa.Table.from_batches(table.held)
+        self._writer(table, rows).write_table(rows, row_group_size=len(rows))
+        table.rows += len(rows)
+        self._held -= table.held_bytes
+        table.held, table.held_bytes = [], 0
+
+    def _writer(self, table: _Table, rows: pa.Table) -> pq.ParquetWriter:
+        if table.writer is None:
+            if len(self._open) >= _OPEN_FILES:
+                self._close(next(iter(self._open.values())))
+            table.path = self._place()
+            table.writer = open_file(table.path, rows.schema, thin=_is_thin(rows))
+            self._open[table.name] = table
+        return table.writer
+
+    def _place(self) -> Path:
+        number = len(self._files) + len(self._open)
+        return self._folder / f"{self._prefix}-{number:05d}.parquet"
+
+    def _close(self, table: _Table) -> None:
+        if table.writer is None or table.path is None:
+            return
+        table.writer.close()
+        del self._open[table.name]
+        name = table.path.name
+        size = table.path.stat().st_size
+        self._files.append(
+            DataFile(table=table.name, staged=f"{self._staged}/{name}", name=name, rows=table.rows, bytes=size)
+        )
+        table.writer, table.path, table.rows = None, None, 0

@@ -1,0 +1,372 @@
+"""One task: messages in, files of rows out. Runs in Spark's Python workers.
+
+Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
+tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
+compiles those definitions once that occur.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from signalbook.messages import Contract, Policy
+from signalbook.pipeline.commit.journal import STAGING, Batch, DataFile, Journal, Partition, TableFormat
+from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
+from signalbook.pipeline.job.jobs import Progress, ShowProgress
+from signalbook.pipeline.job.snapshot import Snapshot, uncollected
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.reports.report import Tally, decode
+from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
+from signalbook.pipeline.tables.naming import escape
+
+PLAN: Final = "plan.json"
+SNAPSHOT: Final = "snapshot.json"
+PROGRESS: Final = "progress"
+MANIFEST: Final = "manifest string"
+_EVERY: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What every task of a run needs to know. ``staged`` is the run's folder below the output folder."""
+
+    source: str
+    tasks: tuple[tuple[Split, ...], ...]
+    batch: str
+    fingerprint: str
+    landed_at: datetime
+    staged: str
+    policy: Policy
+    max_message_bytes: int = MAX_MESSAGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What one task did.
+
+    Of a replay, ``replaced`` are paths of the files of dead letters that its own stand for, ``replayed`` and
+    ``changed`` how many letters were run again and have another reason now.
+    """
+
+    files: tuple[DataFile, ...]
+    tally: Tally
+    replaced: tuple[str, ...] = ()
+    replayed: int = 0
+    changed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mileage:
+    """How far one task is; ``bytes`` of its input are done."""
+
+    bytes: int
+    read: int
+    landed: int
+    dead_lettered: int
+
+
+def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
+    task = Task.of(folder)
+    source = base.file_source(task.plan.source)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
+            frames = (frame for split in splits for frame in source.read(split))
+            yield manifest_row(partial(task.process, number, source, frames))
+
+
+def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow`` over records: rows of ``records.COLUMNS`` in, one manifest as JSON out."""
+    task = Task.of(folder)
+    frames = (frame for batch in batches for frame in records.record_batches(batch))
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    yield manifest_row(partial(task.process, number, base.find_source(task.plan.source), frames))
+
+
+def read_manifest(text: str) -> Manifest:
+    """The manifest that a task wrote as ``text``."""
+    return decode(text.encode(), Manifest)
+
+
+def manifest_row(work: Callable[[], Manifest]) -> pa.RecordBatch:
+    """The manifest of a task, once it is done, as a row."""
+    with uncollected():
+        text = msgspec.json.encode(work()).decode()
+    return pa.RecordBatch.from_pydict({"manifest": pa.array([text], pa.string())})
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the tasks of a run have in common."""
+
+    staging: Path
+    plan: Plan
+
+    @classmethod
+    def of(cls, folder: str) -> Task:
+        """Those whose plan lies in a staging folder."""
+        staging = Path(folder)
+        return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan))
+
+    def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
+        """What becomes of ``frames``, the input of task ``number``."""
+        with self.landing(number) as landing:
+            processing = Processing(self.contract(), source, landing, self.mark)
+            odometer = self.odometer(number, processing.tally)
+            for frame in within_limit(frames, self.plan.max_message_bytes):
+                processing.take(frame)
+                odometer.advance(len(frame.content))
+            processing.clear()
+            return Manifest(files=landing.finish(), tally=processing.tally)
+
+    @contextmanager
+    def landing(self, number: int) -> Iterator[Landing]:
+        """Where task ``number`` lands its rows; closed as it is when something fails."""
+        prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
+        landing = Landing(self.staging, staged=self.plan.staged, prefix=prefix)
+        try:
+            yield landing
+        except OSError as error:
+            landing.abandon()
+            raise disk_failure(error, self.staging.parent.parent) from error
+        except BaseException:
+            landing.abandon()
+            raise
+
+    @property
+    def mark(self) -> Mark:
+        """What every row says of the run."""
+        return Mark(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
+
+    def contract(self) -> Contract:
+        """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
+        return _contract(self.staging, self.plan)
+
+    def odometer(self, number: int, tally: Tally) -> Odometer:
+        """What tells the driver how far task ``number`` is."""
+        return Odometer(self.staging / PROGRESS / f"{number}.json", tally)
+
+
+def _attempt() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
+class Odometer:
+    """Writes down how far a task is, now and then, for the driver to show."""
+
+    def __init__(self, path: Path, tally: Tally) -> None:
+        self._path = path
+        self._tally = tally
+        self._bytes = 0
+        self._next = time.monotonic() + _EVERY
+
+    def advance(self, count: int) -> None:
+        """So many bytes more are done."""
+        self._bytes += count
+        if time.monotonic() < self._next:
+            return
+        tally = self._tally
+        mileage = Mileage(
+            bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
+        )
+        fresh = self._path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(msgspec.json.encode(mileage))
+        fresh.replace(self._path)
+        self._next = time.monotonic() + _EVERY
+
+
+_contracts: dict[tuple[str, Policy], Contract] = {}
+
+
+def _contract(staging: Path, plan: Plan) -> Contract:
+    """The compiled contract, kept for the next task of this process."""
+    key = plan.fingerprint, plan.policy
+    if key not in _contracts:
+        _contracts.clear()
+        try:
+            snapshot = Snapshot.from_json((staging / SNAPSHOT).read_bytes())
+        except OSError as error:
+            raise PipelineError(
+                f"a worker cannot read {staging}: the output has to be a folder all workers share"
+            ) from error
+        _contracts[key] = snapshot.compile(plan.policy)
+    return _contracts[key]
+
+
+_LOOK: Final = 0.3
+_NAME: Final = 100
+_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
+# What follows is about the query, and not about its failure.
+_QUERY: Final = "=== Streaming Query ==="
+_FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What a batch reads by the source called ``source``.
+
+    Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
+    ``records.COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
+    """
+
+    source: str
+    origin: str
+    tasks: tuple[tuple[Split, ...], ...] = ()
+    records: DataFrame | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, 0 where nobody knows before they are read."""
+        return sum(split.size for task in self.tasks for split in task)
+
+    def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
+        """The manifest of each task that finds the plan in ``folder``, once Spark is asked for them."""
+        if self.records is not None:
+            return self.records.mapInArrow(partial(process_records, str(folder)), MANIFEST)
+        count = len(self.tasks)
+        return session.range(0, count, 1, max(count, 1)).mapInArrow(partial(process_files, str(folder)), MANIFEST)
+
+    def outcome(self, manifests: Sequence[Manifest], batch: Batch) -> Batch:  # noqa: ARG002
+        """The batch with what these manifests say beyond files and counts: of messages that are read, nothing."""
+        return batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try to process a batch, in a staging folder of its own."""
+
+    journal: Journal
+    batch_id: str
+    intake: Intake
+    snapshot: Snapshot
+    table_format: TableFormat
+    partition: Partition
+    policy: Policy
+    landed_at: datetime
+    stream: str = ""
+    offsets: str = ""
+    max_message_bytes: int = MAX_MESSAGE
+
+    def process(self, session: SparkSession, show: ShowProgress) -> Batch:
+        """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
+        started = time.monotonic()
+        folder = self._stage()
+        with _watching(folder, self.intake.size, show):
+            manifests = _collect(self.intake.manifests(session, folder), self.journal.output)
+        tally = Tally()
+        for manifest in manifests:
+            tally.add(manifest.tally)
+        batch = self.intake.outcome(
+            manifests,
+            Batch(
+                id=self.batch_id,
+                fingerprint=self.snapshot.fingerprint,
+                origin=self.intake.origin,
+                table_format=self.table_format,
+                tally=tally,
+                files=tuple(file for manifest in manifests for file in manifest.files),
+                seconds=time.monotonic() - started,
+                partition=self.partition,
+                landed_at=self.landed_at,
+                stream=self.stream,
+                offsets=self.offsets,
+            ),
+        )
+        batch.check()
+        return batch
+
+    def _stage(self) -> Path:
+        name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
+        folder = self.journal.staging(name)
+        (folder / PROGRESS).mkdir()
+        (folder / SNAPSHOT).write_bytes(self.snapshot.to_json())
+        plan = Plan(
+            source=self.intake.source,
+            tasks=self.intake.tasks,
+            batch=self.batch_id,
+            fingerprint=self.snapshot.fingerprint,
+            landed_at=self.landed_at,
+            staged=f"{STAGING}/{name}",
+            policy=self.policy,
+            max_message_bytes=self.max_message_bytes,
+        )
+        (folder / PLAN).write_bytes(msgspec.json.encode(plan))
+        return folder
+
+
+def _collect(frame: DataFrame, output: Path) -> list[Manifest]:
+    try:
+        return [read_manifest(row["manifest"]) for row in frame.collect()]
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(explain(str(error), output)) from error
+
+
+def explain(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
+    """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
+    own = _OWN_WORDS.search(text)
+    if own:
+        return own[1]
+    if "No space left on device" in text:
+        return full_disk(output)
+    lines = [line for line in text.partition(_QUERY)[0].splitlines() if line.strip()]
+    faults = [line for line in lines if _FAULT.match(line)] or lines
+    return f"{what}: {faults[-1] if faults else 'Spark did not say why'}"
+
+
+@contextmanager
+def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
+    """Show how far the tasks are, several times a second, from what they write down."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK):
+            show(_progress(folder, total))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    show(Progress(stage="processing", total=total))
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _progress(folder: Path, total: int) -> Progress:
+    miles = [_mileage(path) for path in (folder / PROGRESS).glob("*.json")]
+    return Progress(
+        stage="processing",
+        done=min(sum(mileage.bytes for mileage in miles), total) if total else 0,
+        total=total,
+        read=sum(mileage.read for mileage in miles),
+        landed=sum(mileage.landed for mileage in miles),
+        dead_lettered=sum(mileage.dead_lettered for mileage in miles),
+    )
+
+
+def _mileage(path: Path) -> Mileage:
+    return msgspec.json.decode(path.read_bytes(), type=Mileage)

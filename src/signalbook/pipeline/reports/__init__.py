@@ -1,0 +1,1 @@
+"""What became of batches: reports, metrics, and their upload to a registry."""

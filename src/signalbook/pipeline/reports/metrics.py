@@ -1,0 +1,155 @@
+"""What the batches of an output folder come to, as Prometheus wants to have it.
+
+Nothing is counted here: whatever is exposed is out of reports, and adds up as they do. The labels are the pipeline's
+name, definitions (as many as the catalogue has) and reasons (domain.md K-44).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.reports.report import Report, Tally, Violations
+
+_PREFIX: Final = "signalbook_pipeline_"
+_PIPELINE: Final = "pipeline"
+
+
+class Metrics(Collector):
+    """All batches of one pipeline together, and the newest of them. Safe for threads."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._lock = threading.Lock()
+        self._tally = Tally()
+        self._batches = 0
+        self._seconds = 0.0
+        self._written = 0
+        self._last: Report | None = None
+
+    def add(self, report: Report) -> None:
+        """Count a batch; each once, in the order they were committed in."""
+        with self._lock:
+            self._tally.add(replace(report.tally, violations=Violations()))
+            self._batches += 1
+            self._seconds += report.seconds
+            self._written += report.written
+            self._last = report
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, for Prometheus."""
+        with self._lock:
+            found = [*self._totals(), *self._by_definition(), *self._newest()]
+        yield from found
+
+    def text(self) -> bytes:
+        """The text exposition format."""
+        return generate_latest(self._registry())
+
+    def write(self, path: Path) -> None:
+        """Replace a file by it, in one step. Raises ``PipelineError``."""
+        try:
+            write_to_textfile(str(path), self._registry())
+        except OSError as error:
+            raise disk_failure(error, path) from error
+
+    def serve(self, host: str, port: int) -> Server:
+        """Answer Prometheus at this address. Raises ``PipelineError`` if that cannot be."""
+        return Server(self._registry(), host, port)
+
+    def _registry(self) -> CollectorRegistry:
+        registry = CollectorRegistry()
+        registry.register(self)
+        return registry
+
+    def _totals(self) -> Iterator[Metric]:
+        tally = self._tally
+        yield self._counter("batches", "Batches committed.", self._batches)
+        yield self._counter("read_messages", "Messages read: landed, dead letters and dropped.", tally.read)
+        yield self._counter("dead_letter_messages", "Messages among the dead letters.", tally.dead_lettered)
+        yield self._counter("dropped_messages", "Messages dropped by policy.", tally.dropped)
+        yield self._counter("read_bytes", "Bytes of messages read.", tally.bytes)
+        yield self._counter("written_bytes", "Bytes of files written.", self._written)
+        yield self._counter("processing_seconds", "Time spent on batches.", self._seconds)
+
+    def _by_definition(self) -> Iterator[Metric]:
+        tally = self._tally
+        landed = self._counters("landed_messages", "Messages in tables.", "definition")
+        for xid, count in sorted(tally.landed.items()):
+            landed.add_metric([self._pipeline, xid], count)
+        yield landed
+        rejected = self._counters(
+            "rejected_messages", "Dead letters; no definition where it is in doubt.", "definition", "reason"
+        )
+        for (xid, reason), count in sorted(_rejected(tally).items()):
+            rejected.add_metric([self._pipeline, xid, reason], count)
+        yield rejected
+        newest = self._gauges("newest_event_timestamp_seconds", "Time of the newest event that landed.", "definition")
+        for xid, time in sorted(tally.times.items()):
+            newest.add_metric([self._pipeline, xid], time.newest / 1e6)
+        yield newest
+
+    def _newest(self) -> Iterator[Metric]:
+        last = self._last
+        if last is None:
+            return
+        told: dict[str, tuple[str, float | None]] = {
+            "last_batch_messages": ("Messages read by the newest batch.", last.tally.read),
+            "last_batch_seconds": ("Time that the newest batch took.", last.seconds),
+            "last_batch_timestamp_seconds": (
+                "When the newest batch was committed.",
+                last.finished.timestamp() if last.finished else None,
+            ),
+            "lag_seconds": ("Age of the newest event when the newest batch was committed.", last.lag_seconds),
+        }
+        for name, (text, value) in told.items():
+            if value is not None:
+                gauge = self._gauges(name, text)
+                gauge.add_metric([self._pipeline], value)
+                yield gauge
+
+    def _counter(self, name: str, text: str, value: float) -> Metric:
+        counter = self._counters(name, text)
+        counter.add_metric([self._pipeline], value)
+        return counter
+
+    def _counters(self, name: str, text: str, *labels: str) -> CounterMetricFamily:
+        return CounterMetricFamily(_PREFIX + name, text, labels=[_PIPELINE, *labels])
+
+    def _gauges(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(_PREFIX + name, text, labels=[_PIPELINE, *labels])
+
+
+class Server:
+    """Metrics over HTTP, from a thread of its own until it is closed. ``port`` is where, also if any was asked for."""
+
+    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except (OSError, OverflowError) as error:
+            raise PipelineError(f"cannot serve metrics at {host}:{port}: {error}; choose another port") from error
+        self.port = self._server.server_port
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _rejected(tally: Tally) -> dict[tuple[str, str], int]:
+    """Dead letters by definition and reason; those that are charged to none have an empty one."""
+    found = {(xid, reason): count for xid, reasons in tally.blamed.items() for reason, count in reasons.items()}
+    for reason, count in tally.reasons.items():
+        rest = count - sum(reasons[reason] for reasons in tally.blamed.values())
+        if rest:
+            found["", reason] = rest
+    return found

@@ -1,0 +1,202 @@
+"""Reports on their way to a registry: each batch of the journal once, in order, whenever the registry can be reached.
+
+What was sent is written down beside the journal. A program that dies in between sends a report again, which the
+registry knows by its batch; nothing is lost, since what the journal has and that file has not is still to be sent.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from signalbook.client import Client, Refused
+from signalbook.errors import SignalbookError
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.file import ReportOptions
+from signalbook.pipeline.reports.metrics import Metrics
+from signalbook.values import digest
+from signalbook.xid import XidError, check_id
+
+FOLDER: Final = "reports"
+# Reports sent at a time; a registry that hears of a pipeline for the first time gets no more of its past.
+_MOST: Final = 1000
+_TIMEOUT: Final = 5.0
+_PAUSE: Final = 30.0
+# It is no report, or too large for what stands before the registry: sending it again will not help.
+_FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
+class Posts:
+    """The reports of an output folder for the pipeline ``name`` of the registry at ``url``.
+
+    ``tell`` is told what is wrong, once until it is right again; a registry that does not answer is left alone for
+    ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError`` for
+    what is no URL.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        url: str,
+        name: str,
+        tell: Callable[[str], None],
+        *,
+        pause: float = _PAUSE,
+        most: int = _MOST,
+    ) -> None:
+        self._client = Client(url, timeout=_TIMEOUT, attempts=1)
+        self._journal = journal
+        self._url = url
+        self._name = name
+        self._tell = tell
+        self._said = ""
+        self._next = 0.0
+        self._pause = pause
+        self._most = most
+        self._sent = journal.output / FOLDER / f"{digest(f'{url} {name}'.encode())}.sent"
+        self._known = _lines(self._sent)
+
+    def send(self) -> None:
+        """Send what is to be sent. Never raises: what cannot be sent now stays for the next time."""
+        if time.monotonic() < self._next:
+            return
+        try:
+            self._send_all()
+            self._said = ""
+        except (SignalbookError, OSError) as error:
+            # a stream must not wait for an absent registry with every batch
+            self._next = time.monotonic() + self._pause
+            self._say(f"reports wait to be sent to {self._url}: {error}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _send_all(self) -> None:
+        news = self._journal.news(self._known)
+        self._note(*news[: -self._most])
+        for name in news[-self._most :]:
+            batch = self._journal.entry(name)
+            if not batch.compaction:
+                self._send(batch.id, batch.report().to_json())
+            self._note(name)
+
+    def _send(self, batch: str, report: dict[str, object]) -> None:
+        try:
+            self._client.pipelines.add(self._name, report)
+        except Refused as error:
+            if error.status not in _FINAL:
+                raise
+            self._tell(f"the report of batch {batch} was refused by {self._url} and is not sent again: {error}")
+
+    def _note(self, *names: str) -> None:
+        if names:
+            self._sent.parent.mkdir(exist_ok=True)
+            with self._sent.open("a") as file:
+                file.write("".join(f"{name}\n" for name in names))
+            self._known.update(names)
+
+    def _say(self, words: str) -> None:
+        if words != self._said:
+            self._tell(words)
+        self._said = words
+
+
+def _lines(path: Path) -> set[str]:
+    try:
+        return set(path.read_text().splitlines())
+    except FileNotFoundError:
+        return set()
+    except OSError as error:
+        raise PipelineError(f"cannot read {path}: {error.strerror}") from error
+
+
+_NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
+_NO_START: Final = re.compile(r"^[^A-Za-z0-9_]+", re.ASCII)
+_LONGEST: Final = 128
+
+
+Tell = Callable[[str], None]
+
+
+@contextmanager
+def reporting(output: Path, audience: ReportOptions, tell: Tell) -> Iterator[Callable[[], None]]:
+    """Something to call after each batch of an output folder: it sends reports and renews metrics as ``audience`` says.
+
+    What is called never raises, and ``tell`` takes what went wrong. Raises ``PipelineError`` and other
+    ``SignalbookError`` for options that cannot work.
+    """
+    if not (audience.to or audience.metrics_file or audience.metrics_port):
+        yield lambda: None
+        return
+    name = _name(output, audience)
+    journal = Journal.open(output.absolute())
+    with ExitStack() as opened:
+        told: list[Callable[[], None]] = []
+        if audience.metrics_file or audience.metrics_port:
+            told.append(_exposed(journal, name, audience, tell, opened))
+        if audience.to:
+            posts = Posts(journal, audience.to, name, tell)
+            opened.callback(posts.close)
+            told.append(posts.send)
+
+        def everybody() -> None:
+            for each in told:
+                each()
+
+        yield everybody
+
+
+def exposition(output: Path, name: str = "") -> bytes:
+    """Metrics of all batches of an output folder, in Prometheus' text format; ``name`` is the pipeline's.
+
+    Raises ``PipelineError``.
+    """
+    found = Metrics(_name(output, ReportOptions(name=name)))
+    _refresh(found, Journal.existing(output), set())
+    return found.text()
+
+
+def _exposed(journal: Journal, name: str, audience: ReportOptions, tell: Tell, opened: ExitStack) -> Callable[[], None]:
+    found, known = Metrics(name), set[str]()
+    _refresh(found, journal, known)
+    if audience.metrics_port:
+        opened.callback(found.serve(audience.metrics_host, audience.metrics_port).close)
+
+    def refresh() -> None:
+        try:
+            _refresh(found, journal, known)
+            if audience.metrics_file:
+                found.write(Path(audience.metrics_file))
+        except PipelineError as error:
+            tell(f"metrics: {error}")
+
+    return refresh
+
+
+def _refresh(found: Metrics, journal: Journal, known: set[str]) -> None:
+    """Count the batches that were committed since."""
+    for name in journal.news(known):
+        batch = journal.entry(name)
+        known.add(name)
+        if not batch.compaction:
+            found.add(batch.report())
+
+
+def _name(output: Path, audience: ReportOptions) -> str:
+    """The pipeline's name: an id, since that is what a registry calls it by. Raises ``PipelineError``."""
+    try:
+        return check_id(audience.name or _default(output.absolute().name))
+    except XidError as error:
+        raise PipelineError(f"the name of the pipeline, {audience.name!r}: {error}; give another") from None
+
+
+def _default(folder: str) -> str:
+    """The id that is nearest to the name of a folder."""
+    return _NO_START.sub("", _NO_ID.sub("-", folder))[:_LONGEST] or "pipeline"

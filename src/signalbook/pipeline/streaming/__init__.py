@@ -1,1 +1,0 @@
-"""Streams: micro-batches one after the other, each landed like a batch of its own."""

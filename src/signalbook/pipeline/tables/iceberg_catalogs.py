@@ -1,0 +1,183 @@
+"""The Iceberg catalog of an output, connected to: the one in its folder, or any that pyiceberg knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pydantic
+import requests
+from pyiceberg.catalog import TYPE, Catalog, CatalogType, infer_catalog_type, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NotInstalledError,
+    RESTError,
+    ValidationError,
+    ValidationException,
+)
+from pyiceberg.utils.config import Config, merge_config
+from requests import RequestException
+from requests.adapters import HTTPAdapter
+
+from signalbook.pipeline.commit.journal import BATCHES
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables.base import Outdated
+from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
+from signalbook.pipeline.tables.naming import TABLES
+
+_KEPT: Final = "a batch that was under way is kept, and the next run goes on with it"
+
+
+@contextmanager
+def plainly(what: str, secrets: Sequence[str] = ()) -> Iterator[None]:
+    """Raise ``PipelineError`` for what stops ``what``, without ``secrets``; the batch is prepared or not begun then."""
+    try:
+        yield
+    except _NAMED as error:
+        raise _failure(what, error, hidden(str(error), secrets)) from error
+    except Exception as error:
+        # those of SQLAlchemy, which SQL catalogs work with, stand for those of the database
+        if type(error).__module__ != "sqlalchemy.exc":
+            raise
+        said = hidden(str(error.__cause__ or error), secrets)
+        raise PipelineError(
+            f"{what} cannot be used: {said}. Another program may hold it: run again when it is done"
+        ) from error
+
+
+_NAMED: Final = (
+    CommitFailedException,
+    FileNotFoundError,
+    NotInstalledError,
+    RESTError,
+    RequestException,
+    TypeError,
+    ValidationError,
+    ValidationException,
+    ValueError,
+)
+
+
+def _failure(what: str, error: Exception, said: str) -> PipelineError:
+    match error:
+        case CommitFailedException() | CommitStateUnknownException() | ValidationException():
+            return PipelineError(f"{what} was changed by someone else at the same moment ({said}): run again")
+        case RequestException() | pydantic.ValidationError():
+            return PipelineError(f"{what}: there is no answer of an Iceberg catalog ({said}). Run again; {_KEPT}")
+        case RESTError() | NotInstalledError():
+            return PipelineError(f"{what}: {said}; {_KEPT}")
+        case FileNotFoundError():
+            return PipelineError(
+                f"{what} has lost a file that its catalog names ({said}). Put it back, or drop the table from the "
+                "catalog: the next run of this output makes a new one and goes on"
+            )
+    return Outdated(
+        f"{what} was changed by someone else and does not take the batch: {said}. Undo that, or rename the table: "
+        "the next run of this output makes a new one and goes on"
+    )
+
+
+def hidden(text: str, secrets: Sequence[str]) -> str:
+    """``text`` without any of ``secrets``."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
+    return text
+
+
+CATALOG: Final = "catalog.db"
+# Seconds that a REST catalog may take to accept a connection, and to answer.
+_PATIENCE: Final = (30.0, 120.0)
+# Earlier snapshots tell which batches were committed, so that all are wanted.
+_ALL: Final = {"snapshot-loading-mode": "all"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A catalog, the namespace that those of groups are below, and who tables in it belong to: empty, if it is ours.
+
+    ``secrets`` are what no message may say.
+    """
+
+    catalog: Catalog
+    namespace: tuple[str, ...] = ()
+    owner: str = ""
+    secrets: tuple[str, ...] = ()
+
+
+def connect(output: Path) -> Connection:
+    """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
+    choice = recorded(output)
+    return _own(output) if choice is None else _chosen(choice)
+
+
+def _own(output: Path) -> Connection:
+    """The catalog in the folder, made when first used."""
+    path = output / CATALOG
+    if not path.exists() and any((output / BATCHES).glob("*.json")):
+        raise PipelineError(
+            f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
+            "or choose another output; a batch that was under way is kept"
+        )
+    with plainly(f"the catalog {path}"):
+        return Connection(catalog=SqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}"))
+
+
+def _chosen(choice: CatalogChoice) -> Connection:
+    given = {name: filled(f"catalog.{name}", value) for name, value in choice.properties.items()}
+    properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **given})
+    secrets = tuple({*_secrets(properties), *_variables(choice)})
+    with plainly(f"the catalog {choice}", secrets):
+        try:
+            catalog = _load(choice.name, properties)
+        except pydantic.ValidationError:  # of what a server answered
+            raise
+        except (ValueError, TypeError, KeyError) as error:
+            raise PipelineError(
+                f"the catalog {choice} is not described in a way that pyiceberg knows: {hidden(str(error), secrets)}"
+            ) from error
+    return Connection(catalog=catalog, namespace=choice.namespace, owner=choice.owner, secrets=secrets)
+
+
+def _load(name: str, properties: dict[str, Any]) -> Catalog:
+    kind = CatalogType(str(properties[TYPE]).lower()) if TYPE in properties else infer_catalog_type(name, properties)
+    return PatientRestCatalog(name, **properties) if kind == CatalogType.REST else load_catalog(name, **properties)
+
+
+class PatientRestCatalog(RestCatalog):
+    """A REST catalog that is waited for, but not for ever."""
+
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _Timed())
+        return session
+
+
+class _Timed(HTTPAdapter):
+    """Connections on which an answer that never comes is an error."""
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        """Send a request, as the base does."""
+        return super().send(request, *args, **{**options, "timeout": options.get("timeout") or _PATIENCE})
+
+
+def _secrets(properties: Mapping[str, Any]) -> Iterable[str]:
+    """All that is secret, at any depth."""
+    for name, value in properties.items():
+        if isinstance(value, Mapping):
+            yield from _secrets(value)
+        else:
+            yield from secrets_in(name, str(value))
+
+
+def _variables(choice: CatalogChoice) -> Iterable[str]:
+    """What stands in environment variables, as if all of it were secret."""
+    for name, value in choice.properties.items():
+        for found in VARIABLE.finditer(value):
+            yield filled(name, found[0])

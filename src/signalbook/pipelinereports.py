@@ -1,0 +1,228 @@
+"""Reports that pipelines upload: what they look like, whether they add up, and where they are stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from signalbook.errors import SignalbookError
+from signalbook.formats.base import pointer
+from signalbook.storage.base import ReportingPipeline, Store, StoredReport, WriteTransaction
+from signalbook.values import JSON, Finding, JSONObject, now, parse_timestamp
+
+LONGEST: Final = 512
+MOST_MESSAGES: Final = 20_000
+MOST_VIOLATIONS: Final = 500
+_MOST_FAULTS: Final = 100
+_SHOWN: Final = 300
+"""Characters of what a fault of the form says: it may quote the report."""
+_PLACE: Final = re.compile(r" - at `(?P<key>key` in `)?\$(?P<steps>[^`]*)`\Z")
+_ITEM: Final = re.compile(r"\[(\d+)\]", re.ASCII)
+
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Number = Annotated[float, Meta(ge=0)]
+_Text = Annotated[str, Meta(max_length=LONGEST)]
+_Name = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
+_Time = Annotated[str, Meta(max_length=40)]
+# A column of its own; PostgreSQL keeps no NUL.
+_Batch = Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"^[^\x00]*$")]
+
+
+class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A member of a report; others than its own are refused."""
+
+
+class Bytes(_Part):
+    """Bytes of the input, and of the files that were written."""
+
+    read: _Count
+    written: _Count
+
+
+class Lag(_Part):
+    """Event times, and how old the newest event was at the end."""
+
+    oldest: _Time = ""
+    newest: _Time = ""
+    seconds: _Number | None = None
+
+
+class DefinitionCounts(_Part):
+    """What became of the messages of one definition."""
+
+    landed: _Count
+    rejected: _Count
+    rejected_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    events_per_second: _Number = 0.0
+    reasons: dict[_Name, _Count] = {}
+    oldest: _Time = ""
+    newest: _Time = ""
+
+
+class ViolationExample(_Part):
+    """One message that was rejected."""
+
+    source: _Text
+    position: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+    message: _Text
+    excerpt: _Text
+
+
+class ViolationCount(_Part):
+    """What was wrong with how many messages."""
+
+    definition: _Text
+    path: _Text
+    rule: _Text
+    messages: _Count
+    example: ViolationExample
+
+
+class BatchReport(_Part):
+    """The report of one batch, as ``signalbook pipeline run --json`` prints it."""
+
+    batch: _Batch
+    fingerprint: _Text
+    read: _Count
+    landed: _Count
+    dead_lettered: _Count
+    dropped: _Count
+    seconds: _Number
+    events_per_second: _Number
+    by_message: Annotated[dict[_Name, DefinitionCounts], Meta(max_length=MOST_MESSAGES)]
+    reasons: Annotated[dict[_Name, _Count], Meta(max_length=100)]
+    bytes: Bytes | None = None
+    lag: Lag | None = None
+    violations: Annotated[list[ViolationCount], Meta(max_length=MOST_VIOLATIONS)] = []
+    finished: _Time = ""
+    note: _Text = ""
+
+
+_GIST: Final = (
+    *("batch", "finished", "read", "landed", "dead_lettered", "dropped", "seconds", "events_per_second", "bytes"),
+    *("lag", "reasons"),
+)
+_TIMES: Final = ("oldest", "newest")
+
+
+class InvalidReport(SignalbookError):
+    """A document that is no report; ``faults`` say why."""
+
+    def __init__(self, *faults: Finding) -> None:
+        super().__init__(f"the report cannot be taken: {faults[0].path or '/'}: {faults[0].message}")
+        self.faults = faults
+
+
+class TooManyPipelines(SignalbookError):
+    """There are as many pipelines as there may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedReport:
+    """A report that may be stored: its batch, its ``text`` in JSON, and what lists of pipelines show of it."""
+
+    batch: str
+    text: str
+    gist: JSONObject
+
+
+class PipelineReports:
+    """The reports that a store keeps beside the registry: ``keep`` of each pipeline, of ``most`` pipelines."""
+
+    def __init__(self, store: Store, *, keep: int, most: int) -> None:
+        self._store = store
+        self._keep = keep
+        self._most = most
+
+    def pipeline(self, name: str) -> ReportingPipeline | None:
+        """A pipeline that has reported, None if there is none."""
+        with self._store.read() as transaction:
+            return transaction.reports.pipeline(name)
+
+    def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
+        """Pipelines that have reported, by name: as ``ReportReader.pipelines``."""
+        with self._store.read() as transaction:
+            return transaction.reports.pipelines(after, limit)
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
+        """Reports of a pipeline, the newest first: as ``ReportReader.reports``."""
+        with self._store.read() as transaction:
+            return transaction.reports.reports(pipeline, before, limit, size)
+
+    def add(self, transaction: WriteTransaction, name: str, report: CheckedReport) -> tuple[int, bool]:
+        """Store a pipeline's report: its number, and whether it is new.
+
+        Raises ``TooManyPipelines`` if it were the first of one pipeline more than there may be.
+        """
+        stored = transaction.reports
+        if stored.pipeline(name) is None and stored.pipeline_count() >= self._most:
+            raise TooManyPipelines(f"there are {self._most} pipelines, and no more are taken (setting max_pipelines)")
+        return stored.put_report(name, report.batch, report.text, report.gist, time=now(), keep=self._keep)
+
+    def remove(self, transaction: WriteTransaction, name: str) -> bool:
+        """Remove a pipeline and its reports; whether there was one."""
+        return transaction.reports.drop_pipeline(name)
+
+
+def read_report(document: JSON) -> CheckedReport:
+    """The report in a JSON document. Raises ``InvalidReport`` unless it is one whose totals add up.
+
+    Of its form the first finding is reported, of sums and times up to 100.
+    """
+    try:
+        report = msgspec.convert(document, type=BatchReport)
+    except msgspec.ValidationError as error:
+        raise InvalidReport(_finding(str(error))) from None
+    faults = tuple(islice(chain(_sums(report), _times(report)), _MOST_FAULTS))
+    if faults:
+        raise InvalidReport(*faults)
+    gist = {name: document[name] for name in _GIST if name in document}
+    return CheckedReport(batch=report.batch, text=msgspec.json.encode(document).decode(), gist=gist)
+
+
+def _finding(text: str) -> Finding:
+    """What msgspec says, with the place as JSON Pointer: it does not say which member of a map it means."""
+    place = _PLACE.search(text)
+    if place is None:
+        return Finding(path="", rule="type", message=text[:_SHOWN])
+    path = _ITEM.sub(r"/\1", place["steps"].replace("[...]", "/*").replace(".", "/"))
+    what = text[: min(place.start(), _SHOWN)]
+    return Finding(path=path[:_SHOWN], rule="type", message=f"{what} as key" if place["key"] else what)
+
+
+def _sums(report: BatchReport) -> Iterator[Finding]:
+    """Nothing is lost: every message is in one place, and counted once."""
+    places = report.landed + report.dead_lettered + report.dropped
+    landed = sum(counts.landed for counts in report.by_message.values())
+    sums = (
+        ("/read", report.read, places, "landed + dead_lettered + dropped"),
+        ("/landed", report.landed, landed, "what landed by message"),
+        ("/dead_lettered", report.dead_lettered, sum(report.reasons.values()), "the messages of all reasons"),
+    )
+    for path, stated, found, what in sums:
+        if stated != found:
+            yield Finding(path=path, rule="sum", message=f"it is {stated}, but {what} is {found}")
+
+
+def _times(report: BatchReport) -> Iterator[Finding]:
+    given = [("/finished", report.finished)]
+    parts: list[tuple[str, Lag | DefinitionCounts]] = [("/lag", report.lag)] if report.lag else []
+    parts += [(pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
+    given += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIMES]
+    for path, text in given:
+        if text and not _is_time(text):
+            yield Finding(path=path, rule="timestamp", message=f"{text!r} is no RFC3339 timestamp")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_timestamp(text)
+    except ValueError:
+        return False
+    return True

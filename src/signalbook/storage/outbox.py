@@ -1,0 +1,95 @@
+"""The outbox: committed changes in commit order, and their pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, delete, func, literal_column, select
+
+from signalbook.storage.base import Record
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import COUNTERS, OUTBOX, dump_text, instant, load_json, microseconds
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.values import JSONObject
+
+
+class OutboxStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        o, c = OUTBOX.c, COUNTERS.c
+        zero: ColumnElement[Any] = literal_column("0")
+        untold: ColumnElement[Any] = literal_column("'untold'")
+        pruned: ColumnElement[Any] = literal_column("'forgotten'")
+        behind = select(o.position, o.time, o.correlationid, o.change).where(o.position > bindparam("after"))
+        self.records = dialect.page(behind.order_by(o.position))
+        last = func.coalesce(func.max(o.position), zero)
+        self.position = dialect.text(select(last))
+        # Some commits of the registry add no change: they are counted apart, so that the sum tells every commit.
+        count = select(func.coalesce(func.max(c.value), zero)).where(c.name == untold).scalar_subquery()
+        self.generation = dialect.text(select(last + count))
+        one = dialect.insert(COUNTERS).values(name=untold, value=literal_column("1"))
+        added = {"value": c.value + literal_column("1")}
+        self.put_untold = dialect.text(one.on_conflict_do_update(index_elements=[c.name], set_=added))
+        record: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
+        self.append = dialect.text(dialect.insert(OUTBOX).values(record))
+        self.pruned = dialect.text(select(c.value).where(c.name == pruned))
+        self.prune = dialect.text(delete(OUTBOX).where(o.position <= bindparam("position")))
+        put = dialect.insert(COUNTERS).values(name=pruned, value=bindparam("position"))
+        self.put_pruned = dialect.text(
+            put.on_conflict_do_update(index_elements=[c.name], set_={"value": put.excluded.value})
+        )
+
+
+class SqlOutboxReader:
+    """``base.OutboxReader``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: OutboxStatements) -> None:
+        self._transaction = transaction
+        self._sql = sql
+
+    def records(self, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Changes behind position ``after``."""
+        found = self._transaction.rows(self._sql.records, {"after": after, "limit": limit})
+        return [
+            Record(position=position, time=instant(time), correlationid=correlationid, change=load_json(change))
+            for position, time, correlationid, change in found
+        ]
+
+    def position(self) -> int:
+        """The position of the last change."""
+        return int(self._transaction.rows(self._sql.position, {})[0][0])
+
+    def pruned(self) -> int:
+        """The position up to which changes were pruned."""
+        found = self._transaction.rows(self._sql.pruned, {})
+        return int(found[0][0]) if found else 0
+
+
+class SqlOutboxWriter(SqlOutboxReader):
+    """``base.OutboxWriter``."""
+
+    def __init__(self, transaction: SqlWriting, sql: OutboxStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+
+    def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
+        """Add changes, written at the commit: so their positions follow the order of commits."""
+        self._writing.check()
+        record = {"time": microseconds(time), "correlationid": correlationid}
+        self._writing.pending.changes += [{**record, "change": dump_text(change)} for change in changes]
+
+    def prune(self, position: int) -> None:
+        """Remove the changes up to ``position``."""
+        if position > self.pruned():  # others may have come further
+            self._writing.run(self._sql.prune, {"position": position})
+            self._writing.run(self._sql.put_pruned, {"position": position})
+
+    def finish(self) -> None:
+        """Write what is pending: last work before the commit."""
+        pending = self._writing.pending
+        self._writing.run_many(self._sql.append, pending.changes)
+        if pending.touched and not pending.changes:
+            self._writing.run(self._sql.put_untold, {})

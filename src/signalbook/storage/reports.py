@@ -1,0 +1,110 @@
+"""Reports of pipelines: a history per pipeline, each statement by index however long it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import accumulate
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, desc, func, select, update
+
+from signalbook.storage.base import ReportingPipeline, StoredReport
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import PIPELINES, REPORTS, dump_text, instant, load_json, microseconds
+from signalbook.storage.transaction import SqlTransaction
+from signalbook.values import JSON
+
+_LAST: Final = 2**63 - 1
+
+
+class ReportStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        p, r = PIPELINES.c, REPORTS.c
+        named, own = p.name == bindparam("name"), r.pipeline == bindparam("pipeline")
+        pipelines = select(p.name, p.newest, p.time, p.gist)
+        self.pipeline = dialect.text(pipelines.where(named))
+        self.pipelines = dialect.page(pipelines.where(p.name > bindparam("after")).order_by(p.name))
+        self.count = dialect.text(select(func.count()).select_from(PIPELINES))
+        put = dialect.insert(PIPELINES).values({c.name: bindparam(c.name) for c in p})
+        changed = {name: put.excluded[name] for name in ("newest", "time", "gist")}
+        self.put_pipeline = dialect.text(put.on_conflict_do_update(index_elements=[p.name], set_=changed))
+        self.drop_pipeline = dialect.text(delete(PIPELINES).where(named))
+        older = (own, r.number < bindparam("before"))
+        self.sizes = dialect.page(select(r.number, r.size).where(*older).order_by(desc(r.number)))
+        page = select(r.number, r.time, r.value).where(*older, r.number >= bindparam("first"))
+        self.reports = dialect.text(page.order_by(desc(r.number)))
+        self.of_batch = dialect.text(select(r.number, r.time).where(own, r.batch == bindparam("batch")))
+        self.add = dialect.text(dialect.insert(REPORTS).values({c.name: bindparam(c.name) for c in r}))
+        again: dict[str, Any] = {name: bindparam(name) for name in ("size", "value")}
+        self.replace = dialect.text(update(REPORTS).where(own, r.number == bindparam("number")).values(again))
+        self.prune = dialect.text(delete(REPORTS).where(own, r.number <= bindparam("upto")))
+
+
+class SqlReportReader:
+    """``base.ReportReader``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: ReportStatements) -> None:
+        self._transaction = transaction
+        self._sql = sql
+
+    def pipeline(self, name: str) -> ReportingPipeline | None:
+        """A pipeline that has reported."""
+        found = self._transaction.rows(self._sql.pipeline, {"name": name})
+        return _pipeline(found[0]) if found else None
+
+    def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
+        """Pipelines by name."""
+        return [
+            _pipeline(each) for each in self._transaction.rows(self._sql.pipelines, {"after": after, "limit": limit})
+        ]
+
+    def pipeline_count(self) -> int:
+        """How many pipelines have reported."""
+        return int(self._transaction.rows(self._sql.count, {})[0][0])
+
+    def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
+        """Reports of a pipeline, the newest first."""
+        place = {"pipeline": pipeline, "before": before}
+        sizes = self._transaction.rows(self._sql.sizes, {**place, "limit": limit})
+        together = accumulate(length for _, length in sizes)
+        fitting = [number for (number, _), reached in zip(sizes, together, strict=True) if reached <= size]
+        if not sizes:
+            return []
+        first = fitting[-1] if fitting else sizes[0][0]
+        records = self._transaction.rows(self._sql.reports, {**place, "first": first})
+        return [StoredReport(number=number, time=instant(time), value=value) for number, time, value in records]
+
+
+class SqlReportWriter(SqlReportReader):
+    """``base.ReportWriter``."""
+
+    def put_report(
+        self, name: str, batch: str, value: str, gist: JSON, *, time: datetime, keep: int
+    ) -> tuple[int, bool]:
+        """Store a report; the numbers of those kept have no gaps, so that the oldest are found by theirs."""
+        pipeline = self.pipeline(name)
+        newest = 0 if pipeline is None else pipeline.newest
+        known = self._transaction.rows(self._sql.of_batch, {"pipeline": name, "batch": batch})
+        number, received = known[0] if known else (newest + 1, microseconds(time))
+        own = {"pipeline": name, "number": number, "size": len(value), "value": value}
+        if known:
+            self._transaction.run(self._sql.replace, own)
+        else:
+            self._transaction.run(self._sql.add, {**own, "batch": batch, "time": received})
+            self._transaction.run(self._sql.prune, {"pipeline": name, "upto": number - keep})
+        if number >= newest:
+            row = {"name": name, "newest": number, "time": received, "gist": dump_text(gist)}
+            self._transaction.run(self._sql.put_pipeline, row)
+        return number, not known
+
+    def drop_pipeline(self, name: str) -> bool:
+        """Remove a pipeline and its reports."""
+        self._transaction.run(self._sql.prune, {"pipeline": name, "upto": _LAST})
+        return self._transaction.run(self._sql.drop_pipeline, {"name": name}) > 0
+
+
+def _pipeline(record: tuple[Any, ...]) -> ReportingPipeline:
+    name, newest, time, gist = record
+    return ReportingPipeline(name=name, newest=newest, time=instant(time), gist=load_json(gist))

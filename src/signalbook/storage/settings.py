@@ -1,0 +1,91 @@
+"""Operator settings: configuration documents with their epochs, and a key-value store."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, literal_column, select
+
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import CONFIG, KEY_VALUES, dump_text, load_json
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.values import JSON
+
+_ALL: Final = 2**63 - 1
+
+
+class SettingsStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        c, k = CONFIG.c, KEY_VALUES.c
+        named: Any = c.name == bindparam("name")
+        self.config = dialect.text(select(c.value).where(named))
+        self.config_epoch = dialect.text(select(c.epoch).where(named))
+        config = dialect.insert(CONFIG).values(
+            name=bindparam("name"), value=bindparam("value"), epoch=literal_column("1")
+        )
+        changed = {"value": config.excluded.value, "epoch": c.epoch + literal_column("1")}
+        self.put_config = dialect.text(config.on_conflict_do_update(index_elements=[c.name], set_=changed))
+        self.get = dialect.text(select(k.value).where(k.name == bindparam("name")))
+        between = (k.name > bindparam("after"), k.name < bindparam("behind"))
+        self.folder = dialect.page(select(k.name, k.value).where(*between).order_by(k.name))
+        value = dialect.insert(KEY_VALUES).values(name=bindparam("name"), value=bindparam("value"))
+        self.put = dialect.text(
+            value.on_conflict_do_update(index_elements=[k.name], set_={"value": value.excluded.value})
+        )
+        self.drop = dialect.text(delete(KEY_VALUES).where(k.name == bindparam("name")))
+
+
+class SqlSettingsReader:
+    """``base.SettingsReader``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: SettingsStatements) -> None:
+        self._transaction = transaction
+        self._sql = sql
+
+    def config(self, name: str) -> JSON | None:
+        """The configuration document ``name``."""
+        records = self._transaction.rows(self._sql.config, {"name": name})
+        return load_json(records[0][0]) if records and records[0][0] is not None else None
+
+    def config_epoch(self, name: str) -> int:
+        """Number of times ``name`` was put."""
+        records = self._transaction.rows(self._sql.config_epoch, {"name": name})
+        return int(records[0][0]) if records else 0
+
+    def get(self, name: str) -> JSON:
+        """The value stored under ``name``."""
+        records = self._transaction.rows(self._sql.get, {"name": name})
+        return load_json(records[0][0]) if records else None
+
+    def folder(
+        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
+    ) -> dict[str, JSON]:
+        """The values whose names begin with ``folder/``."""
+        # "0" follows "/", and nothing that names are made of comes before a blank.
+        behind = f"{folder}0" if through is None else f"{folder}/{through} "
+        bounds = {"after": f"{folder}/{after}", "behind": behind, "limit": _ALL if limit is None else limit}
+        records = self._transaction.rows(self._sql.folder, bounds)
+        return {name[len(folder) + 1 :]: load_json(value) for name, value in records}
+
+
+class SqlSettingsWriter(SqlSettingsReader):
+    """``base.SettingsWriter``."""
+
+    def __init__(self, transaction: SqlWriting, sql: SettingsStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+
+    def put_config(self, name: str, value: JSON | None) -> None:
+        """Set or remove a configuration document."""
+        self._writing.pending.touched = True
+        text = None if value is None else dump_text(value)
+        self._writing.run(self._sql.put_config, {"name": name, "value": text})
+
+    def put(self, name: str, value: JSON | None) -> None:
+        """Store or remove a value."""
+        if value is None:
+            self._writing.run(self._sql.drop, {"name": name})
+        else:
+            self._writing.run(self._sql.put, {"name": name, "value": dump_text(value)})

@@ -1,0 +1,643 @@
+"""Comparing schemas: what each change means for readers, in both directions (domain.md G-30)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.formats import SchemaError
+from signalbook.formats.base import MAX_FINDINGS, Resolve
+from signalbook.formats.compatibility import Difference, SchemaText, comparing, rules
+from signalbook.formats.jsonschema import FORMAT
+from signalbook.formats.jsonschema.comparison import compare
+from signalbook.formats.jsonschema.comparison.differences import MESSAGES
+from signalbook.formats.jsonschema.comparison.prover import compare_terms
+from signalbook.formats.jsonschema.comparison.resolution import Library
+from signalbook.formats.jsonschema.document import load
+from signalbook.values import JSON, dump_json, parse_json
+
+DRAFT_07 = "JsonSchema/draft-07"
+NEWEST = "JsonSchema/draft/2020-12"
+
+
+def text(schema: JSON, format: str = DRAFT_07, resolve: Resolve | None = None) -> SchemaText:
+    return SchemaText(document=dump_json(schema), format=format, resolve=resolve)
+
+
+def differences(reader: JSON, writer: JSON, format: str = DRAFT_07) -> list[Difference]:
+    return FORMAT.differences(text(reader, format), text(writer, format))
+
+
+def named(found: list[Difference]) -> str:
+    return " ".join(sorted({one.rule for one in found}))
+
+
+# what, one schema, another, why the first does not read the second, why the second does not read the first
+PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
+    ("the same", {"type": "string"}, {"type": "string"}, "", ""),
+    (
+        "annotations",
+        {"title": "x", "type": "string", "default": 1, "format": "date", "$comment": "c"},
+        {"type": "string"},
+        "",
+        "",
+    ),
+    ("everything", {}, {"type": "string"}, "", "type_narrowed"),
+    ("nothing", False, {"type": "string"}, "nothing_accepted", ""),
+    ("integer and number", {"type": "number"}, {"type": "integer"}, "", "type_narrowed"),
+    ("integer and whole multiples", {"type": "integer"}, {"type": "number", "multipleOf": 2}, "", "multiple_of_added"),
+    ("types", {"type": "string"}, {"type": ["string", "null"]}, "type_narrowed", ""),
+    ("another type", {"type": "string"}, {"type": "integer"}, "type_changed", "type_changed"),
+    ("no type", {"type": "string"}, {}, "type_narrowed", ""),
+    ("enum", {"enum": ["a", "b"]}, {"enum": ["a", "b", "c"]}, "enum_narrowed", ""),
+    ("enum and const", {"enum": ["a", "b"]}, {"const": "a"}, "", "enum_narrowed"),
+    ("enum and type", {"type": "string"}, {"enum": ["a"]}, "", "enum_added"),
+    ("enum and length", {"type": "string", "maxLength": 1}, {"enum": ["a", "b"]}, "", "enum_added"),
+    ("enum of 1 and 1.0", {"enum": [1]}, {"enum": [1.0]}, "", ""),
+    ("true and 1", {"const": True}, {"const": 1}, "enum_narrowed", "enum_narrowed"),
+    ("minimum", {"minimum": 1}, {"minimum": 2}, "", "minimum_increased"),
+    ("no minimum", {"minimum": 1}, {"type": "number"}, "minimum_added", "type_narrowed"),
+    ("maximum", {"maximum": 2}, {"maximum": 1}, "", "maximum_decreased"),
+    ("no maximum", {"maximum": 2}, {}, "maximum_added", ""),
+    ("exclusive minimum", {"exclusiveMinimum": 1}, {"minimum": 1}, "minimum_increased", ""),
+    ("exclusive maximum", {"exclusiveMaximum": 1}, {"maximum": 1}, "maximum_decreased", ""),
+    ("multiples", {"multipleOf": 2}, {"multipleOf": 4}, "", "multiple_of_changed"),
+    ("no multiples", {"multipleOf": 0.5}, {}, "multiple_of_added", ""),
+    ("multiples of one", {"type": "number", "multipleOf": 1}, {"type": "integer"}, "", ""),
+    ("shorter texts", {"minLength": 1}, {"minLength": 2}, "", "min_length_increased"),
+    ("longer texts", {"maxLength": 2}, {"maxLength": 1}, "", "max_length_decreased"),
+    ("any length", {"maxLength": 2}, {"type": "string"}, "max_length_added", "type_narrowed"),
+    ("pattern", {"pattern": "^a"}, {"type": "string"}, "pattern_added", "type_narrowed"),
+    ("another pattern", {"pattern": "^a"}, {"pattern": "^ab"}, "pattern_changed", "pattern_changed"),
+    ("a pattern for every text", {"type": "string", "pattern": ".*"}, {"type": "string"}, "", ""),
+    ("encoding", {"contentEncoding": "base64"}, {"type": "string"}, "content_changed", "type_narrowed"),
+    ("items", {"items": {"type": "number"}}, {"items": {"type": "integer"}}, "", "type_narrowed"),
+    ("any items", {"items": {"type": "string"}}, {"type": "array"}, "type_narrowed", "type_narrowed"),
+    ("no items", {"items": False}, {"maxItems": 0}, "", ""),
+    ("fewer items", {"minItems": 1}, {"minItems": 2}, "", "min_items_increased"),
+    ("more items", {"maxItems": 2}, {"maxItems": 1}, "", "max_items_decreased"),
+    ("any number of items", {"maxItems": 2}, {"type": "array"}, "max_items_added", "type_narrowed"),
+    ("unique items", {"uniqueItems": True}, {"type": "array"}, "unique_items_added", "type_narrowed"),
+    ("unique items of one", {"uniqueItems": True}, {"maxItems": 1}, "", "max_items_added"),
+    (
+        "tuple",
+        {"items": [{"type": "string"}, {"type": "integer"}]},
+        {"items": [{"type": "string"}]},
+        "item_added_to_open_content_model",
+        "",
+    ),
+    (
+        "closed tuple",
+        {"items": [{"type": "string"}], "additionalItems": False},
+        {"items": [{"type": "string"}, {"type": "integer"}], "additionalItems": False},
+        "item_removed_from_closed_content_model",
+        "",
+    ),
+    (
+        "open and closed tuple",
+        {"items": [{"type": "string"}], "additionalItems": False},
+        {"items": [{"type": "string"}]},
+        "additional_items_removed",
+        "",
+    ),
+    ("contains", {"contains": {"type": "number"}}, {"contains": {"type": "integer"}}, "", "contains_narrowed"),
+    (
+        "contains by items",
+        {"contains": {"type": "string"}},
+        {"items": {"type": "string"}, "minItems": 1},
+        "",
+        "type_narrowed",
+    ),
+    (
+        "required",
+        {"type": "object", "required": ["a"]},
+        {"type": "object", "required": ["a", "b"]},
+        "",
+        "required_added",
+    ),
+    (
+        "required with default",
+        {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        "required_added",
+        "",
+    ),
+    (
+        "optional member of an open model",
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        {"type": "object"},
+        "property_added_to_open_content_model",
+        "",
+    ),
+    (
+        "optional member of a closed model",
+        {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
+        {"type": "object", "properties": {}, "additionalProperties": False},
+        "",
+        "property_removed_from_closed_content_model",
+    ),
+    (
+        "member of a model open to texts",
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        "",
+        "additional_properties_narrowed",
+    ),
+    (
+        "another member of a model open to texts",
+        {"type": "object", "properties": {"a": {"type": "integer"}}},
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        "property_added_to_partially_open_content_model",
+        "additional_properties_narrowed property_removed_from_partially_open_content_model",
+    ),
+    ("member that may be anything", {"type": "object", "properties": {"a": {}}}, {"type": "object"}, "", ""),
+    (
+        "member goes from a partially open model",
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+        "property_removed_from_partially_open_content_model",
+        "property_added_to_partially_open_content_model",
+    ),
+    (
+        "closing a model",
+        {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        "additional_properties_removed",
+        "",
+    ),
+    (
+        "narrowing other members",
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object"},
+        "additional_properties_narrowed",
+        "",
+    ),
+    (
+        "a member's type",
+        {"type": "object", "properties": {"a": {"type": "number"}}},
+        {"type": "object", "properties": {"a": {"type": "integer"}}},
+        "",
+        "type_narrowed",
+    ),
+    (
+        "pattern members",
+        {"type": "object", "patternProperties": {"^x-": {"type": "string"}}},
+        {"type": "object", "patternProperties": {"^x-": {"type": "string", "minLength": 1}}},
+        "",
+        "min_length_increased",
+    ),
+    (
+        "a new pattern",
+        {"type": "object", "patternProperties": {"^x-": {"type": "string"}}},
+        {"type": "object"},
+        "pattern_property_added",
+        "",
+    ),
+    (
+        "pattern members for named ones",
+        {"type": "object", "patternProperties": {"^x-": {"type": "string"}}},
+        {"type": "object", "properties": {"x-a": {"type": "string"}}, "additionalProperties": False},
+        "",
+        "additional_properties_removed",
+    ),
+    (
+        "names",
+        {"type": "object", "propertyNames": {"maxLength": 3}},
+        {"type": "object", "properties": {"abc": {"type": "string"}}, "additionalProperties": False},
+        "",
+        "additional_properties_removed property_added_to_open_content_model",
+    ),
+    (
+        "names of open objects",
+        {"type": "object", "propertyNames": {"maxLength": 3}},
+        {"type": "object"},
+        "property_names_narrowed",
+        "",
+    ),
+    (
+        "names by pattern",
+        {"type": "object", "propertyNames": {"pattern": "^x"}},
+        {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
+        "",
+        "additional_properties_removed pattern_property_added",
+    ),
+    (
+        "map with listed names",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "additionalProperties": False,
+        },
+        {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "string"}},
+        "",
+        "",
+    ),
+    (
+        "more members",
+        {"type": "object", "maxProperties": 2},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "additionalProperties": False,
+        },
+        "max_properties_added",
+        "additional_properties_removed property_added_to_open_content_model",
+    ),
+    (
+        "any number of members",
+        {"type": "object", "maxProperties": 2},
+        {"type": "object", "maxProperties": 1},
+        "",
+        "max_properties_decreased",
+    ),
+    (
+        "fewer members",
+        {"type": "object", "minProperties": 1},
+        {"type": "object", "required": ["a"]},
+        "",
+        "required_added",
+    ),
+    ("dependencies", {"dependencies": {"a": ["b"]}}, {"required": ["b"]}, "", "required_added"),
+    ("schema dependencies", {"dependencies": {"a": {"required": ["b"]}}}, {"dependencies": {"a": ["b"]}}, "", ""),
+    ("allOf", {"allOf": [{"type": "string"}, {"minLength": 1}]}, {"type": "string", "minLength": 1}, "", ""),
+    (
+        "allOf and more",
+        {"allOf": [{"type": "string"}, {"minLength": 1}]},
+        {"type": "string"},
+        "min_length_increased",
+        "",
+    ),
+    ("anyOf and types", {"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": ["string", "null"]}, "", ""),
+    (
+        "one more alternative",
+        {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "",
+        "alternative_removed",
+    ),
+    (
+        "an alternative changed",
+        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {"type": "null"}]},
+        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "null"}]},
+        "required_added",
+        "",
+    ),
+    (
+        "oneOf and anyOf",
+        {"oneOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "",
+        "",
+    ),
+    (
+        "overlapping oneOf",
+        {"oneOf": [{"type": "number"}, {"type": "integer"}]},
+        {"type": "integer"},
+        "undecided",
+        "type_narrowed",
+    ),
+    (
+        "oneOf in another order",
+        {"oneOf": [{"type": "string"}, {"minimum": 1}]},
+        {"oneOf": [{"minimum": 1}, {"type": "string"}]},
+        "",
+        "",
+    ),
+    (
+        "tagged union",
+        {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "properties": {"kind": {"const": "a"}, "x": {"type": "number"}},
+                    "required": ["kind"],
+                },
+                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
+            ]
+        },
+        {
+            "oneOf": [
+                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
+                {
+                    "type": "object",
+                    "properties": {"kind": {"const": "a"}, "x": {"type": "integer"}},
+                    "required": ["kind"],
+                },
+            ]
+        },
+        "",
+        "type_narrowed",
+    ),
+    (
+        "one more tag",
+        {
+            "oneOf": [
+                {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
+            ]
+        },
+        {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+        "",
+        "enum_narrowed",
+    ),
+    (
+        "union by listed tag",
+        {
+            "anyOf": [
+                {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
+            ]
+        },
+        {"type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]},
+        "",
+        "",
+    ),
+    ("not", {"not": {"type": "string"}}, {"type": "integer"}, "", "type_narrowed"),
+    ("not less", {"not": {"type": "string"}}, {"not": {"type": ["string", "null"]}}, "", "not_narrowed"),
+    ("not at all", {"not": {"type": "string"}}, {}, "not_narrowed", ""),
+    (
+        "if",
+        {
+            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+            "then": {"required": ["x"]},
+        },
+        {
+            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+            "then": {"required": ["x", "y"]},
+        },
+        "",
+        "required_added",
+    ),
+    (
+        "if that is met",
+        {
+            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+            "then": {"required": ["x"]},
+        },
+        {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+        "required_added",
+        "enum_added type_changed",
+    ),
+    (
+        "if that is not met",
+        {
+            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+            "then": {"required": ["x"]},
+            "else": {},
+        },
+        {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
+        "",
+        "property_added_to_open_content_model type_changed",
+    ),
+    (
+        "condition as union",
+        {
+            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+            "then": {"required": ["x"]},
+        },
+        {
+            "oneOf": [
+                {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind", "x"]},
+                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
+            ]
+        },
+        "",
+        "alternative_removed enum_added",
+    ),
+    ("reference", {"$ref": "#/definitions/s", "definitions": {"s": {"type": "string"}}}, {"type": "string"}, "", ""),
+    (
+        "recursion",
+        {
+            "$ref": "#/definitions/n",
+            "definitions": {
+                "n": {"type": "object", "properties": {"v": {"type": "number"}, "next": {"$ref": "#/definitions/n"}}}
+            },
+        },
+        {
+            "$ref": "#/definitions/m",
+            "definitions": {
+                "m": {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/definitions/m"}}}
+            },
+        },
+        "",
+        "type_narrowed",
+    ),
+    (
+        "a collection",
+        {"definitions": {"a": {"type": "number"}}},
+        {"definitions": {"a": {"type": "integer"}, "b": {"type": "string"}}},
+        "definition_removed",
+        "type_narrowed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "forth", "back"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
+def test_what_a_change_means(one: JSON, other: JSON, forth: str, back: str) -> None:
+    assert named(differences(one, other)) == forth
+    assert named(differences(other, one)) == back
+
+
+NEWER: list[tuple[str, JSON, JSON, str]] = [
+    ("unevaluated", {"properties": {"a": {}}, "unevaluatedProperties": False}, {"properties": {"a": {}}}, "additional_properties_removed"),  # noqa: E501
+    ("closed", {"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False}, {"properties": {"a": {}}, "additionalProperties": False}, ""),  # noqa: E501
+    ("closed by both", {"properties": {"a": {}}, "additionalProperties": False}, {"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False}, ""),  # noqa: E501
+    ("still closed", {"properties": {"a": {}}, "additionalProperties": False}, {"anyOf": [{"properties": {"b": {}}}], "unevaluatedProperties": False}, "property_removed_from_closed_content_model"),  # noqa: E501
+    ("items left", {"prefixItems": [{}], "unevaluatedItems": False}, {"prefixItems": [{}], "items": False}, ""),
+    ("more items", {"prefixItems": [{}], "unevaluatedItems": False}, {"prefixItems": [{}]}, "additional_items_removed"),
+    ("dependent", {"dependentRequired": {"a": ["b"]}}, {"dependentSchemas": {"a": {"required": ["b", "c"]}}}, ""),
+    ("dependency", {"dependentRequired": {"a": ["b"]}}, {}, "dependency_added"),
+    ("some contained", {"contains": {}, "minContains": 1}, {"contains": {}, "minContains": 2}, ""),
+    ("more contained", {"contains": {}, "minContains": 2}, {"contains": {}}, "contains_narrowed"),
+    ("too many contained", {"contains": {"type": "string"}, "maxContains": 1}, {"type": "array"}, "contains_narrowed undecided"),  # noqa: E501
+    ("anchor", {"$ref": "#s", "$defs": {"x": {"$anchor": "s", "type": "string"}}}, {"type": "string"}, ""),
+    ("own base", {"$ref": "inner#/$defs/s", "$defs": {"x": {"$id": "inner", "$defs": {"s": {"type": "string"}}}}}, {"type": "integer"}, "type_changed"),  # noqa: E501
+    ("keywords beside a reference", {"$ref": "#/$defs/s", "minLength": 2, "$defs": {"s": {"type": "string"}}}, {"type": "string"}, "min_length_increased"),  # noqa: E501
+    ("tuples", {"prefixItems": [{"type": "number"}], "items": False}, {"prefixItems": [{"type": "integer"}], "maxItems": 1}, ""),  # noqa: E501
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reader", "writer", "rule"), [row[1:] for row in NEWER], ids=[row[0] for row in NEWER])
+def test_keywords_of_the_newest_draft(reader: JSON, writer: JSON, rule: str) -> None:
+    assert named(differences(reader, writer, NEWEST)) == rule
+
+
+def tree(inner: JSON) -> JSON:
+    """A tree whose nodes can be extended from outside."""
+    return {
+        "$id": "https://example.com/strict",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        **inner,
+        "$defs": {
+            "tree": {
+                "$id": "tree",
+                "$dynamicAnchor": "node",
+                "type": "object",
+                "properties": {"children": {"items": {"$dynamicRef": "#node"}}},
+            }
+        },
+    }
+
+
+def test_a_dynamic_reference_leads_to_the_outermost_anchor() -> None:
+    reader, writer = tree({"required": ["name"]}), tree({})
+    assert differences(writer, reader, NEWEST) == []
+    nested = {**tree({}), "properties": {"children": {"minItems": 0}}}
+    assert named(differences(reader, writer, NEWEST)) == "required_added"
+    assert differences(tree({}), nested, NEWEST) == []
+
+
+def test_a_recursive_reference_leads_to_the_outermost_anchor() -> None:
+    tree: Any = {"$recursiveAnchor": True, "properties": {"next": {"$recursiveRef": "#"}, "v": {"type": "integer"}}}
+    wider = {**tree, "properties": {**tree["properties"], "v": {"type": "number"}}}
+    assert differences(wider, tree, "JsonSchema/draft/2019-09") == []
+    assert named(differences(tree, wider, "JsonSchema/draft/2019-09")) == "type_narrowed"
+
+
+def test_references_to_other_documents_are_followed() -> None:
+    """Each side has its own documents."""
+    root = {"$id": "https://example.com/order", "properties": {"item": {"$ref": "item.json#/definitions/item"}}}
+    old, new = ({"definitions": {"item": {"type": name}}} for name in ("integer", "number"))
+    reader = text(root, resolve=lambda uri: dump_json(old))
+    writer = text(root, resolve=lambda uri: dump_json(new))
+    assert FORMAT.differences(writer, reader) == []
+    (found,) = FORMAT.differences(reader, writer)
+    assert (found.path, found.rule) == ("https://example.com/item.json#/definitions/item/type", "type_narrowed")
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "formats", "rule"),
+    [
+        ({"type": "number"}, {"type": "integer"}, (DRAFT_07, NEWEST), ""),
+        ({"type": "integer"}, {"type": "integer"}, ("JsonSchema/draft-04", DRAFT_07), "type_narrowed"),  # 1.0
+        ({"type": "integer"}, {"type": "integer"}, (DRAFT_07, "JsonSchema/draft-04"), ""),
+        ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}, ("JsonSchema/draft-04", DRAFT_07), ""),
+        ({"exclusiveMaximum": 1}, {"maximum": 1, "exclusiveMaximum": True}, (DRAFT_07, "JsonSchema/draft-04"), ""),
+        ({"const": 1}, {"const": 2}, ("JsonSchema/draft-04", DRAFT_07), ""),  # no keyword of draft-04
+        ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}, (DRAFT_07, NEWEST), ""),
+        ({"prefixItems": [{"type": "null"}]}, {"items": [{"type": "null"}]}, (NEWEST, DRAFT_07), ""),
+    ],
+)
+def test_drafts_are_compared_with_each_other(reader: JSON, writer: JSON, formats: tuple[str, str], rule: str) -> None:
+    assert named(FORMAT.differences(text(reader, formats[0]), text(writer, formats[1]))) == rule
+
+
+def test_a_difference_says_where_and_what() -> None:
+    old = {"properties": {"a/b": {"type": "string", "maxLength": 5}}}
+    new = {"properties": {"a/b": {"type": "string", "maxLength": 3}}}
+    (found,) = differences(new, old)
+    assert (found.path, found.rule) == ("/properties/a~1b/maxLength", "max_length_decreased")
+    assert (found.old, found.new) == (5, 3)
+    assert found.message == "texts of 5 characters may be written, but at most 3 are accepted here"
+
+
+def test_the_alternative_that_was_meant_is_explained() -> None:
+    """Not only that no alternative fits."""
+    union = {"oneOf": [{"$ref": "#/definitions/a"}, {"type": "null"}]}
+    old: Any = {**union, "definitions": {"a": {"type": "object", "properties": {"x": {"type": "string"}}}}}
+    new = {**union, "definitions": {"a": {**old["definitions"]["a"], "required": ["x"]}}}
+    assert [(one.path, one.rule) for one in differences(new, old)] == [("/definitions/a/required", "required_added")]
+
+
+def test_what_a_collection_no_longer_has_is_missed() -> None:
+    (found,) = differences({"definitions": {"a": {}}}, {"definitions": {"a": {}, "b": {}}})
+    assert found.rule == "definition_removed"
+    assert "#/definitions/b is gone" in found.message
+
+
+def test_what_is_no_schema_cannot_be_compared() -> None:
+    with pytest.raises(SchemaError):
+        differences({"type": 5}, {})
+
+
+def test_all_rules_can_be_checked() -> None:
+    """G-25, G-26."""
+    assert comparing(DRAFT_07) is not None
+    assert len(rules("JSONSchema/Draft-07")) == 6
+
+
+def test_every_rule_is_explained() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "compatibility.md").read_text()
+    assert [rule for rule in MESSAGES if f"`{rule}`" not in page] == []
+
+
+def nested(depth: int, leaf: JSON) -> JSON:
+    for _ in range(depth):
+        leaf = {"properties": {"a": leaf}}
+    return leaf
+
+
+def union(names: range, **more: JSON) -> JSON:
+    return {"anyOf": [{"properties": {f"p{n}": {"type": "string"}}, "required": [f"p{n - 1}"], **more} for n in names]}
+
+
+HOSTILE: list[tuple[str, JSON, JSON]] = [
+    ("unions of unions", {"allOf": [union(range(9)) for _ in range(9)]}, {"allOf": [union(range(9), minProperties=1) for _ in range(9)]}),  # noqa: E501
+    ("exclusive unions", {"oneOf": union(range(60))["anyOf"]}, {"oneOf": union(range(60), minProperties=1)["anyOf"]}),
+    ("depth", nested(50, {"type": "string"}), nested(50, {"type": ["string", "null"]})),
+    ("large enums", {"enum": list(range(20_000))}, {"enum": list(range(1, 20_002))}),
+    ("many members", {"properties": {f"p{n}": {"type": "string"} for n in range(3000)}}, {"type": "object"}),
+    ("large unions", union(range(2000)), union(range(2000), minProperties=3)),
+    ("patterns", {"patternProperties": {f"^a{n}.*b": {"type": "string"} for n in range(500)}}, {"properties": {f"a{n}b": {} for n in range(500)}}),  # noqa: E501
+    ("conditions", {"allOf": [{"if": {"required": [f"p{n}"]}, "then": {"required": ["x"]}} for n in range(40)]}, {"type": "object"}),  # noqa: E501
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reader", "writer"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
+def test_work_is_bounded(reader: JSON, writer: JSON) -> None:
+    """What takes too long to find out is a difference, not a wait."""
+    assert len(differences(reader, writer)) <= MAX_FINDINGS
+    assert differences(reader, reader) == []
+
+
+def test_without_time_nothing_is_compatible() -> None:
+    one, other = (load(dump_json(schema), DRAFT_07, None) for schema in ({"maximum": 2}, {"maximum": 1}))
+    assert compare(one, other) == []
+    assert [found.rule for found in compare(one, other, steps=0)] == ["undecided"]
+
+
+def turned(value: JSON) -> JSON:
+    """The same schema with other annotations and all that has no order in another one."""
+    if isinstance(value, list):
+        return [turned(item) for item in reversed(value)]
+    if isinstance(value, dict):
+        texts = [name for name in ("title", "description") if isinstance(value.get(name), str)]
+        kept = {name: turned(item) for name, item in reversed(value.items()) if name not in texts}
+        return {**kept, "$comment": "turned"} if isinstance(value.get("type"), str) else kept
+    return value
+
+
+def test_real_schemas_are_themselves_in_any_order(shared_data: Path) -> None:
+    document = (shared_data / "github-webhooks" / "schema.json").read_bytes()
+    one, other = load(document, DRAFT_07, None), load(dump_json(turned(parse_json(document))), DRAFT_07, None)
+    assert compare(one, other) == []
+    readers, writers = Library(one), Library(other)
+    for name in parse_json(document)["definitions"]:
+        uri = f"#/definitions/{name}"
+        assert compare_terms([(readers.refer(uri), writers.refer(uri))]) == [], name
+
+
+SCENARIOS = ["contoso-erp-jsons07", "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "mqtt-sparkplugB"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_schemas_of_registries_are_themselves_in_any_order(shared_data: Path, scenario: str) -> None:
+    groups = parse_json((shared_data / "xregistry-samples" / f"{scenario}.xreg.json").read_bytes())["schemagroups"]
+    schemas = [schema for group in groups.values() for schema in group["schemas"].values()]
+    versions = [version for schema in schemas for version in schema["versions"].values() if "schema" in version]
+    for version in versions:
+        one, other = text(version["schema"], version["format"]), text(turned(version["schema"]), version["format"])
+        assert FORMAT.differences(one, other) == FORMAT.differences(other, one) == []
+
+
+def test_a_change_deep_inside_is_found_from_the_top(shared_data: Path) -> None:
+    document: Any = parse_json((shared_data / "github-webhooks" / "schema.json").read_bytes())
+    old = load(dump_json(document), DRAFT_07, None)
+    document["definitions"]["user"]["required"].append("shoe_size")
+    new = load(dump_json(document), DRAFT_07, None)
+    uri = "#/definitions/issues_event"
+    found = compare_terms([(Library(new).refer(uri), Library(old).refer(uri))])
+    assert [(one.path, one.rule) for one in found] == [("/definitions/user/required", "required_added")]

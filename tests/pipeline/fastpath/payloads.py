@@ -1,0 +1,69 @@
+"""Payloads decoded natively, and one by one: what is taken comes to the same, and is nothing that does not conform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import MISFITS, Form, payload_builder
+from signalbook.pipeline.fastpath.payloads import decoder
+from signalbook.values import parse_json
+
+Row = dict[str, Any]
+
+
+def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
+    """Decode natively, amid others; the rows of those that are taken, by number."""
+    decode = decoder(schema)
+    assert decode is not None
+    array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
+    found, refused = decode(array)
+    kinds = columns.payload(schema.shape())
+    taken = [number for number in range(len(payloads)) if number not in refused]
+    if not taken:
+        return {}
+    assert [each.type for each in found] == [field.type for field in kinds]
+    table = pa.Table.from_arrays(found, schema=kinds)
+    table.validate(full=True)
+    rows = dict(zip(taken, table.to_pylist(), strict=True))
+    for number, row in rows.items():
+        expected = slow(schema, payloads[number])
+        assert expected is not None, payloads[number]
+        # as text: nan is not itself, and -0.0 is 0.0
+        assert str(plain(row, schema.shape())) == str(plain(expected, schema.shape()))
+    return rows
+
+
+def slow(schema: Schema, payload: bytes) -> Row | None:
+    """The row of one payload, if it conforms and its values fit their columns."""
+    try:
+        arrays = payload_builder(schema.shape(), Form.DECODED)([schema.decode(payload)])
+    except (PayloadError, *MISFITS):
+        return None
+    rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(schema.shape())).to_pylist()
+    return rows[0]
+
+
+def plain(row: Row, shape: Shape) -> list[Any]:
+    """The values of a row, where a column of JSON text has any JSON that says the same."""
+    parts = [field.shape for field in shape.fields] if isinstance(shape, Struct) and shape.fields else [shape]
+    return [_value(value, part) for value, part in zip(row.values(), parts, strict=True)]
+
+
+def _value(value: Any, shape: Shape) -> Any:
+    if value is None:
+        return None
+    match shape:
+        case Anything():
+            return parse_json(value.encode())
+        case Struct() if shape.fields:
+            parts = zip(value.items(), shape.fields, strict=True)
+            return {name: _value(member, field.shape) for (name, member), field in parts}
+        case ListOf():
+            return [_value(item, shape.item) for item in value]
+        case MapOf():
+            return {name: _value(item, shape.value) for name, item in value}
+    return value

@@ -1,0 +1,185 @@
+"""Avro natively into columns says what decoding datum by datum says."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, time
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from tests.pipeline.fastpath.payloads import check
+
+from signalbook.formats import SchemaError
+from signalbook.formats.avro import FORMAT
+from signalbook.formats.avro.format import AvroSchema
+from signalbook.pipeline.fastpath.payloads import decoder
+
+TEXT = st.text(max_size=5)
+AWARE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC))
+LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    ("boolean", st.booleans()),
+    ("int", st.integers(-(2**31), 2**31 - 1)),
+    ("long", st.integers(-(2**63), 2**63 - 1)),
+    ("float", st.floats(width=32)),
+    ("double", st.floats()),
+    ("bytes", st.binary(max_size=4)),
+    ("string", TEXT),
+    ("null", st.none()),
+    ({"type": "long", "logicalType": "timestamp-millis"}, AWARE),
+    ({"type": "long", "logicalType": "timestamp-micros"}, AWARE),
+    ({"type": "int", "logicalType": "date"}, st.dates()),
+    ({"type": "int", "logicalType": "time-millis"}, st.times()),
+    ({"type": "long", "logicalType": "time-micros"}, st.times()),
+    ({"type": "string", "logicalType": "uuid"}, st.uuids()),
+]
+
+
+@st.composite
+def schemas(draw: st.DrawFn, depth: int = 2, name: str = "R") -> tuple[Any, st.SearchStrategy[Any]]:
+    """A record that has a decoder, and its values."""
+    fields, values = [], {}
+    for number in range(draw(st.integers(1, 4))):
+        kind, value = draw(nodes(depth, f"{name}{number}"))
+        fields.append({"name": f"f{number}", "type": kind})
+        values[f"f{number}"] = value
+    return {"type": "record", "name": name, "fields": fields}, st.fixed_dictionaries(values)
+
+
+@st.composite
+def nodes(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
+    match draw(
+        st.sampled_from(["leaf", "leaf", "enum", "fixed", "array", "record", "null"] if depth else ["leaf", "enum"])
+    ):
+        case "array":
+            kind, value = draw(nodes(depth - 1, name))
+            return {"type": "array", "items": kind}, st.lists(value, max_size=3)
+        case "record":
+            kind, value = draw(schemas(depth - 1, name))
+            return kind, value
+        case "null":
+            kind, value = draw(
+                nodes(depth - 1, name).filter(lambda found: found[0] != "null" and type(found[0]) is not list)
+            )
+            return draw(st.permutations(["null", kind])), st.none() | value
+        case "enum":
+            return {"type": "enum", "name": f"{name}E", "symbols": ["A", "B", "C"]}, st.sampled_from("ABC")
+        case "fixed":
+            return {"type": "fixed", "name": f"{name}F", "size": 3}, st.binary(min_size=3, max_size=3)
+    leaf, value = draw(st.sampled_from(LEAVES))
+    return leaf, value
+
+
+def parse(schema: Any) -> AvroSchema:
+    return FORMAT.parse(json.dumps(schema).encode(), "Avro/1.11")
+
+
+def written(schema: Any, value: Any) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
+    """The payload as it is, or with a byte changed, more bytes, or fewer."""
+    place = draw(st.integers(0, len(payload)))
+    match draw(st.sampled_from(["as it is", "as it is", "byte", "more", "cut"])):
+        case "byte":
+            return payload[:place] + draw(st.binary(min_size=1, max_size=1)) + payload[place + 1 :]
+        case "more":
+            return payload[:place] + draw(st.sampled_from([b"\x00", b"\x80", b"\xff" * 11, b"x"])) + payload[place:]
+        case "cut":
+            return payload[:place]
+    return payload
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
+    """K-41"""
+    schema, values = data.draw(schemas())
+    try:
+        found = parse(schema)
+    except SchemaError:
+        reject()  # an array of nothing may be of any length
+    payloads = [written(schema, value) for value in data.draw(st.lists(values, min_size=1, max_size=8))]
+    assert list(check(found, payloads)) == list(range(len(payloads)))
+    check(found, [data.draw(spoilt(payload)) for payload in payloads])
+
+
+def test_a_cut_datum_does_not_go_on_in_the_next() -> None:
+    fields = [{"name": "f", "type": {"type": "array", "items": "boolean"}}, {"name": "g", "type": "boolean"}]
+    schema = parse({"type": "record", "name": "R", "fields": fields})
+    assert check(schema, [b"\x00", b"\x00\x01"]) == {1: {"f": [], "g": True}}
+
+
+def test_lists_may_be_long() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "array", "items": "string"}}]}
+    lists = [["x"] * count for count in (1, 100, 101, 100_000)]
+    rows = check(parse(schema), [written(schema, {"f": texts}) for texts in lists])
+    assert [len(row["f"]) for row in rows.values()] == list(map(len, lists))
+
+
+def test_lists_in_lists() -> None:
+    kind: Any = "int"
+    for _ in range(3):
+        kind = {"type": "array", "items": kind}
+    fields = [{"name": "f", "type": kind}, {"name": "g", "type": "int"}, {"name": "h", "type": ["null", "int"]}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    lists: list[Any] = [[[[1]]], [[[7] * 30] * 30] * 30, [], [[[0], [], [0]], []]]
+    values = [{"f": each, "g": 0, "h": None} for each in lists]
+    assert [*check(parse(schema), [written(schema, value) for value in values]).values()] == values
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ({"type": "array", "items": "int"}, b"\x03\x04\x02\x04\x00"),
+        ({"type": "array", "items": "int"}, b"\x02\x02\x04\x04\x06\x00"),
+        ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        ("long", b"\xff" * 9 + b"\x01"),
+        ("long", b"\xff" * 9 + b"\x02"),
+        ("long", b"\xff" * 9 + b"\x81\x00"),
+        ("long", b"\x80\x80\x00"),
+        ("string", b"\x01"),
+        ("string", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        ("string", b"\x06\xed\xa0\x80"),
+        ("boolean", b"\x02"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, b"\x01"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, b"\x04"),
+        ({"type": "string", "logicalType": "uuid"}, b"\x40" + b"A" * 32),
+        ({"type": "int", "logicalType": "time-millis"}, b"\x01"),
+        ({"type": "int", "logicalType": "date"}, b"\xfe\xff\xff\xff\x0f"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, b"\xfe\xff\xff\xff\xff\xff\xff\x7f"),
+        (["null", "int"], b"\x03"),
+    ],
+)
+def test_odd_bytes(kind: Any, payload: bytes) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
+    check(parse(schema), [payload])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "map", "values": "int"},
+        ["int", "string"],
+        ["null", "R"],
+        {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        {"type": "long", "logicalType": "local-timestamp-millis"},
+    ],
+)
+def test_what_has_no_columns_has_no_decoder(kind: Any) -> None:
+    assert decoder(parse({"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]})) is None
+
+
+def test_times_are_those_that_were_written() -> None:
+    kinds = {"a": ("long", "timestamp-millis"), "b": ("int", "date"), "c": ("long", "time-micros")}
+    fields = [{"name": name, "type": {"type": kind, "logicalType": logical}} for name, (kind, logical) in kinds.items()]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    value = {"a": datetime(1969, 7, 20, 20, 17, tzinfo=UTC), "b": date(2026, 1, 2), "c": time(1, 2, 3, 4)}
+    assert check(parse(schema), [written(schema, value)]) == {0: value}

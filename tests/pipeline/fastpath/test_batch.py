@@ -1,0 +1,52 @@
+"""Columns of batches: extension attributes, and numbers that stand for values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages.cloudevents import Attribute
+from signalbook.pipeline.fastpath.batch import ExtensionColumn, dense, firsts, groups
+
+COLUMNS: list[list[Attribute | None]] = [
+    [],
+    [None, None],
+    ["a", None, "", "a"],
+    ["1", 1, True, "true", False, None, 1, -7],
+]
+
+
+@pytest.mark.parametrize("values", COLUMNS)
+def test_values_come_back_as_what_they_were(values: list[Attribute | None]) -> None:
+    found = ExtensionColumn.of(values)
+    codes, known = found.codes()
+    for again in ([found.value(number) for number in range(len(values))], [known[code] for code in codes.tolist()]):
+        assert [(type(value), value) for value in again] == [(type(value), value) for value in values]
+    assert len({(type(value), value) for value in known}) == len(known)
+
+
+@pytest.mark.parametrize("values", COLUMNS)
+def test_columns_are_joined(values: list[Attribute | None]) -> None:
+    joined = ExtensionColumn.joined(
+        [(ExtensionColumn.of(values), len(values)), (None, 2), (ExtensionColumn.of(["z"]), 1)]
+    )
+    assert [joined.value(number) for number in range(len(values) + 3)] == [*values, None, None, "z"]
+
+
+@pytest.mark.parametrize("more", [1, 10**9])
+@given(st.lists(st.integers(0, 30)))
+def test_numbers_become_dense_and_grouped(more: int, found: list[int]) -> None:
+    numbers = np.array(found, np.int64) * more
+    known, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    places, count = dense(numbers, 31 * more)
+    assert (places.tolist(), count) == (inverse.tolist(), len(known))
+    assert firsts(places, count).tolist() == first.tolist()
+    expected = [np.flatnonzero(numbers == number).tolist() for number in known]
+    assert [group.tolist() for group in groups(numbers, 31 * more)] == expected
+
+
+def test_nothing_has_no_numbers() -> None:
+    assert dense(np.arange(0), 0)[1] == 0
+    assert list(groups(np.arange(0), 0)) == []

@@ -1,0 +1,323 @@
+"""JSON natively into columns says what decoding payload by payload says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.formats.jsonschema.cases import EVENT, ODD, cases
+from tests.pipeline.fastpath.payloads import check
+
+from signalbook.formats.jsonschema import FORMAT, JsonSchema
+from signalbook.formats.jsonschema.pattern import translate
+from signalbook.pipeline.fastpath import json, native
+from signalbook.pipeline.fastpath.json import program
+from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.values import MAX_DEPTH, dump_json, parse_json
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(b"", b" ", b"\n", b"\x00", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\x1f", b",", b":", b"{", b"}", b"["),
+        *(b"0", b"-", b"-0", b"00", b"1.0", b"1.", b".5", b"1e2", b"1E+400", b"-1e400", b"1e-400", b"+1", b"NaN"),
+        *(b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809"),
+        *(b"123456789012345678901234567890", b"0.1234567890123456789012345", b"2.2250738585072011e-308", b"5e-324"),
+        *(b"9007199254740993", b"9007199254740993.0", b"18446744073709551615", b"1" + b"0" * 308, b"1" + b"0" * 309),
+        *(b"null", b"true", b"false", b"nul", b"True", b'"', b'"a"', b'"\\u0061"', b'"\\ud83d\\ude00"', b"\\"),
+        *(b'"\\ud800"', b'"\\udc00\\ud800"', b'"\\ud800\\u0061"', b'"\\x"', b'"\\u12"', b'"\\/\\b\\f\\n\\r\\t\\"\\\\"'),
+        *(b'"\xc3\xa9"', b'"\xc3"', b'"\x7f"', b'{"a":1,"a":2}', b'"a":1,', b'"b":null,', b"[" * 64, b"[1]"),
+    ]
+)  # fmt: skip
+
+
+def parse(document: Any) -> JsonSchema:
+    return FORMAT.parse(dump_json(document), "JsonSchema/draft-07")
+
+
+def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
+    """The numbers of payloads that are taken natively, none of which the validator refuses."""
+    decode = json.decoder(schema)
+    _, refused = decode(pa.array(payloads, pa.binary()))
+    numbers = sorted({*range(len(payloads))} - {*refused})
+    assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
+    return numbers
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
+    """A payload as it is, or with something put in its middle, in place of some of it."""
+    if draw(st.booleans()):
+        return payload
+    start = draw(st.integers(0, len(payload)))
+    end = draw(st.integers(start, min(len(payload), start + 4)))
+    return payload[:start] + draw(FRAGMENTS) + payload[end:]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(cases(), st.data())
+def test_columns_are_what_decoding_gives(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+    """K-41"""
+    schema, payload = parse(case[0]), dump_json(case[1])
+    payloads = [payload, *data.draw(st.lists(spoilt(payload), max_size=8))]
+    taken(schema, payloads)
+    check(schema, payloads)
+
+
+WHOLE: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "size"],
+    "properties": {
+        "id": {"type": "string", "pattern": "^P[0-9]{2}$"},
+        "size": {"type": "object", "required": ["l"], "properties": {"l": {"type": "integer", "minimum": 1}}},
+        "weight": {"type": ["number", "null"], "exclusiveMinimum": 0},
+        "status": {"enum": ["new", "old", None]},
+        "codes": {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+        "stops": {"type": "array", "items": {"type": "object", "properties": {"at": {"type": "string"}}}},
+        "flag": {"type": "boolean"},
+        "labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 2}},
+        "extra": {},
+        "nothing": {"type": "null"},
+        "code": {"type": ["string", "integer"]},
+    },
+}
+SOUND: list[dict[str, Any]] = [
+    {"id": "P01", "size": {"l": 1}},
+    {"size": {"more": [1, {}], "l": 9}, "id": "P02", "weight": 1, "status": "old", "codes": [], "flag": True},
+    {"id": "P03", "size": {"l": 2}, "weight": None, "status": None, "codes": [1, -2, 3], "stops": [{}, {"at": "ü\n"}]},
+    {"id": "P04", "size": {"l": 3}, "labels": {"a": "é😀", "": ""}, "extra": {"a": [None, 1.5]}, "nothing": None},
+    {"id": "P05", "size": {"l": 2**63 - 1}, "weight": 1e-7, "extra": None, "labels": {}, "stops": [], "code": 5},
+]
+
+
+PARSED = parse(WHOLE)
+
+
+def test_sound_payloads_are_taken() -> None:
+    schema, payloads = parse(WHOLE), [*map(dump_json, SOUND)]
+    assert taken(schema, payloads) == [*range(len(payloads))]
+    rows = check(schema, payloads)
+    assert [row["id"] for row in rows.values()] == ["P01", "P02", "P03", "P04", "P05"]
+
+
+@pytest.mark.parametrize(("payload", "accepted"), ODD)
+def test_odd_payloads(payload: bytes, accepted: bool) -> None:
+    """Nothing is taken that does not conform."""
+    assert accepted or taken(parse(EVENT), [payload]) == []
+    check(parse(EVENT), [payload])
+
+
+def test_doubt_is_about_single_payloads() -> None:
+    schema = parse({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}})
+    payloads = [b'{"n": 1}', b'{"n": 2.0}', b'{"n": 3}', b'{"n": "x", "n": 4}', b'{"n": "x"}', b'{"\\u006e": 5}', b" {"]
+    assert taken(schema, payloads) == [0, 1, 2]
+    assert check(schema, payloads) == {number: {"n": number + 1} for number in range(3)}
+
+
+@pytest.mark.parametrize("text", [b"2.0", b"2e0", b"20e-1", b"-0.0", b"9007199254740992.0", b"1.5", b"1e300", b"1e17"])
+def test_integers_may_be_written_as_fractions(text: bytes) -> None:
+    schema = parse({"type": "object", "properties": {"n": {"type": "integer"}}})
+    rows = check(schema, [b'{"n": ' + text + b"}"])
+    assert bool(rows) == (float(text).is_integer() and abs(float(text)) <= 2**53)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ({"type": "number"}, b"1e400"),
+        ({"type": "number"}, b"NaN"),
+        ({"type": "number"}, b"01"),
+        ({"type": "integer"}, b"9223372036854775808"),
+        ({"type": "string"}, b'"\\ud800"'),
+        ({"type": "string"}, b'"\\ud800\\ud800"'),
+        ({"type": "string"}, b'"\x01"'),
+        ({"type": "string"}, b'"\xff"'),
+        ({"type": "string"}, b'"\xed\xa0\x80"'),
+        ({"type": "string", "minLength": 2}, '"é"'.encode()),
+        ({"type": "string", "maxLength": 1}, b'"ab"'),
+        ({"type": "string", "pattern": "^(?:a|b)$"}, b'"ab"'),
+        ({"enum": ["a", "b"]}, b'"c"'),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, b'{"a": 1, "a": 2}'),
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 1}, b"[]"),
+        ({}, b"[" * 64 + b"]" * 64),
+        ({}, b'"\\ud800"'),
+        ({}, b'["\x00"]'),
+        ({}, b"[1,]"),
+        ({}, b'{"a" 1}'),
+        ({}, b"1 2"),
+        ({}, b""),
+    ],
+)  # fmt: skip
+def test_doubtful_payloads_are_left_to_others(kind: Any, text: bytes) -> None:
+    schema = parse({"type": "object", "properties": {"v": kind}})
+    payloads = [b"{}", b'{"v": ' + text + b"}", b"{}"]
+    assert taken(schema, payloads) == [0, 2]
+    check(schema, payloads)
+
+
+def test_depth_is_that_of_decoding() -> None:
+    schema = parse({"type": "object", "properties": {"v": {}}})
+    payloads = [b'{"v": ' + b"[" * count + b"]" * count + b"}" for count in (MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH)]
+    assert taken(schema, payloads) == [0, 1]
+    check(schema, payloads)
+
+
+def test_what_a_guard_refuses_is_of_one_payload() -> None:
+    """Guarded members are checked for all payloads at once."""
+    part = {"type": "object", "properties": {"k": {"type": ["string", "integer"], "minimum": 1, "minLength": 1}}}
+    schema = parse({"type": "object", "properties": {"parts": {"type": "array", "items": part}, "p": part}})
+    values = [
+        {"parts": [{}, {"k": "a"}]},
+        {"parts": [{"k": 1}, {"k": 0}]},
+        {"parts": [], "p": {"k": ""}},
+        {"p": {"k": 2}},
+    ]
+    payloads = [*map(dump_json, values)]
+    assert taken(schema, payloads) == [0, 3]
+    assert [row["p"] for row in check(schema, payloads).values()] == [None, {"k": "2"}]
+
+
+def test_many_members_are_told_apart() -> None:
+    names = [f"n{number}" for number in range(100)]
+    schema = parse(
+        {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": names[:50]}
+    )
+    value = {name: number for number, name in enumerate(names)}
+    backward = dict(reversed(value.items()))
+    payloads = [*map(dump_json, [value, backward, {**backward, "m": 1}, {"n1": 1}, dict(list(value.items())[:50])])]
+    assert taken(schema, payloads) == [0, 1, 2, 4]
+    check(schema, payloads)
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=30), st.text('{}[]",:\\u0dn1.e- ', max_size=30).map(str.encode)), max_size=5)
+)
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_may_come(payloads: list[bytes]) -> None:
+    check(PARSED, [*payloads, dump_json(SOUND[1]), *(dump_json(SOUND[3])[:-1] + payload for payload in payloads)])
+
+
+@pytest.mark.parametrize(
+    ("document", "plan"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, ("object", "string")),
+        ({"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}, ("object", "raw")),
+        ({"type": "object", "properties": {"a": {"not": {"type": "string"}}}}, ("object", "raw")),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1}, ("raw",)),
+        (
+            {"oneOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}}}]},
+            ("raw",),
+        ),
+        ({"type": "array", "uniqueItems": True}, ("raw",)),
+    ],
+)
+def test_what_no_plan_can_say_is_checked_afterwards(
+    document: Any, plan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As little of a payload as possible, or all of it."""
+    told = Mock()
+    monkeypatch.setattr(native, "module", lambda: told)
+    json.decoder(parse(document))
+    (described,) = told.Decoder.call_args.args
+    assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
+
+
+def test_names_that_json_escapes_have_no_plan() -> None:
+    with pytest.raises(NoPlan):
+        json.decoder(parse({"type": "object", "properties": {'a"b': {"type": "string"}}}))
+
+
+def test_payloads_that_are_checked_as_a_whole() -> None:
+    schema = parse({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "minProperties": 1})
+    payloads = [b'{"a": 1}', b"{}", b'{"a": 1.0}', b'{"a": "x"}', b'{"b": [ 1 ], "a": 2}', b'{"c": 1}', b"{"]
+    assert taken(schema, payloads) == [0, 4, 5]
+    assert check(schema, payloads)[4] == {"a": 2, "b": "[ 1 ]"}
+
+
+@pytest.mark.parametrize("text", ["[]" * 9, "[" * 70 + "]" * 70, "[" * 63 + "]" * 63, '"' + "[" * 99 + '"', ""])
+def test_only_brackets_that_nest_count(text: str) -> None:
+    check(parse({}), [b"[]", text.encode(), b"{}"])
+
+
+@pytest.mark.parametrize("shape", [{"type": "array", "items": {"type": "string"}}, {"type": "integer"}, {}])
+def test_payloads_need_not_be_objects(shape: Any) -> None:
+    payloads = [b'["a"]', b" 1 ", b"[]", b"null", b'{"a": [1 , 2]}']
+    assert check(parse(shape), payloads)
+    assert taken(parse(shape), payloads)
+
+
+def test_zeros_below_zero_are_those_of_fractions() -> None:
+    """-0 is an integer, and so 0."""
+    rows = check(parse({"type": "number"}), [b"-0", b"-0.0", b"-0e0", b"0"])
+    assert str([row["data"] for row in rows.values()]) == str([0.0, -0.0, -0.0, 0.0])
+
+
+def test_the_module_checks_what_it_is_given() -> None:
+    decoder = native.module().Decoder
+    with pytest.raises(ValueError, match="no columns of kind"):
+        decoder(("else", False))
+    with pytest.raises(IndexError):
+        decoder(("int", False))
+    made = decoder(("int", False, None, None, None, None))
+    with pytest.raises(ValueError, match="outside"):
+        made.read(b"12", np.array([0, 1, 3], np.int32).tobytes())
+    with pytest.raises(ValueError, match="outside"):
+        made.read(b"12", np.array([-1, 1], np.int32).tobytes())
+    assert made.read(b"12", np.array([0, 1, 2], np.int32).tobytes())[0][0] == 2  # nothing is left of the others
+    assert made.read(b"", b"") == ((0, 0, [None, b""], []), [])
+
+
+PATTERNS = (
+    *("^P[0-9]{9}$", "^[a-z]+$", "b", "^.$", "[^a]", "^\\w*$", "^\\d{1,2}$", "", "^", "$", "^$", "a?", "a{2}b?$"),
+    *("^a{1,}-b$", "^[a-c-]{2}$", "^[-a]$", "^[^a-z0-9]$", "^é+$", "^[à-ü]$", "^[^é]a$", "^a.*b$",),
+    *("\\.\\$", "^[\\]\\\\]$", "^a?b?a?b?$"),
+)  # fmt: skip
+TEXTS = (
+    *("", "a", "b", "ab", "aab", "ba", "-", "a-", "a--b", "é", "éé", "éa", "ü", "😀", "😀a", "\n", "a\n"),
+    *("a\nb", "]", "\\"),
+    *("P123456789", "P12345678", "P1234567890", "xP123456789", "1", "12", "123", "٣", "_", "a.$", "a-b"),
+    *("aaa-b", "abab"),
+)  # fmt: skip
+
+
+def found(pattern: str, texts: list[str]) -> list[bool]:
+    """What the native module says."""
+    translated = translate(pattern)
+    assert translated is not None
+    decoder = native.module().Decoder(("string", False, 0, None, None, program(translated)))
+    raw = [*map(dump_json, texts)]
+    _, refused = decoder.read(b"".join(raw), np.cumsum([0, *map(len, raw)]).astype(np.int32).tobytes())
+    return [number not in refused for number in range(len(texts))]
+
+
+def expected(pattern: str, texts: list[str]) -> list[bool]:
+    translated: Any = translate(pattern)
+    return [re.search(translated, text) is not None for text in texts]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns(pattern: str) -> None:
+    assert found(pattern, [*TEXTS]) == expected(pattern, [*TEXTS])
+
+
+@given(st.text("ab^$.|?*+()[]{}\\dw-,12é", max_size=10), st.lists(st.text("ab1-é\n", max_size=6), max_size=8))
+@settings(max_examples=500, deadline=None)
+def test_any_pattern(pattern: str, texts: list[str]) -> None:
+    try:
+        program(translate(pattern) or "(")
+        re.compile(translate(pattern) or "")
+    except (NoPlan, re.error):
+        return
+    assert found(pattern, texts) == expected(pattern, texts)
+
+
+@pytest.mark.parametrize("pattern", ["^(?:a|ab)$", "[+-a-z]"])
+def test_what_is_no_sequence_of_sets(pattern: str) -> None:
+    translated = translate(pattern)
+    assert translated is not None
+    with pytest.raises(NoPlan):
+        program(translated)

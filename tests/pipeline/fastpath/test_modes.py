@@ -1,0 +1,236 @@
+"""Events come apart into columns, and nothing is taken that the slow path judges otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipeline.kafkarows import rows
+
+from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath.batch import FrameColumns
+from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
+from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.values import MAX_DEPTH, JSONError, parse_json
+
+EXTENSIONS = ("trace", "n")
+
+
+def structured() -> StructuredMode:
+    """That has met the extensions."""
+    mode = StructuredMode()
+    mode.learn(dict.fromkeys(EXTENSIONS, ""))
+    return mode
+
+
+def frame(*messages: bytes) -> MessageBatch:
+    """Messages with a byte between them."""
+    starts = np.array([0, *accumulate(len(message) + 1 for message in messages)][:-1], np.int64)
+    ends = starts + np.array(list(map(len, messages)), np.int64)
+    return MessageBatch(path="f", content=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
+
+
+def events(block: FrameColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
+    """Attributes and data of each event, by its index."""
+    assert all(len(array) == len(block) for array in (*block.arrays, block.data))
+    texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}
+    found = {}
+    for place, (index, data) in enumerate(zip(block.indices.tolist(), block.data.to_pylist(), strict=True)):
+        attributes = {name: column[place] for name, column in texts.items()}
+        attributes |= {name: extension.value(place) for name, extension in block.extensions.items()}
+        found[index] = ({name: value for name, value in attributes.items() if value is not None}, data)
+    return found
+
+
+def taken(messages: Sequence[bytes]) -> dict[int, tuple[dict[str, Any], bytes]]:
+    block, refused = structured().columns(frame(*messages))
+    found = events(block)
+    assert sorted([*found, *refused]) == list(range(len(messages)))
+    return found
+
+
+def event(members: str) -> bytes:
+    """An event with further members."""
+    return f'{{"specversion":"1.0","id":"1","source":"/s","type":"t",{members}}}'.encode()
+
+
+REQUIRED = {"id": "1", "source": "/s", "type": "t"}
+DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
+
+
+@pytest.mark.parametrize(
+    ("members", "attributes", "data"),
+    [
+        ('"data":{"a":[1,{"b":"}\\""}]}', {}, '{"a":[1,{"b":"}\\""}]}'),
+        (' "data" : null , "subject" : null ', {}, "null"),
+        ('"data":-1e3,"subject":"é\\n\\u00e9\\ud83d\\ude00"', {"subject": "é\né😀"}, "-1e3"),
+        ('"data":"x","dataschema":"https://x/y"', {"dataschema": "https://x/y"}, '"x"'),
+        ('"trace":"a","n":true,"data":[]', {"trace": "a", "n": True}, "[]"),
+        ('"trace":"","n":-7,"data":{}', {"trace": "", "n": -7}, "{}"),
+        ('"trace":"1","n":null,"data":false', {"trace": "1"}, "false"),
+        (f'"data":{DEEP}', {}, DEEP),
+    ],
+)
+def test_events_come_apart(members: str, attributes: dict[str, Any], data: str) -> None:
+    """K-22: a null attribute is not set."""
+    found = taken([event(members), event(members)])
+    assert found == dict.fromkeys((0, 1), (REQUIRED | attributes, data.encode()))
+    assert [type(value) for value in found[0][0].values()] == [
+        type(value) for value in (REQUIRED | attributes).values()
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"  ",
+        b"{}",
+        b"[]",
+        b"null",
+        event('"data":1') + b"}",
+        event('"data":1,'),
+        event('"data":1,"unknown":1'),
+        event('"data":1,"data_base64":"AAAA"'),
+        event('"data":1,"subject":1'),
+        event('"data":1,"subject":"\t"'),
+        event('"data":1,"n":1.0'),
+        event('"data":1,"n":[]'),
+        event('"data":1,"trace":"\xff"').replace("\xff".encode(), b"\xff"),
+        event('"data":"\xff"').replace("\xff".encode(), b"\xff"),
+        event(f'"data":[{DEEP}]'),
+        event('"trace":"x"'),
+        event('"data":1').replace(b'"1.0"', b'"0.3"'),
+        event('"data":1').replace(b'"1.0"', b"1.0"),
+        event('"data":1').replace(b'"t"', b"null"),
+        b"\xef\xbb\xbf" + event('"data":1'),
+    ],
+)  # fmt: skip
+def test_whatever_is_odd_is_not_taken(message: bytes) -> None:
+    sound = event('"data":1')
+    assert list(taken([sound, message, sound])) == [0, 2]
+    assert taken([message]) == {}
+
+
+SPACE = st.sampled_from(["", "", "", " ", "\t\r"])
+VALUES = st.sampled_from(
+    ['"a"', '""', '"é"', '"\\u0000\\/"', '"\\ud800"', '"\\x"', "null", "1", "-0", "true", "1.0", "99999999999999999999"]
+)
+DATA = st.sampled_from(
+    ['{"a":[1,{"b":"}\\""}]}', "{}", "null", "-1", '"x\\"y"', "tru", "{]", '{"a":1]', "[1}", DEEP, f"[{DEEP}]", ""]
+)
+NAMES = st.sampled_from([*ATTRIBUTES, *EXTENSIONS, "data_base64", "else", "\\u0069d"])
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    """An event, with members doubled and missing, and bytes spoilt now and then."""
+    members = [("specversion", '"1.0"'), ("id", '"1"'), ("source", '"/s"'), ("type", '"t"'), ("data", draw(DATA))]
+    members += draw(st.lists(st.tuples(NAMES, VALUES), max_size=4))
+    parts = [
+        f'{draw(SPACE)}"{name}"{draw(SPACE)}:{draw(SPACE)}{value}' for name, value in draw(st.permutations(members))
+    ]
+    raw = bytearray(f"{{{','.join(parts)}{draw(SPACE)}}}{draw(SPACE)}".encode())
+    for place, byte in draw(
+        st.lists(st.tuples(st.integers(0, 300), st.sampled_from(b'{}[]":,\\ \x00\xff0t')), max_size=1)
+    ):
+        raw[place : place + 1] = bytes([byte])
+    return bytes(raw)
+
+
+@given(st.lists(messages(), max_size=6))
+@settings(max_examples=300, deadline=None)
+def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
+    """Where the data is JSON; where it is none its reader refuses it."""
+    for index, (attributes, data) in taken(found).items():
+        try:
+            value = parse_json(data)
+        except JSONError:
+            continue
+        members = parse_json(found[index], max_depth=MAX_DEPTH + 1, unique=True)
+        assert members.pop("specversion") == "1.0"
+        assert {name: each for name, each in members.items() if each is not None} == attributes | (
+            {} if value is None else {"data": value}
+        )
+        assert all(type(members[name]) is type(each) for name, each in attributes.items())
+
+
+@given(st.lists(messages(), max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_what_is_plain_is_taken(found: list[bytes]) -> None:
+    """Members as envelopes may have them, each once, with data that ends where it should."""
+    here = taken(found)
+    for index, raw in enumerate(found):
+        try:
+            members = parse_json(raw, max_depth=MAX_DEPTH + 1, unique=True)
+        except JSONError:
+            continue
+        if isinstance(members, dict) and is_plain(members, raw):
+            assert index in here
+
+
+def is_plain(members: dict[str, Any], raw: bytes) -> bool:
+    others = [members.get(name) for name in ATTRIBUTES]
+    extensions = [members.get(name) for name in EXTENSIONS]
+    return (
+        members.get("specversion") == "1.0"
+        and {"specversion", "data", "id", "source", "type"} <= members.keys()
+        and members.keys() <= {"specversion", "data", *ATTRIBUTES, *EXTENSIONS}
+        and all(isinstance(members[name], str) for name in ("id", "source", "type"))
+        and all(isinstance(each, (str, NoneType)) for each in others)
+        and all(isinstance(each, (str, int, NoneType)) for each in extensions)
+        and not any(isinstance(each, int) and each.bit_length() > 63 for each in extensions)
+        and b"\\u0069d" not in raw  # a name with an escape
+    )
+
+
+@given(st.binary(max_size=40), st.lists(st.tuples(st.integers(-5, 50), st.integers(-5, 50)), max_size=5))
+def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
+    starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
+    found = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
+    assert StructuredMode().columns(found)[1] == list(range(len(bounds)))
+
+
+def test_extensions_are_learnt_while_there_is_room() -> None:
+    mode = StructuredMode()
+    message = event('"data":1,"trace":"x","n":1')
+    for attributes, count in (({}, 0), ({"trace": "x", "Bad": "x"}, 0), ({"trace": "x", "n": 1, "id": "1"}, 1)):
+        mode.learn(attributes)
+        assert len(mode.columns(frame(message))[0]) == count
+    for number in range(2 * MOST_EXTENSIONS):
+        mode.learn({f"x{number}": "y"})
+    last = [f'"data":1,"x{number}":"y"' for number in (0, MOST_EXTENSIONS)]
+    assert mode.columns(frame(*map(event, last)))[1] == [1]
+
+
+EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
+
+
+def test_anybody_may_make_up_names_of_attributes() -> None:
+    """Not of any number in a task: events with more go the slow path."""
+    mode = BinaryMode("KAFKA")
+    taken = 0
+    for turn in range(4):
+        batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
+        (frame,) = records.record_batches(batch)
+        block, refused = mode.columns(frame)
+        assert len(block.indices) + len(refused) == 21
+        assert 20 in block.indices
+        taken += len(block.indices) - 1
+    assert taken == MOST_EXTENSIONS
+
+
+def test_names_that_were_met_are_taken_again() -> None:
+    mode = BinaryMode("KAFKA")
+    batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
+    for _ in range(2):
+        (frame,) = records.record_batches(batch)
+        block, refused = mode.columns(frame)
+        assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

@@ -1,0 +1,309 @@
+"""The fast path says of every event what going message by message says (design.md 3.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import chdir
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipeline.kafkarows import (
+    AVRO,
+    AVRO_VALUES,
+    JSON_VALUES,
+    OLD_AVRO,
+    PROTO,
+    PROTO_VALUES,
+    TIMES,
+    kafka_records,
+    rows,
+    written,
+)
+
+from signalbook.messages import Contract, Message, parse_flags
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Mark
+from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
+from signalbook.pipeline.sources.files import JSONL, structured
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.values import now
+
+GROUP = "/messagegroups/parcels"
+POLICIES = (
+    (),
+    (f"{GROUP}/messages/parcel.accepted:on_schema_violation=tag", f"{GROUP}:required_schema=true"),
+    (f"{GROUP}:on_schema_violation=tag", f"{GROUP}/messages/parcel.sent:strict_delivery=true", "on_no_match=drop"),
+    ("on_ambiguous=all", f"{GROUP}/messages/parcel.noted:required_schema=true"),
+    (f"{GROUP}/messages/lost.a:on_ambiguous=best", "strict_delivery=true"),
+    ("wire_prefix=confluent", f"{GROUP}/messages/parcel.accepted:wire_prefix=none"),
+)
+
+
+@pytest.fixture(scope="module")
+def contracts(parcels: Any) -> list[Contract]:
+    """The catalogue of parcels and a few definitions that only some policies tell apart, compiled under each."""
+    document = parcels.catalogue()
+    messages = document["messagegroups"]["parcels"]["messages"]
+    typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
+    messages |= {
+        "parcel.sent": parcels.message("parcel.sent", protocol="HTTP", protocoloptions={"method": "POST"}, **typed),
+        "lost.a": parcels.message("parcel.lost", **typed),
+        "lost.b": parcels.message("parcel.lost"),
+        "measured": parcels.message("parcel.measured", **written("Avro/1.11", "measure")),
+        "scanned": parcels.message("parcel.scanned", **written("Protobuf/3", "scan")),
+        "sorted": parcels.message("parcel.sorted", protocol="KAFKA", protocoloptions={"topic": "orders"}, **typed),
+        "routed": parcels.message("parcel.routed", protocol="KAFKA", protocoloptions={"topic": "{depot}"}, **typed),
+        "pushed": parcels.message("parcel.pushed", envelopeoptions={"mode": "binary"}, **typed),
+    }
+    document["schemagroups"]["parcels"]["schemas"] |= {
+        "measure": {
+            "versions": {
+                "1": {"format": "Avro/1.11", "schema": OLD_AVRO, "labels": {"confluent.id": "6"}},
+                "2": {"format": "Avro/1.11", "schema": AVRO, "labels": {"confluent.id": "7"}},
+            }
+        },
+        "scan": {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO, "labels": {"confluent.id": "8"}}}},
+    }
+    snapshot = Snapshot.of_documents([("parcels", document)])
+    policies = [parse_flags(flags) for flags in POLICIES]
+    return [Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy) for policy in policies]
+
+
+@pytest.fixture(scope="module")
+def contract(contracts: list[Contract]) -> Contract:
+    """That under no policy in particular."""
+    return contracts[0]
+
+
+class SlowLines:
+    """The same lines, none of them fit for the fast path."""
+
+    name = "slow"
+    divisible = True
+    cloudevents_json = False
+
+    def read(self, split: Split) -> Iterator[MessageBatch]:
+        return JSONL.read(split)
+
+    def message(self, frame: MessageBatch, index: int) -> Message:
+        return structured(frame, index)
+
+
+Outcome = tuple[Tally, dict[str, list[dict[str, Any]]]]
+
+
+def outcome(contract: Contract, source: Any, text: bytes) -> Outcome:
+    """Counts, and the rows of each table by position, of lines."""
+    with TemporaryDirectory() as name, chdir(name):
+        path = Path("in.jsonl")
+        path.write_bytes(text)
+        return processed(contract, source, source.read(Split(path=str(path), start=0, end=len(text))))
+
+
+def processed(contract: Contract, source: Any, frames: Iterable[MessageBatch]) -> Outcome:
+    """The same of any frames."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        landing = Landing(folder, staged="s", prefix="p")
+        processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b", landed_at=now()))
+        for frame in frames:
+            processing.take(frame)
+        processing.clear()
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for file in landing.finish():
+            rows = pq.read_table(folder / file.name).to_pylist()
+            tables.setdefault(str(file.table), []).extend(_plain(row) for row in rows)
+        for rows in tables.values():
+            rows.sort(key=_place)
+        return processing.tally, tables
+
+
+def _place(row: dict[str, Any]) -> tuple[int, int, str]:
+    """Its position, and for those that share one what else tells them apart."""
+    element = row.get("element")
+    return int(row.get("_position", row.get("position", 0))), -1 if element is None else element, str(row.get("ce_id"))
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    told = {name: value for name, value in row.items() if name not in ("sidelined_at", "_landed_at")}
+    extensions = told.get("ce_extensions")
+    return told | ({"ce_extensions": sorted(extensions)} if extensions else {})
+
+
+def check(contract: Contract, text: bytes) -> Tally:
+    return same(outcome(contract, JSONL, text), outcome(contract, SlowLines(), text))
+
+
+def same(quick: Outcome, slow: Outcome) -> Tally:
+    # which example of a violation is the first depends on the path
+    counts = [{key: found.messages for key, found in tally.violations.found.items()} for tally in (quick[0], slow[0])]
+    assert counts[0] == counts[1]
+    assert replace(quick[0], violations=slow[0].violations) == slow[0]
+    assert quick[1] == slow[1]
+    assert quick[0].read == sum(map(len, quick[1].values())) + quick[0].dropped
+    return quick[0]
+
+
+ATTRIBUTES = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.sampled_from(["é", "", "a\u0001", 1, None]),
+        "source": st.sampled_from(["/depots/9", "/depots/a b", "/depots/", "/elsewhere", "", "/depots/%41", None]),
+        "type": st.sampled_from(
+            ["parcel.delivered", "parcel.noted", "parcel.lost", "parcel.sent", "parcel.gone", "", None]
+        ),
+        "time": st.sampled_from(TIMES),
+        "subject": st.sampled_from(["s", "", "ü", "\u0000", None]),
+        "datacontenttype": st.sampled_from(
+            ["application/json", "application/xml", "text/json; charset=utf-8", "x", None]
+        ),
+        "dataschema": st.sampled_from(
+            ["https://x/schemagroups/parcels/schemas/parcel/versions/1", "https://x/else", "relative", None]
+        ),
+        "specversion": st.sampled_from(["0.3", None]),
+        "partition": st.sampled_from(["p", 1, True, 2**40, 1.0, None, [1], "\u0001"]),
+        "flag": st.sampled_from([True, 1, 0, "true"]),
+        "Bad": st.just("x"),
+        "data_base64": st.sampled_from(["AAAA", None]),
+    },
+)
+DATA: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        {"id": "P", "weight": 1},
+        {"id": "P", "weight": 1.0, "size": {"l": 1.0, "w": 2}, "stops": [], "extra": [None, {"a": 1}]},
+        {"id": "P", "weight": -1},
+        {"id": "P", "weight": 1, "size": {"l": 2**63}},
+        {"id": "P", "weight": 1, "extra": None, "at": "2026-01-02T03:04:05.1+01:00"},
+        {"id": "P", "weight": 1, "at": "soon"},
+        {"id": 1},
+        {"id": "ü\u0000", "weight": 1e300, "stops": ["a", ""], "unknown": {"x": [1]}},
+        [],
+        None,
+        "text",
+    ]
+)
+EVENTS = st.builds(lambda more, data: {**more, "data": data}, ATTRIBUTES, DATA)
+BROKEN = st.sampled_from(["", "  ", "{", "[]", "1", "{}{}", '{"id":1}\r', "\ufeff{}", "null", '{\n"id":1}'])
+
+
+@given(st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(EVENTS, st.just({}), BROKEN), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_both_paths_come_to_the_same(contracts: list[Contract], parcels: Any, policy: int, events: list[Any]) -> None:
+    """K-46: under every policy."""
+    built = [more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)]
+    check(contracts[policy], parcels.lines(*built))
+
+
+def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processing, "_slowly", None)
+    text = parcels.lines(*(parcels.event(number) for number in range(50)), parcels.event(type="parcel.delivered"))
+    assert outcome(contract, JSONL, text)[0].landed.total() == 51
+
+
+def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processing, "_slowly", None)
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
+    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    batch = rows(*((JSON_VALUES[0], [*headers, ("content-type", b"application/json")]) for _ in range(9)))
+    assert processed(contract, KAFKA, records.record_batches(batch))[0].landed.total() == 9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"specversion":"1.0","id":"\xff","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"x":"\xff"}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"\\ud800","weight":1}}',
+        b'{"specversion":"1.0","id":"1","id":"2","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":1,"data":{"id":"P","weight":1}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1e999}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":'
+        + b"[" * 500 + b"]" * 500 + b"}}",
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":'
+        + b"9" * 400 + b"}}",
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"extra":1e400}}',
+        b'{"specversion":"1.0","id":"1","source":"/depots/1","type":"parcel.accepted","data":{"id":"P","weight":1,"x":[1e400]}}',
+        b"[" * 100_000,
+        b"\x00",
+        b"\xef\xbb\xbf{}",
+    ],
+)  # fmt: skip
+def test_hostile_lines(contract: Contract, parcels: Any, line: bytes) -> None:
+    sound = parcels.lines(parcels.event(1))
+    check(contract, line + b"\n" + sound)
+    check(contract, sound + line)
+
+
+def test_extensions_are_learnt_and_land(contract: Contract, parcels: Any) -> None:
+    text = parcels.lines(*(parcels.event(n, partitionkey=f"k{n}", attempt=n) for n in range(30)))
+    tally, tables = outcome(contract, JSONL, text)
+    assert tally.landed.total() == 30
+    assert tables["parcels.parcel.accepted"][3]["ce_extensions"] == [("attempt", "3"), ("partitionkey", "k3")]
+    check(contract, text)
+
+
+def slow(frame: MessageBatch) -> MessageBatch:
+    return replace(frame, slow_path=True)
+
+
+@given(
+    st.sampled_from(range(len(POLICIES))),
+    st.lists(kafka_records(), max_size=14),
+    st.sampled_from(["orders", "7", "other", None]),
+)
+@settings(max_examples=200, deadline=None)
+def test_both_paths_come_to_the_same_for_records(
+    contracts: list[Contract], policy: int, found: list[Any], topic: str | None
+) -> None:
+    """K-21, K-46: events in binary mode, whatever is in headers and values."""
+    frames = list(records.record_batches(rows(*found, topic=topic)))
+    quick = processed(contracts[policy], CAPTURES, frames)
+    same(quick, processed(contracts[policy], CAPTURES, map(slow, frames)))
+
+
+def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is the number of the definition's own schema."""
+    monkeypatch.setattr(Processing, "_slowly", None)
+    head = {"specversion": "1.0", "id": "1", "source": "/depots/7"}
+    attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
+    measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
+    scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], [*attributes, ("ce_type", b"parcel.scanned")])
+    _, tables = processed(contracts[5], KAFKA, records.record_batches(rows(measured, scanned)))
+    assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content_type", "value"),
+    [
+        ("parcel.accepted", b"application/json", JSON_VALUES[0]),
+        ("parcel.accepted", b"", JSON_VALUES[1]),
+        ("parcel.pushed", b"text/json; charset=utf-8", JSON_VALUES[0]),
+        ("parcel.sorted", b"application/json", JSON_VALUES[0]),
+        ("parcel.measured", b"application/avro", AVRO_VALUES[0]),
+        ("parcel.measured", b"", AVRO_VALUES[1]),
+        ("parcel.scanned", b"application/protobuf", PROTO_VALUES[0]),
+        ("parcel.scanned", b"", PROTO_VALUES[1]),
+    ],
+)
+def test_events_in_binary_mode_take_the_fast_path(
+    contract: Contract, monkeypatch: pytest.MonkeyPatch, kind: str, content_type: bytes, value: bytes
+) -> None:
+    monkeypatch.setattr(Processing, "_slowly", None)
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late"}
+    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    batch = rows(*((value, [*headers, ("content-type", content_type)]) for _ in range(9)))
+    tally, tables = processed(contract, KAFKA, records.record_batches(batch))
+    assert tally.landed.total() == 9
+    ((row, *_),) = tables.values()
+    assert (row["ce_type"], row["ce_extensions"], row["_context"]) == (kind, [("stage", "late")], [("depot", "7")])

@@ -1,0 +1,58 @@
+"""What is a report and what is none; over HTTP, and on each database, in ``tests/api/test_pipelines.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.test_pipelines import XID, report
+
+from signalbook.pipelinereports import InvalidReport, read_report
+from signalbook.values import Finding
+
+
+def faults(**change: Any) -> tuple[Finding, ...]:
+    with pytest.raises(InvalidReport) as refused:
+        read_report(report(**change))
+    return refused.value.faults
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"more": 1}, ""),
+        ({"seconds": "x"}, "/seconds"),
+        ({"lag": {"seconds": -1}}, "/lag/seconds"),
+        ({"violations": [{}]}, "/violations/0"),
+        ({"violations": [{"definition": 1}]}, "/violations/0/definition"),
+        ({"by_message": {XID: {"landed": 2}}}, "/by_message/*"),
+        ({"by_message": {XID: {"landed": 2, "rejected": "x"}}}, "/by_message/*/rejected"),
+        ({"reasons": {"": 1}}, "/reasons"),
+        ({"batch": "a\0b"}, "/batch"),
+        ({"read": 4}, "/read"),
+        ({"finished": "9999-12-31T23:59:60Z"}, "/finished"),
+        ({"lag": {"newest": "today"}}, "/lag/newest"),
+        ({"by_message": {"a/~b": {"landed": 2, "rejected": 1, "oldest": "x"}}}, "/by_message/a~1~0b/oldest"),
+    ],
+)
+def test_where_a_fault_is(change: dict[str, Any], path: str) -> None:
+    """A JSON Pointer; ``*`` where it is not known which of a map it is."""
+    (fault,) = faults(**change)
+    assert fault.path == path
+
+
+def test_a_key_that_may_not_be() -> None:
+    assert faults(reasons={"": 1})[0].message == "Expected `str` of length >= 1 as key"
+
+
+def test_faults_of_sums_and_times_are_told_together() -> None:
+    found = faults(read=7, landed=5, finished="x", lag={"oldest": "y"})
+    assert [fault.path for fault in found] == ["/read", "/landed", "/finished", "/lag/oldest"]
+
+
+def test_what_is_told_is_bounded() -> None:
+    """A report of 4 MiB has place for many faults, and for long words."""
+    of_messages = {f"m{number}": {"landed": 0, "rejected": 0, "oldest": "x", "newest": "y"} for number in range(300)}
+    assert len(faults(by_message=of_messages)) == 100
+    (fault,) = faults(**{"x" * 1_000_000: 1})
+    assert len(str(fault)) < 1000
