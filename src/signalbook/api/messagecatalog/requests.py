@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from signalbook.api.cncf import CncfRequest, path_below
 from signalbook.cncf.ids import entity_id, message_path, message_xid, version_number
-from signalbook.engine.uris import Places
+from signalbook.cncf.lookup import UriBases
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.xid import ID, ROOT, Xid
@@ -104,10 +104,10 @@ class CatalogRequest(CncfRequest[CatalogPath]):
     """A request to one of the two doors."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> UriBases:
         """Where versions are to be had."""
         bases = (self.base, *(f"{self.root}{mount}" for mount in MOUNTS if mount != self.mount))
-        return Places(groups="messagegroups", bases=bases, root=self.root, path=message_path, xid=message_xid)
+        return UriBases(groups="messagegroups", urls=bases, root=self.root, path=message_path, xid=message_xid)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity at this door."""

@@ -51,7 +51,6 @@ class WriteLoader:
     def __init__(self, reader: Reader, base_url: str = "") -> None:
         self._reader = reader
         self._base_url = base_url
-        self._referenced: dict[Xid, Row | None] = {}
         self.tree: WorkingTree | None = None
         # What a digest stands for never changes: when a document is read makes no difference to a decision.
         self.content = Documents(reader.documents)
@@ -146,9 +145,7 @@ class WriteLoader:
 
     def stored(self, xid: Xid) -> Row | None:
         """An entity that one in the tree refers to, as it is stored."""
-        if xid not in self._referenced:
-            self._referenced[xid] = self._reader.get(xid)
-        return self._referenced[xid]
+        return self._reader.get(xid)
 
     def version(self, xid: Xid) -> VersionCopy | None:
         """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
