@@ -47,13 +47,13 @@ from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 PRUNED_AT_ONCE: Final = 1000
-"""Changes forgotten in one transaction: writers wait for its end."""
+"""Changes removed in one transaction: writers wait for its end."""
 
 
 class HistoryPruned(SignalbookError):
     """Changes behind a position were asked for, and some of them are kept no longer.
 
-    ``position`` is that of the last one forgotten: all behind it are there.
+    ``position`` is that of the last one removed: all behind it are there.
     """
 
     def __init__(self, position: int) -> None:
@@ -74,7 +74,7 @@ def read_changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
 
 
 def prune(store: Store, *, before: datetime, upto: int) -> int:
-    """Forget changes up to position ``upto``, made ``before`` then: the oldest, never the last one.
+    """Remove changes up to position ``upto``, made ``before`` then: the oldest, never the last one.
 
     Returns how many, at most ``PRUNED_AT_ONCE``; 0 once there are no more. Several processes may do it at once.
     """
@@ -157,9 +157,9 @@ class Engine:
             yield batch
             raise _Undone
 
-    def listen(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` after each commit of this engine, in the thread that made it, which waits: be quick."""
-        self._listeners += (tell,)
+    def listen(self, notify: Callable[[], None]) -> None:
+        """Call ``notify`` after each commit of this engine, in the thread that made it, which waits: be quick."""
+        self._listeners += (notify,)
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
@@ -167,17 +167,17 @@ class Engine:
             return transaction.outbox.position()
 
     def outbox(self, after: int, limit: int) -> list[Record]:
-        """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
+        """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
         with self._store.read() as transaction:
             return read_changes(transaction.outbox, after, limit)
 
-    def forget(self, *, before: datetime, upto: int) -> int:
-        """Forget some of the oldest changes: see ``history.forget``."""
+    def prune(self, *, before: datetime, upto: int) -> int:
+        """Remove some of the oldest changes: see ``prune``."""
         return prune(self._store, before=before, upto=upto)
 
     def _committed(self) -> None:
-        for tell in self._listeners:
-            tell()
+        for notify in self._listeners:
+            notify()
 
     def _found(self, settings: Settings) -> None:
         try:

@@ -20,7 +20,7 @@ MAX_ERRORS: Final = 100
 
 
 class Problems:
-    """Errors found so far. One bad entity does not hide the next: all are told at once.
+    """Errors found so far. One bad entity does not hide the next: all are reported at once.
 
     As a context (``with problems:``) it keeps a ``RegistryError`` raised in the block and goes on behind it.
     """
@@ -122,7 +122,7 @@ def nothing(_: str) -> None:
 class Context:
     """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
 
-    ``admin`` tells that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``resolve`` finds
+    ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``resolve`` finds
     the documents that schemas refer to. ``compatibility`` is a rule to be taken for that of every Resource, whatever
     its own: for questions, never stored.
     """

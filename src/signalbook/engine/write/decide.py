@@ -101,13 +101,13 @@ class CommandDecision:
 
     def _limits(self, intent: GroupIntent) -> GroupConstraints:
         """Write the Group itself; returns what it demands of its Resources."""
-        draft = self.tree.group(intent.xid, self._context.now)
-        before = draft.attributes
+        copy = self.tree.group(intent.xid, self._context.now)
+        before = copy.attributes
         with self._context.problems:
-            write_group(draft, intent, self._context)
-            limits = checked_constraints(draft, intent)
-            if draft.before is not None and draft.attributes != before:
-                self._check_other_resources(draft, limits)
+            write_group(copy, intent, self._context)
+            limits = checked_constraints(copy, intent)
+            if copy.before is not None and copy.attributes != before:
+                self._check_other_resources(copy, limits)
             return limits
         return GroupConstraints(constraints=Constraints(), group={})
 
@@ -132,10 +132,10 @@ class CommandDecision:
                 limits.check(source, [version.attributes for version in shown.versions.values()])
 
     def _resource(self, intent: ResourceIntent, limits: GroupConstraints) -> None:
-        draft = self.tree.resource(intent.xid, self._context.now)
-        if draft.before is None and self._command.target.kind is Kind.VERSIONS and not intent.versions:
+        copy = self.tree.resource(intent.xid, self._context.now)
+        if copy.before is None and self._command.target.kind is Kind.VERSIONS and not intent.versions:
             raise RegistryError("missing_versions", subject=str(self._command.target))
-        self._write(draft, intent, limits)
+        self._write(copy, intent, limits)
 
     def _write(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> None:
         if write_resource(copy, intent, limits, self._context):
@@ -152,8 +152,8 @@ class CommandDecision:
 
     def _locked(self, intent: ResourceIntent) -> bool:
         """Whether to pass over a Resource read-only to this client. Raises ``readonly`` (R261), ``bad_flag`` (R207)."""
-        draft = self.tree.resources.get(intent.xid)
-        if draft is None or not draft.readonly or self._context.admin:
+        copy = self.tree.resources.get(intent.xid)
+        if copy is None or not copy.readonly or self._context.admin:
             return False
         if not self._context.ignores("readonly"):
             raise RegistryError("readonly", subject=str(intent.xid))
@@ -163,7 +163,7 @@ class CommandDecision:
 
     def _delete_versions(self, xid: Xid, rows: tuple[Row, ...]) -> None:
         """Remove Versions through the Resource's own processing; with the last one the Resource goes (R173)."""
-        draft = self.tree.resources[xid]
+        copy = self.tree.resources[xid]
         group = self._context.model.groups[xid.group_type]
         intent = ResourceIntent(
             xid=xid,
@@ -174,12 +174,12 @@ class CommandDecision:
             explicit=True,
         )
         self._locked(intent)
-        if draft.before is not None and rows and len(rows) == draft.size:
+        if copy.before is not None and rows and len(rows) == copy.size:
             del self.tree.resources[xid]
-            remove(self.tree, (draft.before,), rows, self._context)
+            remove(self.tree, (copy.before,), rows, self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
             limits = group_constraints(self.tree.groups[xid.owner], group)
-            self._write(draft, intent, limits)
+            self._write(copy, intent, limits)
 
     def _singular(self, collection: Xid) -> str:
         if collection.kind is Kind.VERSIONS:
@@ -188,32 +188,32 @@ class CommandDecision:
         return group.singular if collection.kind is Kind.GROUPS else group.resources[collection.resource_type].singular
 
     def _result(self, intent: Intent, processed: tuple[Xid, ...]) -> WriteResult:
-        """What the door renders: the target, or of a POST to a Resource the Version (R147)."""
+        """What the response shows: the target, or of a POST to a Resource the Version (R147)."""
         target = self._command.target
         if target.is_collection or not target.parts:
             return WriteResult(target=target, processed=processed)
         if target.kind is Kind.GROUP:
             return WriteResult(target=target, processed=processed, created=self.tree.groups[target].before is None)
-        draft = self.tree.resources[target.resource]
-        new = [version.xid for version in draft.versions.values() if version.before is None]
+        copy = self.tree.resources[target.resource]
+        new = [version.xid for version in copy.versions.values() if version.before is None]
         result = WriteResult(
-            target=target, created=draft.before is None, processed=processed, version=new[0] if len(new) == 1 else None
+            target=target, created=copy.before is None, processed=processed, version=new[0] if len(new) == 1 else None
         )
         if target.kind is Kind.VERSION:
-            return replace(result, target=_written_version(draft, target.id), created=target in new)
+            return replace(result, target=_written_version(copy, target.id), created=target in new)
         if self._command.method is not Method.POST:
             return result
         named = next(intent.resources()).versions[0].id
-        posted = _written_version(draft, named or "".join(xid.id for xid in new))
+        posted = _written_version(copy, named or "".join(xid.id for xid in new))
         return replace(result, target=posted, created=posted in new)
 
 
-def _written_version(draft: ResourceCopy, versionid: str) -> Xid:
+def _written_version(copy: ResourceCopy, versionid: str) -> Xid:
     """The Version written, unless it was the oldest of more than there may be (R93): there is nothing to answer."""
-    if versionid in draft.versions:
-        return draft.versions[versionid].xid
+    if versionid in copy.versions:
+        return copy.versions[versionid].xid
     detail = "as the oldest of more Versions than maxversions allows, this one would be deleted at once"
-    raise RegistryError("bad_request", subject=str(draft.xid), error_detail=detail)
+    raise RegistryError("bad_request", subject=str(copy.xid), error_detail=detail)
 
 
 def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple[Row, ...]:
@@ -290,13 +290,13 @@ def _check_entry_epoch(entry: JSONObject, row: Row, context: Context) -> None:
     check_epoch(given, row.epoch, row.xid)
 
 
-def _check_removal(draft: WorkingCopy, context: Context) -> None:
+def _check_removal(copy: WorkingCopy, context: Context) -> None:
     """An announced removal date has come (R46)."""
-    if draft.xid.kind is Kind.VERSION:
+    if copy.xid.kind is Kind.VERSION:
         return
-    removal = draft.attributes.get("deprecated", {}).get("removal")
+    removal = copy.attributes.get("deprecated", {}).get("removal")
     if removal is None or parse_timestamp(removal) <= context.now:
         return
     until = format_timestamp(parse_timestamp(removal))
-    detail = f'"{draft.xid}" is promised to stay until {until} (deprecated.removal)'
-    raise RegistryError("bad_request", subject=str(draft.xid), error_detail=detail)
+    detail = f'"{copy.xid}" is promised to stay until {until} (deprecated.removal)'
+    raise RegistryError("bad_request", subject=str(copy.xid), error_detail=detail)

@@ -117,7 +117,7 @@ def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) ->
 
 
 def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:
-    """The value asked for, unjudged: the attribute check tells if it is no boolean."""
+    """The value asked for, unchecked: the attribute check reports what is no boolean."""
     given = body.get(_STICKY)
     return (implied or default_sticky(type)) if given is None else given
 
@@ -350,7 +350,7 @@ def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None
 
 
 def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
-    """A Version whose ancestor changed counts as updated (R241); tells whether there was one.
+    """A Version whose ancestor changed counts as updated (R241); returns whether there was one.
 
     Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
     """

@@ -147,7 +147,7 @@ def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: Coll
 
 
 def _stirred(versions: VersionsById, changed: Collection[str]) -> set[str]:
-    """Versions on whose line up to the root anything changed; each link is looked at once."""
+    """Versions on whose path up to the root anything changed; each link is looked at once."""
     known: dict[str, bool] = {}
     for start in versions.values():
         trail, here = [start], start
@@ -164,20 +164,20 @@ def _compare_with_ancestors(
 ) -> None:
     reason = _obstacle(version, rule, context)
     for ancestor in ancestors if reason is None else ():
-        told = _obstacle(ancestor, rule, context)
-        if told is None:
-            told = _compare(version, ancestor, rule, context, comparisons)
-        reason = reason or told
+        obstacle = _obstacle(ancestor, rule, context)
+        if obstacle is None:
+            obstacle = _compare(version, ancestor, rule, context, comparisons)
+        reason = reason or obstacle
     comparisons.reasons[version.id] = reason
 
 
 def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
     """Why a Version cannot be compared with any other (R254)."""
-    name, told = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
+    name, unchecked = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
     if not name:
         return f'Version "{version.id}" has no format'
-    if told is not None:
-        return f'Version "{version.id}" was not validated: {told}'
+    if unchecked is not None:
+        return f'Version "{version.id}" was not validated: {unchecked}'
     if context.compatibility is None and not capabilities.compares(context.capabilities, str(name), rule):
         return f'{rule} is not supported for the format "{name}"'
     return None

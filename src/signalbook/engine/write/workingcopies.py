@@ -19,7 +19,7 @@ from signalbook.xid import Xid
 class WorkingCopy:
     """An entity in the making. ``before`` is its stored row, None while it is new.
 
-    ``stamped`` tells that the client gave ``modifiedat``, which a knock-on change must not overwrite.
+    ``stamped`` means that the client gave ``modifiedat``, which a knock-on change must not overwrite.
     """
 
     xid: Xid
