@@ -236,22 +236,22 @@ def summary(rows: Iterable[Imported]) -> str:
 
 def import_source(registry: Registry, source: Source, *, ignore: Sequence[str], to: Xid | None) -> Imported:
     """Bring ``source`` into ``registry``, in one request that has only what is new. Raises ``SignalbookError``."""
-    from signalbook.documents import aim, compare, extend_model
+    from signalbook.client.registry import aimed
+    from signalbook.documents import compare
 
-    upload = aim(source.document, to=to)
-    if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-        upload = extend_model(upload, registry.modelsource())
+    upload = aimed(source.document, registry.modelsource, ignore, to)
     collections = _collections(registry.model(), upload)
     seen: dict[Xid, JSONObject] = {}
 
     def find(xid: Xid) -> JSONObject | None:
-        found = registry.find(xid)
+        found = registry.find(xid, deep=True, binary=False)
         if found is not None:
             seen[xid] = found
         return found
 
     work = compare(upload, find, collections)
-    if work.upload is not None and registry.patch(work.upload, ignore):
+    sent = work.upload
+    if sent is not None and registry.patch(sent.target, sent.body, ignore=[*sent.ignore, *ignore]):
         _settle(work, registry, seen, collections)
     return Imported(
         source=source,
@@ -275,7 +275,7 @@ def _settle(
     after: dict[Xid, JSONObject] = {}
     for xid in touched:
         before |= attributes(seen[xid], xid, collections)
-        after |= attributes(registry.find(xid) or {}, xid, collections)
+        after |= attributes(registry.find(xid, deep=True, binary=False) or {}, xid, collections)
     same = {xid for xid in work.changed if xid != ROOT and before.get(xid) == after.get(xid)}
     work.changed = [xid for xid in work.changed if xid not in same]
     work.unchanged += sorted(same)

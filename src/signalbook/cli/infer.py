@@ -103,7 +103,7 @@ def _vacant(registry: Registry, group: str) -> None:
     """Raises ``Taken`` if the registry has one of the groups."""
     for kind in ("messagegroups", "schemagroups"):
         xid = Xid.parse(f"/{kind}/{group}")
-        if registry.find(xid) is not None:
+        if registry.find(xid, deep=False) is not None:
             raise Taken(f"the registry has {xid} already, and a draft replaces nothing: choose another --group")
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from signalbook.api.cncf import CncfRoute
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
-from signalbook.api.messagecatalog.requests import CatalogRequest, CatalogTarget
+from signalbook.api.messagecatalog.requests import CatalogRequest
 from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, version_number
 from signalbook.cncf.lookup import find_by_uri, latest_number, version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
@@ -273,18 +274,7 @@ Read = Callable[[CatalogView, CatalogRequest], Response]
 Write = Callable[[CatalogWriter, CatalogRequest], Response]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogDraft:
-    """The operations of one draft; ``features`` is what OPTIONS of the catalog tells, if that is more than methods."""
-
-    reads: Mapping[CatalogTarget, Read]
-    writes: Mapping[tuple[str, CatalogTarget], Write]
-    features: Read | None = None
-
-    def methods(self, place: CatalogTarget, *, read_only: bool = False) -> tuple[str, ...]:
-        """What a path takes; of a ``read_only`` catalog only what reads."""
-        writes = () if read_only else (method for method, where in self.writes if where is place)
-        return ("GET", "HEAD", "OPTIONS", *sorted(writes))
+Routes = Mapping[str, CncfRoute[Read, Write]]
 
 
 def delete(writing: CatalogWriter, request: CatalogRequest) -> Response:

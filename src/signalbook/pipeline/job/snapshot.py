@@ -140,7 +140,7 @@ def groups_of(document: JSONObject) -> set[str]:
     return {f"/{kind}/{name}" for kind, groups in kinds.items() for name in groups}
 
 
-def reach(document: JSONObject, groups: Sequence[str]) -> set[str]:
+def reachable_groups(document: JSONObject, groups: Sequence[str]) -> set[str]:
     """The xids of ``groups``, and of every message group an endpoint among them refers to (domain.md K-10)."""
     found = set(groups)
     for group in groups:
@@ -223,7 +223,7 @@ class Snapshot:
         for name, document in documents:
             _merge(messages, dict(messages_of(document)), name)
             _merge(schemas, {xid: _slim(schema) for xid, schema in schemas_of(document)}, name)
-            parents |= reach(document, groups)
+            parents |= reachable_groups(document, groups)
             there |= groups_of(document)
             pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
         for group in groups:

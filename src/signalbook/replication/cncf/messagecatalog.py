@@ -9,12 +9,12 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import BadAnswer, NotFound
+from signalbook.client.registry import Refusal
 from signalbook.cncf.ids import entity_id
 from signalbook.cncf.messagecatalog import definitions, documents, originals
 from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 
 _ROOT: Final = "messagecatalog"

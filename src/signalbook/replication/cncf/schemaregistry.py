@@ -10,10 +10,10 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import NotFound
+from signalbook.client.registry import Refusal
 from signalbook.cncf.schemaregistry import Given, draft_format, group_attributes, render_group, version_attributes
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONObject, dump_json
 
 _TIMES: Final = ("createdtimeutc", "updatedtimeutc")

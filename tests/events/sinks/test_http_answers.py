@@ -8,17 +8,17 @@ from email.utils import format_datetime
 import pytest
 
 from signalbook import values
-from signalbook.events.sinks.httprequests import HTTPReply, delivery_error, retry_after
+from signalbook.events.sinks.http import HTTPReply, delivery_error, retry_after
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_done(status: int) -> None:
-    """D-33: 202 too, since nothing more will be told"""
+    """D-33: 202 too, since nothing more will be known"""
     assert delivery_error(HTTPReply(status=status, headers={})) is None
 
 
 @pytest.mark.parametrize(
-    ("status", "gone", "rejected", "told"),
+    ("status", "gone", "rejected", "words"),
     [
         (301, False, False, "redirects are not followed"),
         (307, False, False, "redirects are not followed"),
@@ -32,12 +32,12 @@ def test_done(status: int) -> None:
         (500, False, False, "answered 500"),
     ],
 )
-def test_not_done(status: int, gone: bool, rejected: bool, told: str) -> None:
+def test_not_done(status: int, gone: bool, rejected: bool, words: str) -> None:
     """D-33: 410 ends it, 415 is about this event, the rest may get better"""
     error = delivery_error(HTTPReply(status=status, headers={"location": "https://secret.example.com"}))
     assert error is not None
     assert (error.gone, error.rejected, error.retry_after) == (gone, rejected, None)
-    assert told in str(error)
+    assert words in str(error)
     assert "secret" not in str(error)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.events.sinks.base import Consent, DeliveryError, NotYet
-from signalbook.events.sinks.httprequests import HTTPReply, RateLimiter, allowed_rate, read_consent
+from signalbook.events.sinks.http import HTTPReply, RateLimiter, allowed_rate, read_consent
 
 ORIGIN = "registry.example.com"
 

@@ -10,14 +10,14 @@ from pyspark.sql.types import StructType
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.brokers import ReadRequest
+from signalbook.pipeline.sources.receiver import _Stream, spool_limit
 from signalbook.pipeline.sources.spool import SpooledMessage
-from signalbook.pipeline.sources.spooled import _Stream, spool_limit
 
 
-def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_was_emptied_is_reported(tmp_path: Path) -> None:
     """Else nothing would be landed until as many messages as before have come, and those never."""
-    told = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
-    stream = _Stream(told, StructType())
+    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    stream = _Stream(request, StructType())
     try:
         with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):
             stream.latestOffset({"number": 5}, ReadAllAvailable())
@@ -28,8 +28,8 @@ def test_a_folder_that_was_emptied_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_has_filled_again_is_no_other(tmp_path: Path) -> None:
     """What comes before the first look is not taken for what was there."""
-    told = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
-    stream = _Stream(told, StructType())
+    request = ReadRequest(inputs=("amqp://127.0.0.1:1/a",), options={}, tasks=1, source="amqp", home=str(tmp_path))
+    stream = _Stream(request, StructType())
     try:
         stream._opened().append([SpooledMessage(address="a", value=b"", received_at=0)] * 9)
         with pytest.raises(PipelineError, match="ended with message 0, and 5 were there before"):

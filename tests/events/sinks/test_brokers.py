@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from tests.brokers.deliveries import events, plain, subscription
 
+from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerUnavailable
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy
-from signalbook.events.sinks.brokers import BrokerSink, ConnectionLost
+from signalbook.events.sinks.brokers import BrokerSink
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject
@@ -153,19 +154,20 @@ def test_the_examples_of_the_page_are_subscriptions() -> None:
 
 
 class Recorder:
-    """A link that fails as it is told to, and remembers what it took."""
+    """A connection that fails as it is told to, after so many events, and remembers what it took."""
 
-    def __init__(self, failures: list[DeliveryError]) -> None:
+    def __init__(self, failures: list[tuple[BrokerError, int]]) -> None:
         self.failures = failures
         self.taken: list[JSONObject] = []
         self.connections = 0
 
-    def publish(self, sent: Sequence[JSONObject]) -> None:
-        if self.failures:
-            failure = self.failures.pop(0)
-            self.taken += sent[: failure.delivered]
+    def publish(self, sent: Sequence[JSONObject]) -> Iterator[None]:
+        failure, count = self.failures.pop(0) if self.failures else (None, len(sent))
+        for event in sent[:count]:
+            self.taken.append(event)
+            yield
+        if failure is not None:
             raise failure
-        self.taken += sent
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -176,33 +178,33 @@ class Recorder:
 
 
 def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
-    link = Recorder([])
-    sink = BrokerSink(link.connect)
+    recorder = Recorder([])
+    sink = BrokerSink(recorder.connect)
     sink.send(events(1))
-    link.failures = [ConnectionLost("gone", delivered=2)]
+    recorder.failures = [(BrokerUnavailable("gone"), 2)]
     sink.send(events(5, start=1))
-    assert link.taken == events(6)
-    assert link.connections == 2
+    assert recorder.taken == events(6)
+    assert recorder.connections == 2
 
 
 def test_a_new_connection_that_fails_too_counts_all_that_was_taken() -> None:
-    link = Recorder([])
-    sink = BrokerSink(link.connect)
+    recorder = Recorder([])
+    sink = BrokerSink(recorder.connect)
     sink.send(events(1))
-    link.failures = [ConnectionLost("gone", delivered=2), DeliveryError("full", delivered=1)]
+    recorder.failures = [(BrokerUnavailable("gone"), 2), (BrokerRefused("full"), 1)]
     with pytest.raises(DeliveryError, match="full") as caught:
         sink.send(events(5, start=1))
     assert caught.value.delivered == 3
-    assert link.taken == events(4)
+    assert recorder.taken == events(4)
 
 
-@pytest.mark.parametrize("failure", [ConnectionLost("gone", delivered=1), DeliveryError("full", delivered=1)])
-def test_a_failure_of_a_new_connection_is_for_the_relay(failure: DeliveryError) -> None:
-    link = Recorder([failure])
-    sink = BrokerSink(link.connect)
+@pytest.mark.parametrize("failure", [BrokerUnavailable("gone"), BrokerRefused("full")])
+def test_a_failure_of_a_new_connection_is_for_the_relay(failure: BrokerError) -> None:
+    recorder = Recorder([(failure, 1)])
+    sink = BrokerSink(recorder.connect)
     with pytest.raises(DeliveryError) as caught:
         sink.send(events(2))
-    assert caught.value is failure
+    assert (str(caught.value), caught.value.delivered) == (str(failure), 1)
     sink.send(events(1, start=1))
-    assert link.taken == events(2)
-    assert link.connections == 2
+    assert recorder.taken == events(2)
+    assert recorder.connections == 2

@@ -22,8 +22,8 @@ VALUES = st.recursive(
 
 def taken(content: bytes, limit: int = MAX_MESSAGE) -> list[tuple[bytes, int, str]]:
     """Each message with its position and what is wrong with it."""
-    frames = base.within_limit(files.array_batches("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
-    return [(frame.raw(i), int(frame.positions[i]), frame.error) for frame in frames for i in range(len(frame))]
+    batches = base.within_limit(files.array_batches("f", BytesIO(content), limit), limit)  # type: ignore[arg-type]
+    return [(batch.raw(i), int(batch.positions[i]), batch.error) for batch in batches for i in range(len(batch))]
 
 
 @given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
@@ -65,13 +65,13 @@ def test_what_is_no_whole_array(content: bytes, expected: list[tuple[bytes, int,
     )
 
 
-def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports and progress count the bytes of frames, and a character that is cut is no text."""
+def test_each_byte_is_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports and progress count the bytes of batches, and a character that is cut is no text."""
     monkeypatch.setattr(files, "BLOCK", 64)
     content = json.dumps(["é" * 50] * 9, ensure_ascii=False).encode()
-    frames = list(files.array_batches("f", BytesIO(content)))  # type: ignore[arg-type]
-    assert 0.9 * len(content) < sum(len(frame.content) for frame in frames) <= len(content)
-    assert "".join(frame.content.decode() for frame in frames).count("é") == 450
+    batches = list(files.array_batches("f", BytesIO(content)))  # type: ignore[arg-type]
+    assert 0.9 * len(content) < sum(len(batch.content) for batch in batches) <= len(content)
+    assert "".join(batch.content.decode() for batch in batches).count("é") == 450
 
 
 def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
@@ -83,8 +83,8 @@ def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
             reads += 1
             return super().read(size)
 
-    frames = files.array_batches("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
-    assert [frame.raw(0) for frame in frames] == [b"1"]
+    batches = files.array_batches("f", Counted(b" " * 3_000_000 + b"[1]"))  # type: ignore[arg-type]
+    assert [batch.raw(0) for batch in batches] == [b"1"]
     assert reads < 10
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import httpcore
 
 GREETING = b'INFO {"headers":true}\r\n'
 
 
-class Scripted(httpcore.NetworkStream):
+class Scripted:
     """Answers pings, and each request by the next of ``answers``: a block of headers, or a payload."""
 
     def __init__(self, answers: Iterable[bytes] = (), greeting: bytes = GREETING) -> None:
         self._said = greeting
         self._answers = list(answers)
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+    def read(self, max_bytes: int) -> bytes:
         said, self._said = self._said, b""
         return said
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+    def write(self, buffer: bytes) -> None:
         words = buffer.partition(b"\r\n")[0].split()
         if words[0] == b"PING":
             self._said += b"PONG\r\n"
@@ -31,8 +28,11 @@ class Scripted(httpcore.NetworkStream):
             sizes = b"%d %d" % (head, len(answer)) if head else b"%d" % len(answer)
             self._said += b"%s %s 1 %s\r\n%s\r\n" % (b"HMSG" if head else b"MSG", words[2], sizes, answer)
 
-    def close(self) -> None:
-        pass
+    def limit(self, seconds: float | None = None) -> None:
+        """It is never late."""
 
-    def get_extra_info(self, info: str) -> Any:
-        return None
+    def encrypt(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing to give back."""

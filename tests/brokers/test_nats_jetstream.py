@@ -10,11 +10,11 @@ from typing import Any
 
 import nats as client
 import pytest
-from tests.brokers.nats.scripted import Scripted
 from tests.brokers.program import Broker
+from tests.brokers.scripted_nats import Scripted
 
-from signalbook.brokers.nats import JetStream, NATSConnection, NATSError, NATSRefused
-from signalbook.fetching import Deadline, connect
+from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings
+from signalbook.brokers.nats import JetStream, NATSConnection, NATSError
 
 PATIENCE = 300
 _numbers = count(1)
@@ -46,11 +46,12 @@ def streamed(nats: Broker) -> Streamed:
 
 @contextmanager
 def reading(broker: Broker) -> Iterator[JetStream]:
-    stream = connect("127.0.0.1", broker.ports["plain"], Deadline(PATIENCE))
+    settings = BrokerSettings(servers=(("127.0.0.1", broker.ports["plain"]),), secure=False, timeout=PATIENCE)
+    connection = NATSConnection.open(settings)
     try:
-        yield JetStream(NATSConnection(stream, user=("", ""), encrypt=None))
+        yield JetStream(connection)
     finally:
-        stream.close()
+        connection.close()
 
 
 @pytest.mark.parametrize(
@@ -104,12 +105,12 @@ def test_the_state_of_streams(nats: Broker, streamed: Streamed) -> None:
         assert jetstream.stream("NOWHERE") is None
         assert jetstream.streams_of(f"{gone}.a") == [gone]
         assert jetstream.streams_of("nothing.of.it") == []
-        with pytest.raises(NATSRefused, match="stream not found"):
+        with pytest.raises(BrokerRefused, match="stream not found"):
             list(jetstream.read("NOWHERE", 1, 2))
 
 
 def scripted(*answers: bytes) -> JetStream:
-    return JetStream(NATSConnection(Scripted(answers), user=("", ""), encrypt=None))
+    return JetStream(NATSConnection(Scripted(answers)))
 
 
 def consumer(pending: int) -> bytes:
@@ -133,9 +134,9 @@ def test_a_consumer_that_went_by_itself_is_no_failure() -> None:
 
 @pytest.mark.parametrize(
     ("code", "number", "kind"),
-    [(503, 10008, NATSError), (503, 10076, NATSRefused), (503, 10039, NATSRefused), (400, 1, NATSRefused)],
+    [(503, 10008, NATSError), (503, 10076, BrokerRefused), (503, 10039, BrokerRefused), (400, 1, BrokerRefused)],
 )
-def test_a_server_that_is_not_ready_refuses_nothing(code: int, number: int, kind: type[NATSError]) -> None:
-    with pytest.raises(NATSError) as caught:
+def test_a_server_that_is_not_ready_refuses_nothing(code: int, number: int, kind: type[BrokerError]) -> None:
+    with pytest.raises(BrokerError) as caught:
         scripted(error(code, number)).stream("S")
     assert type(caught.value) is kind

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.sinks.httprequests import signature_headers, signing_key
+from signalbook.events.sinks.http import signature_headers, signing_key
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -22,8 +22,8 @@ def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[in
     size = path.stat().st_size
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < size), size]
     splits = [Split(path=str(path), start=a, end=b, limit=limit) for a, b in pairwise(bounds)]
-    frames = [frame for split in splits for frame in base.within_limit(files.line_batches(split), limit)]
-    return [(int(frame.positions[i]), frame.raw(i)) for frame in frames for i in range(len(frame))]
+    batches = [batch for split in splits for batch in base.within_limit(files.line_batches(split), limit)]
+    return [(int(batch.positions[i]), batch.raw(i)) for batch in batches for i in range(len(batch))]
 
 
 def expected(content: bytes) -> list[tuple[int, bytes]]:
@@ -74,6 +74,6 @@ def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, pa
 def test_a_line_without_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x\n" + b"a" * 3_000_000)
-    _, frame = files.line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
-    assert (len(frame.content), int(frame.positions[0]), frame.rule) == (base.KEPT, 2, "too_long")
-    assert frame.error.startswith("a message of 3000000 bytes; at most 100000 are read")
+    _, batch = files.line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
+    assert (len(batch.content), int(batch.positions[0]), batch.rule) == (base.KEPT, 2, "too_long")
+    assert batch.error.startswith("a message of 3000000 bytes; at most 100000 are read")

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.sinks.http import HookSettings, read_settings
+from signalbook.events.sinks.http import WebhookSettings, read_settings
 from signalbook.events.subscriptions.subscription import SubscriptionError
 
 
 @pytest.mark.parametrize(
     ("settings", "read_as"),
     [
-        ({}, HookSettings()),
-        ({"method": "PUT"}, HookSettings(method="PUT")),  # D-30
-        ({"headers": {"X-Shop": "a b\tc"}}, HookSettings(headers={"X-Shop": "a b\tc"})),  # D-30
-        ({"mode": "structured"}, HookSettings()),
-        ({"mode": "batch", "rate": 60}, HookSettings(mode="batch", rate=60)),
-        ({"accesstokenin": "query"}, HookSettings(query=True)),  # D-35
-        ({"accesstokenin": "header"}, HookSettings()),
+        ({}, WebhookSettings()),
+        ({"method": "PUT"}, WebhookSettings(method="PUT")),  # D-30
+        ({"headers": {"X-Shop": "a b\tc"}}, WebhookSettings(headers={"X-Shop": "a b\tc"})),  # D-30
+        ({"mode": "structured"}, WebhookSettings()),
+        ({"mode": "batch", "rate": 60}, WebhookSettings(mode="batch", rate=60)),
+        ({"accesstokenin": "query"}, WebhookSettings(query=True)),  # D-35
+        ({"accesstokenin": "header"}, WebhookSettings()),
     ],
 )
-def test_settings(settings: dict[str, Any], read_as: HookSettings) -> None:
+def test_settings(settings: dict[str, Any], read_as: WebhookSettings) -> None:
     assert read_settings(settings) == read_as
 
 
