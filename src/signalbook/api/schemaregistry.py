@@ -29,7 +29,7 @@ from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
     GROUPS,
-    Given,
+    Stated,
     draft_format,
     given_faults,
     number_of,
@@ -115,9 +115,9 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         return f"{self.base}{schema_path(xid)}"
 
     @property
-    def given(self) -> Given:
+    def given(self) -> Stated:
         """What came beside the document, in the query or in headers (A-47). Raises ``bad_request``."""
-        found = Given(**{name: self._given(name) for name in ATTRIBUTES})
+        found = Stated(**{name: self._given(name) for name in ATTRIBUTES})
         faults = given_faults(found)
         if faults:
             detail = "what came beside the document cannot be used"
@@ -317,7 +317,7 @@ def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> 
         raise Conflict(request.path.text, detail)
 
 
-def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
+def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
     """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
     fault = draft.format_fault(given, group, latest)
     if fault is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from signalbook.client.registry import WriteChecks
-    from signalbook.documents import Source
+    from signalbook.documents import SourceDocument
 HELP: Final = (
     "Tell whether something would be accepted, and if not, why; nothing is changed.\n\n"
     "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
@@ -134,7 +134,7 @@ def run(
     _tell(told, strict=strict, as_json=as_json)
 
 
-def _about(source: Source, verdict: Verdict) -> Told:
+def _about(source: SourceDocument, verdict: Verdict) -> Told:
     places = [str(finding.path) for finding in verdict.findings]
     for error in verdict.errors:
         places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
@@ -201,7 +201,7 @@ def _schema(source: str, format: str) -> SchemaFile:
     return SchemaFile(name=source, content=content, stated=format)
 
 
-def _has_no_model(source: Source) -> bool:
+def _has_no_model(source: SourceDocument) -> bool:
     """Models first: other documents may need them."""
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 

@@ -18,7 +18,7 @@ from signalbook.xid import ROOT, Xid, XidError
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.documents import File
+    from signalbook.documents import FolderFile
 
 HELP: Final = (
     "Write a registry, or the part of it at XID, as a document or folder that import reads.\n\n"
@@ -91,7 +91,7 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
     return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in Format)]
 
 
-def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[File]:
+def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:
     from signalbook.documents import files_for
 
     with registry.consistent() as found:

@@ -18,7 +18,7 @@ from signalbook.engine.write.commands import DocumentBody, GroupIntent, Resource
 from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
-from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, faults_to_error
+from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
 from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp
 from signalbook.xid import Kind, Xid
 
@@ -75,8 +75,8 @@ def combine(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Coll
 def checked(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
     """``values`` as they are to be stored. Raises the error for all faults found in them."""
     result = rules.check(values)
-    if result.faults:
-        raise faults_to_error(result.faults, str(subject))
+    if result.findings:
+        raise findings_to_error(result.findings, str(subject))
     return result.values
 
 
@@ -121,7 +121,7 @@ def checked_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraint
     """The constraints in force in this Group (R108). Raises ``invalid_attribute`` for constraints that widen."""
     constraints, faults = intent.type.narrowed(copy.attributes.get("constraints"))
     if faults:
-        raise faults_to_error(faults, str(copy.xid))
+        raise findings_to_error(faults, str(copy.xid))
     return GroupConstraints(constraints=constraints, group=copy.attributes)
 
 

@@ -139,8 +139,10 @@ class Catalog(_Catalog):
             "definitions": [{**shared, "versions": found}],
         }
         read = documents.registry_group(reading.group(document))
-        if reading.faults:
-            raise BadAnswer(f"{self.url}: {member} of {group}: {reading.faults[0].path}: {reading.faults[0].message}")
+        if reading.findings:
+            raise BadAnswer(
+                f"{self.url}: {member} of {group}: {reading.findings[0].path}: {reading.findings[0].message}"
+            )
         versions = read["messages"][entity_id(member)]["versions"]
         yield from sorted((int(number), version) for number, version in versions.items())
 
