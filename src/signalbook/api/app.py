@@ -21,7 +21,7 @@ from signalbook.api.xregistry.routes import XRegistryAPI, check_routes, discover
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.pipelinereports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
@@ -69,7 +69,7 @@ def create_app(
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
     head: Head | None = None,
-    book: Subscriptions | None = None,
+    book: SubscriptionStore | None = None,
     deliveries: Deliveries | None = None,
     following: Following | None = None,
 ) -> Starlette:
@@ -80,7 +80,7 @@ def create_app(
     ``following``, which is started elsewhere too, copies from other registries.
     """
     head = head or Head(engine.position)
-    book = book or Subscriptions.of(engine, settings)
+    book = book or SubscriptionStore.of(engine, settings)
     deliveries = deliveries or Deliveries(engine, book, head, settings)
     following = following or Following(engine, settings)
     copied = following.status if following.sources else None

@@ -1,4 +1,4 @@
-"""The CloudEvents Subscriptions API: who wants to be notified of changes, and how that goes (D-25 to D-34).
+"""The CloudEvents SubscriptionStore API: who wants to be notified of changes, and how that goes (D-25 to D-34).
 
 There are two forms of a subscription (``events.subscriptions.documents``); the media type of the older one asks for it.
 """
@@ -28,7 +28,7 @@ from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
-from signalbook.events.subscriptions.store import Entry, Full, Subscriptions, is_id
+from signalbook.events.subscriptions.store import ShownSubscription, SubscriptionStore, TooManySubscriptions, is_id
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.settings import Settings
 from signalbook.values import JSON, Finding, dump_json
@@ -46,7 +46,7 @@ _LOOKING: Final = 2
 class Doorway:
     """What the handlers work with."""
 
-    book: Subscriptions
+    book: SubscriptionStore
     deliveries: Deliveries
     settings: Settings
     workers: Workers
@@ -94,11 +94,11 @@ class _Call(HTTPRequest):
         async with self._looking:
             return await self.doorway.workers.read(partial(documents.read, document, root=self.root, check=check))
 
-    def require(self, entry: Entry) -> None:
+    def require(self, entry: ShownSubscription) -> None:
         """The conditions of the request hold. Raises ``PreconditionFailed``."""
         check_conditions(self.scope["headers"], _tag(entry), self.path)
 
-    def answer(self, entry: Entry, *, status: int = 200, location: bool = False) -> Response:
+    def answer(self, entry: ShownSubscription, *, status: int = 200, location: bool = False) -> Response:
         """A subscription as it is shown to whoever asks like this."""
         where: tuple[Header, ...] = ()
         if location:
@@ -130,7 +130,7 @@ async def _create(call: _Call) -> Response:
     return call.answer(entry, status=201, location=True)
 
 
-def _insert(call: _Call, draft: Subscription, batch: Batch) -> Entry:
+def _insert(call: _Call, draft: Subscription, batch: Batch) -> ShownSubscription:
     whole = documents.complete(draft, None, check=documents.checks(call.doorway.deliveries.policy))
     with batch.writing() as session:
         return call.doorway.book.create(session, whole)
@@ -151,7 +151,7 @@ async def _replace(call: _Call) -> Response:
     return call.answer(entry)
 
 
-def _update(call: _Call, draft: Subscription, batch: Batch) -> Entry | None:
+def _update(call: _Call, draft: Subscription, batch: Batch) -> ShownSubscription | None:
     complete = partial(documents.complete, draft, check=documents.checks(call.doorway.deliveries.policy))
     with batch.writing() as session:
         return call.doorway.book.update(session, call.id, complete, call.require)
@@ -163,12 +163,12 @@ async def _delete(call: _Call) -> Response:
     return call.answer(entry)
 
 
-def _remove(call: _Call, batch: Batch) -> Entry | None:
+def _remove(call: _Call, batch: Batch) -> ShownSubscription | None:
     with batch.writing() as session:
         return call.doorway.book.remove(session, call.id, call.require)
 
 
-def _found(entry: Entry | None, call: _Call) -> Entry:
+def _found(entry: ShownSubscription | None, call: _Call) -> ShownSubscription:
     if entry is None:
         raise RegistryError("not_found", subject=call.path)
     return entry
@@ -184,7 +184,7 @@ def _limit(call: _Call) -> int:
     return min(int(text), call.doorway.settings.max_page_size, _PAGE)
 
 
-def _tag(entry: Entry) -> str:
+def _tag(entry: ShownSubscription) -> str:
     """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
     subscription = entry.subscription
     return entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
@@ -198,7 +198,7 @@ def _told(error: Exception, path: str) -> RegistryError | None:
         case SubscriptionError():
             place, _, message = str(error).partition(": ")
             faults = (Finding(path=place, rule="value", message=message),)
-        case Full():
+        case TooManySubscriptions():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:
             return None
@@ -211,7 +211,7 @@ _AGREED: Final = b"Thank you. Events will be delivered from now on.\n"
 
 
 def consent_routes(
-    subscriptions: Subscriptions, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
+    subscriptions: SubscriptionStore, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
 ) -> list[Route]:
     """``/subscriptions/{id}/consent``: GET, which a person may do in a browser, and POST both agree."""
     return [Route(CALLBACK, Consents(subscriptions, deliveries, workers, commits))]
@@ -221,7 +221,7 @@ class Consents:
     """An ASGI application, and no function, so that every method comes here."""
 
     def __init__(
-        self, subscriptions: Subscriptions, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
+        self, subscriptions: SubscriptionStore, deliveries: Deliveries, workers: Workers, commits: Commits[Batch]
     ) -> None:
         self._subscriptions = subscriptions
         self._deliveries = deliveries
