@@ -24,8 +24,8 @@ from benchmarks.registry.bench import machine
 from signalbook.messages import Message, Policy
 from signalbook.pipeline.commands.infer import Trial
 from signalbook.pipeline.inference import definitions
-from signalbook.pipeline.inference.observations import Observations, kinds, telling_header
-from signalbook.pipeline.inference.schemas import LADDER, Rules
+from signalbook.pipeline.inference.observations import Observations, kind_header, kinds
+from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.snapshot import Snapshot
 
 RESULTS = Path(__file__).parents[1] / "results" / "drafting.json"
@@ -47,7 +47,7 @@ def main() -> None:
 
 def measured(messages: list[Message]) -> dict[str, Any]:
     """What is accepted by the rules that ``infer`` would take, and by each of them on average over all cuts."""
-    header = telling_header(messages)
+    header = kind_header(messages)
     began = time.process_time()
     number, trial = chosen(messages, [bool(crc32(b"%d" % at) & 1) for at in range(len(messages))], header)
     spent = time.process_time() - began
@@ -79,7 +79,7 @@ def chosen(messages: list[Message], second: list[bool], header: str) -> tuple[in
             first.take(message, header)
     held_back = [message for message, held in zip(messages, second, strict=True) if held]
     found = (0, Trial())
-    for number, rules in enumerate(LADDER):
+    for number, rules in enumerate(RULES_BY_STRICTNESS):
         found = number, attempt(first, held_back, rules, header)
         if found[1].accepted >= ACCEPT * found[1].tried:
             break

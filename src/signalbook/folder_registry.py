@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from signalbook.cncf.messagecatalog.sources import adopt
-from signalbook.documents import DocumentError, Source, Upload, entities, extend_model, merge, read_folder
+from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
+from signalbook.documents import DocumentError, SourceDocument, Upload, extend_model, merge, read_folder
+from signalbook.documents.uploads import entities
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Engine, Session
@@ -47,7 +48,7 @@ class FolderSnapshot:
     they were read from.
     """
 
-    source: Source
+    source: SourceDocument
     revision: str
     mark: str
 
@@ -69,11 +70,11 @@ def read_snapshot(folder: Path) -> FolderSnapshot:
     sources = read_folder(folder, lenient=True)
     for source in sources:
         _check_complete(source)
-    source = merge(adopt(sources), name=str(folder))
+    source = merge(adopt_catalog_documents(sources), name=str(folder))
     return FolderSnapshot(source=source, revision=fingerprint(source.document), mark=before)
 
 
-def _check_complete(source: Source) -> None:
+def _check_complete(source: SourceDocument) -> None:
     """A file that ends too soon is being written: what it lacks is not to be deleted for that."""
     for repair in source.repairs:
         if repair.rule == _UNFINISHED:

@@ -65,8 +65,8 @@ def build(settings: Settings) -> Starlette:
             retention = Retention(engine, days=settings.event_retention)
             retention.start()
             opened.callback(retention.stop)
-        head, book = Head(engine.position), SubscriptionStore.of(engine, settings)
-        deliveries = Deliveries(engine, book, head, settings)
+        head, subscriptions = Head(engine.position), SubscriptionStore.of(engine, settings)
+        deliveries = Deliveries(engine, subscriptions, head, settings)
         deliveries.start()
         opened.callback(deliveries.stop)
         following = Following(engine, settings)
@@ -81,7 +81,7 @@ def build(settings: Settings) -> Starlette:
         close=close,
         source=source,
         head=head,
-        book=book,
+        subscriptions=subscriptions,
         deliveries=deliveries,
         following=following,
     )

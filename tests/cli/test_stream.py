@@ -16,7 +16,7 @@ import pytest
 
 from signalbook.cli import pipeline
 from signalbook.cli.pipeline import run
-from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.commit.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
 
 from .conftest import Cli
@@ -92,7 +92,7 @@ def test_the_status_of_streams(cli: Cli) -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     for number in range(2):
         tally = Tally(read=3, dropped=3)
-        batch = Batch(
+        batch = JournalEntry(
             id=f"orders-{number:09d}", fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(),
             seconds=1.0, finished=at, stream="orders",
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.cncf.formats import FORMATNAME, draft_format, format_attributes, registry_format
+from signalbook.cncf.schemaregistry import FORMATNAME, draft_format, format_attributes, registry_format
 
 
 @pytest.mark.parametrize(

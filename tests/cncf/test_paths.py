@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.cncf.paths import (
-    draft_id,
-    entity_id,
-    message_path,
-    message_xid,
-    schema_path,
-    schema_xid,
-    version_number,
-)
+from signalbook.cncf.ids import draft_id, entity_id, message_path, message_xid, schema_path, schema_xid, version_number
 from signalbook.xid import ID, Xid
 
 _SEGMENT = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-F]{2})+")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.cncf.uris import compose, lookup_key, lookup_keys, path_in
+from signalbook.cncf.ids import compose, lookup_key, lookup_keys, path_in
 
 PATH = "/schemagroups/g/schemas/s/versions/1"
 SCHEMAS = "https://example.com/registry"

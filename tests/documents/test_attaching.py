@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.documents import DocumentError
-from signalbook.documents.attaching import attach
+from signalbook.documents.sources import attach
 from signalbook.values import JSON
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.documents.catalogs import Shape, members, shape_of
+from signalbook.documents.messagecatalog import Shape, members, shape_of
 
 _VERSION: Any = {"definition": {"pub": {}}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.conftest import Registry
 
-from signalbook.cncf.paths import message_path, message_xid, schema_path, schema_xid
+from signalbook.cncf.ids import message_path, message_xid, schema_path, schema_xid
 from signalbook.engine.engine import Engine
 from signalbook.engine.uris import Places, find
 from signalbook.settings import Settings

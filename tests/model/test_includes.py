@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.model import compile_model
-from signalbook.model.includes import MAX_DOCUMENTS, MAX_NODES, expand
+from signalbook.model.sources import MAX_DOCUMENTS, MAX_NODES, expand
 from signalbook.values import JSON, JSONObject
 
 DOCUMENTS: dict[str, JSON] = {

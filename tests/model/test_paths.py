@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.model.paths import Path, format_path, parse_path, pick
+from signalbook.model.paths import DotPath, format_path, parse_path, pick
 from signalbook.values import JSON
 
 NAMES = st.text().filter(lambda name: not ("'" in name and '"' in name))
 
 
 @given(st.lists(NAMES | st.integers(min_value=0), min_size=1).map(tuple))
-def test_reads_what_it_writes(path: Path) -> None:
+def test_reads_what_it_writes(path: DotPath) -> None:
     assert parse_path(format_path(path)) == path
 
 
@@ -31,7 +31,7 @@ def test_reads_what_it_writes(path: Path) -> None:
         ("schemas.format", ("schemas", "format")),
     ],
 )
-def test_examples_of_the_specification(text: str, path: Path) -> None:
+def test_examples_of_the_specification(text: str, path: DotPath) -> None:
     assert parse_path(text) == path
 
 
@@ -45,5 +45,5 @@ def test_rejects_other_text(text: str) -> None:
     ("path", "found"),
     [(("a", "b", 1), 2), (("a", "b", 9), None), (("a", 0), None), (("x", "y"), None), (("a", "b", "c"), None)],
 )
-def test_pick(path: Path, found: JSON) -> None:
+def test_pick(path: DotPath, found: JSON) -> None:
     assert pick({"a": {"b": [1, 2]}}, path) == found

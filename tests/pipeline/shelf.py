@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline.columns import TIMESTAMP
-from signalbook.pipeline.commit.committing import commit, place
-from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, Partition, TableFormat
+from signalbook.pipeline.commit.committing import assign_tables, commit
+from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
@@ -68,7 +68,7 @@ class Shelf:
     def tables(self) -> Tables:
         return open_tables(self.output, self.table_format)
 
-    def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> Batch:
+    def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> JournalEntry:
         """A batch in the journal with these rows, and when they landed."""
         self.count += 1
         name = f"b{self.count:03}"
@@ -78,7 +78,7 @@ class Shelf:
         pq.write_table(pa.Table.from_pylist([{**row, "_landed_at": self.landed_at} for row in rows], schema), staged)
         path = staged.relative_to(self.output).as_posix()
         file = DataFile(table=table, staged=path, name=f"{name}.parquet", rows=len(rows), bytes=staged.stat().st_size)
-        batch = Batch(
+        batch = JournalEntry(
             id=name,
             fingerprint="f",
             origin="o",
@@ -89,11 +89,11 @@ class Shelf:
             partition=self.partition,
             landed_at=self.landed_at,
         )
-        batch = place(self.tables, self.output, batch)
+        batch = assign_tables(self.tables, self.output, batch)
         self.journal.prepare(batch)
         return batch
 
-    def commit(self, batch: Batch, show: Callable[[Progress], None] = lambda _: None) -> None:
+    def commit(self, batch: JournalEntry, show: Callable[[Progress], None] = lambda _: None) -> None:
         """Commit it."""
         commit(self.journal, self.tables, batch, show)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from signalbook.pipeline.commands.backtest import Backtest, Changes, Example
+from signalbook.pipeline.commands.backtest import Backtest, ChangedVerdict, VerdictChanges
 from signalbook.pipeline.reports.report import HELD
 
 
-def example(number: int, producer: str = "/p", id: str = "") -> Example:
+def example(number: int, producer: str = "/p", id: str = "") -> ChangedVerdict:
     violations = (("/a", "type", "no"), ("/b", "type", "no"))
-    return Example(
+    return ChangedVerdict(
         definition="/d", producer=producer, id=id or str(number), source="f", position=number, violations=violations
     )
 
 
-def changes(count: int) -> Changes:
-    found = Changes()
+def changes(count: int) -> VerdictChanges:
+    found = VerdictChanges()
     for number in range(count):
         found.see(example(number))
     return found
@@ -31,7 +31,7 @@ def test_parts_merge_and_examples_are_few() -> None:
 
 
 def test_however_many_producers_and_paths_there_are_few_are_held() -> None:
-    found = Changes()
+    found = VerdictChanges()
     for number in range(3 * HELD):
         each = example(number, producer=f"/p{number}")
         path = f"/items/{number}/price" if number % 2 else f"/{number}"

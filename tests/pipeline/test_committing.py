@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Policy
-from signalbook.pipeline.commit.committing import Withdrawn, land, settle
-from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.commit.committing import Withdrawn, complete_unfinished, land
+from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.tasks import Attempt, Intake
@@ -33,7 +33,7 @@ def shelf(tmp_path: Path) -> Shelf:
     return shelf
 
 
-def replayed(shelf: Shelf) -> Batch:
+def replayed(shelf: Shelf) -> JournalEntry:
     """A prepared batch that lands the letter."""
     letters = tuple(shelf.journal.files()[DEAD_LETTERS])
     batch = replace(shelf.prepared([{"a": 2}], COLUMNS), removed=letters)
@@ -52,7 +52,7 @@ def test_letters_that_someone_took_away_stop_nothing(shelf: Shelf, died: bool) -
     batch = replayed(shelf)
     IcebergTables(shelf.output).catalog.drop_table(("signalbook", "dead_letters"))
     if died:
-        settle(shelf.journal, lambda _: None)
+        complete_unfinished(shelf.journal, lambda _: None)
     else:
         with pytest.raises(Withdrawn, match=r"signalbook\.dead_letters was changed by someone else.*: run it again"):
             shelf.commit(batch)

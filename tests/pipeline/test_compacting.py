@@ -16,7 +16,7 @@ import pytest
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
-from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.tables.naming import TableName
@@ -115,7 +115,7 @@ compact(Path(sys.argv[1]), (), TARGET, die)
 def test_a_killed_compaction_is_completed_or_forgotten(shelf: Shelf, stage: str) -> None:
     before = shelf.rows()
     assert dying(shelf, stage) == -signal.SIGKILL
-    settle(shelf.journal, quiet)
+    complete_unfinished(shelf.journal, quiet)
     assert shelf.rows() == before
     assert len(names(shelf)) == (5 if stage == "compacting" else 2)
     assert not list(shelf.output.glob(".staging/*"))

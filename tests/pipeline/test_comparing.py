@@ -13,7 +13,7 @@ from tests.pipeline.test_letters import Given, event, sidelined
 
 from signalbook.messages import Message, parse_flags
 from signalbook.messages.bindings.kafka import record
-from signalbook.pipeline.commands.backtest import Backtest, Comparison, compare, read_result
+from signalbook.pipeline.commands.backtest import Backtest, BacktestPlan, compare, read_result
 from signalbook.pipeline.job.snapshot import Snapshot
 
 ACCEPTED, DELIVERED, NEW = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "new"))
@@ -45,7 +45,7 @@ class Room:
     def compared(self, *files: tuple[str, str], **options: Any) -> Backtest:
         flags = options.pop("flags", ())
         values = {"policy": parse_flags(flags), "definitions": (), "by": "ce_source", "sample": 1.0, **options}
-        plan = Comparison(today=self.today.to_json(), candidate=self.tomorrow.to_json(), tasks=(files,), **values)
+        plan = BacktestPlan(today=self.today.to_json(), candidate=self.tomorrow.to_json(), tasks=(files,), **values)
         (batch,) = compare(plan, iter([pa.RecordBatch.from_pydict({"id": [0]})]))
         return read_result(batch.column(0)[0].as_py())
 

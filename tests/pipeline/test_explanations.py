@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline.errors import disk_failure
-from signalbook.pipeline.landing.tasks import explain
+from signalbook.pipeline.landing.tasks import explain_failure
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ from signalbook.pipeline.landing.tasks import explain
     ],
 )
 def test_a_failed_job_in_one_line(text: str, words: str) -> None:
-    assert words in explain(text, Path("lake"))
-    assert "\n" not in explain(text, Path("lake"))
+    assert words in explain_failure(text, Path("lake"))
+    assert "\n" not in explain_failure(text, Path("lake"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.commit.journal import Batch, DataFile, Journal
+from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
@@ -18,9 +18,11 @@ from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 FILE = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=2, bytes=9)
 
 
-def batch(id: str = "b1") -> Batch:
+def batch(id: str = "b1") -> JournalEntry:
     tally = Tally(read=2, landed=Counter({"/messagegroups/g/messages/m": 2}))
-    return Batch(id=id, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(FILE,), seconds=0.5)
+    return JournalEntry(
+        id=id, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(FILE,), seconds=0.5
+    )
 
 
 @pytest.mark.parametrize("id", ["b1", "../b1", "a/b", "ü"])
@@ -44,7 +46,7 @@ def test_news_are_in_the_order_of_their_commits(tmp_path: Path) -> None:
     assert journal.news(names[:98]) == names[98:]
 
 
-def prepared(journal: Journal, name: str) -> Batch:
+def prepared(journal: Journal, name: str) -> JournalEntry:
     journal.prepare(batch(name))
     return batch(name)
 
@@ -118,7 +120,9 @@ def test_dead_letters_are_counted_apart() -> None:
     tally.reject("no_match")
     tally.reject("schema_violation", ["/messagegroups/g/messages/m"])
     dead = DataFile(table=DEAD_LETTERS, staged="s/d", name="d", rows=2, bytes=9)
-    entry = Batch(id="b", fingerprint="", origin="", table_format="iceberg", tally=tally, files=(dead,), seconds=1.0)
+    entry = JournalEntry(
+        id="b", fingerprint="", origin="", table_format="iceberg", tally=tally, files=(dead,), seconds=1.0
+    )
     entry.check()
     report = entry.report().to_json()
     counts = report["by_message"]["/messagegroups/g/messages/m"]

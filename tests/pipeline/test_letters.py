@@ -18,7 +18,7 @@ from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.deadletters import LetterSource, choose, frames, portions
+from signalbook.pipeline.landing.deadletters import DeadLetterSource, matching_rows, message_batches, read_dead_letters
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Mark
 from signalbook.pipeline.landing.staging import Landing
@@ -112,8 +112,8 @@ def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: P
     assert silent <= {Reason.NO_MATCH, Reason.NOT_CLOUDEVENT}
     rows = pa.RecordBatch.from_pylist(letters, columns.DEAD_LETTER)
     again = [
-        LetterSource().message(frame, index)
-        for frame in frames(0, rows, choose(DeadLetterFilter(), rows))
+        DeadLetterSource().message(frame, index)
+        for frame in message_batches(0, rows, matching_rows(DeadLetterFilter(), rows))
         for index in range(len(frame))
     ]
     assert again == [list(sent.values())[letter["position"]] for letter in letters]
@@ -143,7 +143,7 @@ def test_a_message_that_landed_for_another_definition_says_so(parcels: Any, tmp_
     (letter,) = sidelined(snapshot, Given(too_large), tmp_path, "on_ambiguous=all")
     assert letter["definition"] == "/messagegroups/parcels/messages/parcel.accepted"
     rows = pa.RecordBatch.from_pylist([letter], columns.DEAD_LETTER)
-    assert not choose(DeadLetterFilter(), rows).any()
+    assert not matching_rows(DeadLetterFilter(), rows).any()
 
 
 def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
@@ -169,21 +169,21 @@ def test_letters_are_chosen(wanted: DeadLetterFilter, expected: list[bool]) -> N
         {"reason": "ambiguous", "batch": "b1", "candidates": ["/x", "/e"], "sidelined_at": NOW - timedelta(days=1)},
         {"reason": "no_match", "batch": "b1", "message": None},
     )
-    assert choose(wanted, rows).tolist() == expected
-    assert choose(wanted, rows.slice(1, 2)).tolist() == expected[1:3]
-    assert choose(wanted, rows.slice(0, 0)).tolist() == []
+    assert matching_rows(wanted, rows).tolist() == expected
+    assert matching_rows(wanted, rows.slice(1, 2)).tolist() == expected[1:3]
+    assert matching_rows(wanted, rows.slice(0, 0)).tolist() == []
 
 
 def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
     old = letters({"reason": "no_match", "source": "f"}).select(["reason", "original", "source", "sidelined_at"])
     pq.write_table(pa.Table.from_batches([old]), tmp_path / "f.parquet")
-    ((first, rows),) = portions(str(tmp_path / "f.parquet"))
+    ((first, rows),) = read_dead_letters(str(tmp_path / "f.parquet"))
     assert (first, rows.schema, rows.column("reason").to_pylist()) == (0, columns.DEAD_LETTER, ["no_match"])
-    assert not choose(DeadLetterFilter(), rows).any()
+    assert not matching_rows(DeadLetterFilter(), rows).any()
 
 
 def test_frames_have_one_source_each() -> None:
     rows = letters(*({"source": name, "position": n, "original": b"x" * n} for n, name in enumerate("aabca")))
-    found = list(frames(10, rows, np.array([True, True, True, False, True])))
+    found = list(message_batches(10, rows, np.array([True, True, True, False, True])))
     assert [(frame.path, frame.numbers.tolist()) for frame in found] == [("a", [10, 11]), ("b", [12]), ("a", [14])]
     assert (found[0].raw(1), found[2].raw(0), found[2].location(0).position) == (b"x", b"xxxx", 4)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, definition_of, table_name
@@ -89,7 +89,7 @@ def test_a_repeated_commit_repeats_the_choice(shelf: Shelf) -> None:
     batch = shelf.prepared([{"a": "x"}], {"a": TEXT})
     assert {file.table for file in batch.files} == {SECOND}
     shelf.tables.commit(batch, SECOND)
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert (shelf.rows(SECOND), shelf.journal.unfinished()) == ([{"a": "x"}], [])
 
 

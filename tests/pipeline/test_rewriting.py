@@ -45,7 +45,7 @@ class Replay:
         return str(path)
 
     def run(self, wanted: DeadLetterFilter = ALL) -> tasks.Manifest:
-        plan = tasks.Plan(
+        plan = tasks.TaskPlan(
             source="dead-letters",
             tasks=(tuple(self._splits),),
             batch="r1",

@@ -13,7 +13,7 @@ import pytest
 
 from signalbook.messages import Policy
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, Plan, process_files, read_manifest
+from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, TaskPlan, process_files, read_manifest
 from signalbook.pipeline.sources.base import Split
 from signalbook.values import now
 
@@ -34,7 +34,7 @@ def stage(tmp_path: Path, parcels: Any, definitions: Path) -> Stage:
         folder = tmp_path / "out" / ".staging" / str(count)
         (folder / PROGRESS).mkdir(parents=True)
         snapshot = Snapshot.load(str(definitions))
-        plan = Plan(
+        plan = TaskPlan(
             source="cloudevents-jsonl",
             tasks=((Split(path=str(path), start=0, end=path.stat().st_size),),),
             batch="b1",

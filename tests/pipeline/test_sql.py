@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from signalbook.pipeline.tables.sql import converted, ddl, quoted, readable, selection, spark_type
+from signalbook.pipeline.tables.evolution import readable
+from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.reading import converted, ddl, selection, spark_type
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 

@@ -15,12 +15,12 @@ import uvicorn
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.commit.journal import Journal, JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.file import ReportOptions
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.report import Span, Tally
-from signalbook.pipeline.reports.upload import Posts, exposition, reporting
+from signalbook.pipeline.reports.upload import ReportUpload, exposition, reporting
 from signalbook.server import build
 from signalbook.settings import Settings
 from signalbook.values import Finding
@@ -47,7 +47,9 @@ def commit(journal: Journal, *ids: str, compaction: bool = False) -> None:
         tally.land(XID, 1, Span(oldest=0, newest=5))
         tally.reject("schema_violation", [XID])
         tally.violations.see(XID, [Finding(path="/a", rule="type", message="no")], source="f", position=1, original=b"")
-        batch = Batch(id=name, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(), seconds=0.5)
+        batch = JournalEntry(
+            id=name, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(), seconds=0.5
+        )
         journal.prepare(batch)
         journal.commit(replace(batch, finished=datetime(2026, 1, 2, tzinfo=UTC), compaction=compaction))
 
@@ -115,7 +117,7 @@ def test_what_was_sent_may_be_sent_again(journal: Journal, url: str) -> None:
     """As after a program that died before it could write down what it sent."""
     commit(journal, "a", "b")
     for _ in range(2):
-        posts = Posts(journal, url, "again", lambda _: None)
+        posts = ReportUpload(journal, url, "again", lambda _: None)
         posts.send()
         posts.close()
         for path in (journal.output / "reports").iterdir():
@@ -170,7 +172,7 @@ def scripted() -> Iterator[Callable[..., Scripted]]:
 @pytest.mark.parametrize("status", [404, 500, 503])
 def test_what_cannot_be_sent_waits(journal: Journal, scripted: Callable[..., Scripted], status: int) -> None:
     server, said = scripted(201, status, status, 201), list[str]()
-    posts = Posts(journal, server.url, "p", said.append, pause=0)
+    posts = ReportUpload(journal, server.url, "p", said.append, pause=0)
     commit(journal, "a", "b")
     posts.send()
     commit(journal, "c")
@@ -185,7 +187,7 @@ def test_what_cannot_be_sent_waits(journal: Journal, scripted: Callable[..., Scr
 
 def test_an_absent_registry_is_left_alone_for_a_while(journal: Journal, scripted: Callable[..., Scripted]) -> None:
     server, said = scripted(503), list[str]()
-    posts = Posts(journal, server.url, "p", said.append, pause=3600)
+    posts = ReportUpload(journal, server.url, "p", said.append, pause=3600)
     for batch in ("a", "b", "c"):
         commit(journal, batch)
         posts.send()
@@ -197,7 +199,7 @@ def test_an_absent_registry_is_left_alone_for_a_while(journal: Journal, scripted
 def test_a_refused_report_stops_no_other(journal: Journal, scripted: Callable[..., Scripted], status: int) -> None:
     """413 is what stands before a registry says of a report that is too large for it."""
     server, said = scripted(status, 201), list[str]()
-    posts = Posts(journal, server.url, "p", said.append)
+    posts = ReportUpload(journal, server.url, "p", said.append)
     commit(journal, "a", "b")
     posts.send()
     posts.send()
@@ -212,7 +214,7 @@ def test_a_long_past_is_not_told(journal: Journal, scripted: Callable[..., Scrip
     for number in range(8):
         (journal.output / "batches" / f"n{number:05d}.json").write_bytes(entry.read_bytes())
     server = scripted(201)
-    posts = Posts(journal, server.url, "p", lambda _: None, most=3)
+    posts = ReportUpload(journal, server.url, "p", lambda _: None, most=3)
     posts.send()
     assert server.asked == 3
     posts.close()

@@ -17,7 +17,7 @@ import pytest
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, Plan, process_files, read_manifest
+from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, TaskPlan, process_files, read_manifest
 from signalbook.pipeline.sources.base import Split
 from signalbook.values import now
 
@@ -31,7 +31,7 @@ def staging(tmp_path: Path, parcels: Any, definitions: Path) -> Path:
     (folder / PROGRESS).mkdir(parents=True)
     snapshot = Snapshot.load(str(definitions))
     task = (Split(path=str(path), start=0, end=path.stat().st_size),)
-    plan = Plan(
+    plan = TaskPlan(
         source="cloudevents-jsonl",
         tasks=(task,),
         batch="b1",
@@ -57,7 +57,7 @@ def test_a_task_tells_what_it_did(staging: Path) -> None:
 
 
 def test_a_message_that_is_too_long_is_a_dead_letter(staging: Path) -> None:
-    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan)
+    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=TaskPlan)
     (staging / PLAN).write_bytes(msgspec.json.encode(replace(plan, max_message_bytes=1500)))
     (batch,) = process_files(str(staging), numbers())
     tally = read_manifest(batch.column(0)[0].as_py()).tally

@@ -21,10 +21,10 @@ import httpx
 from tests.serving import answers, kept_port
 
 from signalbook.client import Client
+from signalbook.client.remote import RemoteRegistry
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import LABEL, Link, Scope
-from signalbook.replication.remote import RemoteRegistry
 from signalbook.replication.replicating import Keeping, Replication, keep_up
 from signalbook.replication.report import Report
 

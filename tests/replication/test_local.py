@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from signalbook.client.registry import Refusal
 from signalbook.engine.engine import Engine, prune
-from signalbook.replication import comparing, local
+from signalbook.replication import comparing
 from signalbook.replication.comparing import Types
 from signalbook.replication.copying import Copy, of_events
 from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import extended
-from signalbook.replication.registry import Refusal
 from signalbook.replication.replicating import Memory, Replication
 from signalbook.replication.report import Report
 from signalbook.settings import Settings
@@ -82,7 +82,8 @@ def test_resources_too_large_to_be_held(
     source: LocalRegistry, target: LocalRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their versions are walked a page at a time, on both sides; only those that changed when these are known."""
-    monkeypatch.setattr(local, "MAX_BYTES", 20_000)
+    for registry in (source, target):
+        monkeypatch.setattr(registry, "max_bytes", 20_000)
     schema = GROUPS / "few" / "schemas" / "t"
     chain = {str(n): version(ancestorid=str(n - 1), createdat=f"2026-01-01T00:00:{n % 60:02}Z") for n in range(2, 130)}
     source.patch(schema, {"versions": chain})

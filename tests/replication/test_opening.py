@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from signalbook.client import Client
+from signalbook.client.remote import RemoteRegistry
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Scope
 from signalbook.replication.opening import LinkError, copying, link, open_source, open_target
-from signalbook.replication.registry import Closed
-from signalbook.replication.remote import RemoteRegistry
 from signalbook.replication.report import Report
+from signalbook.replication.writing import Closed
 
 from .servers import HTTP, PATIENCE, Cable, Server, copy, version
 

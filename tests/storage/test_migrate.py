@@ -17,7 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
-from signalbook.cncf.uris import uri_digest
+from signalbook.cncf.ids import uri_digest
 from signalbook.engine.engine import Engine
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription

@@ -13,11 +13,12 @@ import typer
 from signalbook.cli.console import say, working
 from signalbook.cli.files import write_folder, write_pieces
 from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid, XidError
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.documents import File
+    from signalbook.documents import FolderFile
 
 HELP: Final = (
     "Write a registry, or the part of it at XID, as a document or folder that import reads.\n\n"
@@ -28,6 +29,7 @@ HELP: Final = (
 
 
 _DEEPEST: Final = 128
+_PAGE: Final = 100
 
 
 class Format(StrEnum):
@@ -89,9 +91,23 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
     return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in Format)]
 
 
-def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[File]:
+def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:
     from signalbook.documents import files_for
 
-    for xid, entity in registry.entities():
-        if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
-            yield from files_for(xid, entity, suffix=suffix)
+    with registry.consistent() as found:
+        for xid, entity in _entities(found):
+            if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
+                yield from files_for(xid, entity, suffix=suffix)
+
+
+def _entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:
+    """The Registry, its Groups alone, and their Resources with Versions."""
+    shown = registry.find(ROOT, deep=False) or {}
+    yield ROOT, {**shown, "modelsource": registry.modelsource()}
+    for plural, group in registry.model()["groups"].items():
+        for name, body in registry.members(ROOT / plural, deep=False):
+            yield ROOT / plural / name, body
+            for resources in group["resources"]:
+                collection = ROOT / plural / name / resources
+                for member, resource in registry.members(collection, deep=True, page=_PAGE):
+                    yield collection / member, resource

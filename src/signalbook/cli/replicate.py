@@ -21,10 +21,10 @@ from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
+    from signalbook.client.registry import ReadableRegistry
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import Dialect as Spoken
     from signalbook.replication.opening import Target
-    from signalbook.replication.registry import Source
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import Report
 
@@ -120,7 +120,7 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
 
 
 @contextmanager
-def _source(where: str, dialect: Dialect | None) -> Iterator[Source]:
+def _source(where: str, dialect: Dialect | None) -> Iterator[ReadableRegistry]:
     from signalbook.replication.opening import open_source
 
     if _is_remote(where):
@@ -167,16 +167,21 @@ def _is_remote(where: str) -> bool:
     return where.startswith(("http://", "https://"))
 
 
-def _extend_model(source: Source, target: Target) -> None:
+def _extend_model(source: ReadableRegistry, target: Target) -> None:
+    from signalbook.client.registry import Refusal
+    from signalbook.client.remote import RemoteRegistry
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import LinkError, extended
-    from signalbook.replication.remote import RemoteRegistry
+    from signalbook.replication.writing import reason_of
 
     if not isinstance(target, RemoteRegistry | LocalRegistry):
         raise LinkError("a target that speaks a draft has no model to extend")
     wanted = extended(target.modelsource(), source.modelsource())
     if wanted is not None:
-        target.replace_model(wanted)
+        try:
+            target.replace_model(wanted)
+        except Refusal as error:
+            raise SignalbookError(reason_of(error)) from None
 
 
 @contextmanager

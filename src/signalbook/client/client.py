@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 
 from signalbook.client import transport
+from signalbook.client.registry import aimed
 from signalbook.client.responses import BadAnswer, Document, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
-from signalbook.documents import Upload, aim, extend_model
+from signalbook.documents import Upload
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
@@ -351,9 +352,7 @@ class Client:
         Epochs in it are not compared; a model in it extends the registry's. ``ignore`` names more to leave out
         (``capabilities``, ``modelsource``, ...). Returns what was sent. Raises ``DocumentError`` too.
         """
-        upload = aim(document)
-        if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-            upload = extend_model(upload, self.modelsource())
+        upload = aimed(document, self.modelsource, ignore)
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
         return upload
 
@@ -418,9 +417,7 @@ class Client:
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
         """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
-        upload = aim(document)
-        if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-            upload = extend_model(upload, self.modelsource())
+        upload = aimed(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
     # Below: from requests to answers

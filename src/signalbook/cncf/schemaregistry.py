@@ -10,12 +10,69 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.formats import FORMATNAME, draft_format, format_attributes
-from signalbook.cncf.paths import draft_id, entity_id, schema_path, version_number
-from signalbook.cncf.uris import authority_of, compose
+from signalbook.cncf.ids import authority_of, compose, draft_id, entity_id, schema_path, version_number
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 from signalbook.xid import Xid
+
+FORMATNAME: Final = "formatname"
+"""The attribute that is there if a format came in by its long name, though it has a short one."""
+
+AVRO: Final = "Avro/1.11"
+JSON_SCHEMA: Final = "JsonSchema"
+PROTOBUF: Final = "Protobuf/3"
+_SHORT: Final = {
+    "avro": AVRO,
+    "json-schema": JSON_SCHEMA,
+    "protobuf": PROTOBUF,
+    "xsd10": "XSD/1.0",
+    "xsd11": "XSD/1.1",
+}
+_SHOWN: Final = {"avro": "avro", "jsonschema": "json-schema", "protobuf": "protobuf"}
+_BY_VERSION: Final = {full.lower(): short for short, full in _SHORT.items() if short.startswith("xsd")}
+_DIALECT: Final = re.compile(r"https?://json-schema\.org/(draft(?:-0\d|/\d{4}-\d\d))/schema#?", re.ASCII)
+
+
+def registry_format(name: str, document: bytes = b"") -> str:
+    """The format of xRegistry that a draft's ``name`` stands for, of a ``document`` if there is one.
+
+    A JSON Schema that says of which version it is has that version.
+    """
+    if name == "json-schema" and document:
+        return _json_schema(document)
+    return _SHORT.get(name, name)
+
+
+def draft_format(attributes: Mapping[str, JSON]) -> str | None:
+    """The name in a draft of the format that an entity with these ``attributes`` has, None if it has none."""
+    stated = attributes.get("format")
+    if not isinstance(stated, str) or not stated:
+        return None
+    if attributes.get(FORMATNAME) == stated:
+        return stated
+    found = _SHOWN.get(stated.partition("/")[0].lower()) or _BY_VERSION.get(stated.lower())
+    return found or stated
+
+
+def format_attributes(name: str, document: bytes = b"") -> dict[str, str | None]:
+    """The attributes that say ``name``: the format and, if that would be shown by another name, what it came in as."""
+    stated = registry_format(name, document)
+    return {"format": stated, FORMATNAME: None if draft_format({"format": stated}) == name else name}
+
+
+def dialect(uri: JSON) -> str | None:
+    """The format of a JSON Schema document whose ``$schema`` is ``uri``, None if that names no known version."""
+    match = _DIALECT.fullmatch(uri) if isinstance(uri, str) else None
+    return f"{JSON_SCHEMA}/{match[1]}" if match else None
+
+
+def _json_schema(document: bytes) -> str:
+    try:
+        value = parse_json(document)
+    except JSONError:
+        return JSON_SCHEMA  # the check of the document tells what is wrong with it
+    return (dialect(value.get("$schema")) if isinstance(value, dict) else None) or JSON_SCHEMA
+
 
 GROUPS: Final = Xid(("schemagroups",))
 ATTRIBUTES: Final = ("format", "description", "authority", "id")
@@ -23,25 +80,19 @@ ATTRIBUTES: Final = ("format", "description", "authority", "id")
 PROPERTIES: Final = "groupproperties"
 """The attribute with those ``groupProperties`` of a group that cannot be labels."""
 
-_SEGMENT: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+", re.ASCII)
 _LABEL: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
 _LONGEST: Final = 4096
 _TEXTS: Final = ("id", "format", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Stated:
     """What came beside a document, "" for what did not (A-13, A-20)."""
 
     format: str = ""
     description: str = ""
     authority: str = ""
     id: str = ""
-
-
-def is_segment(text: str) -> bool:
-    """Whether ``text`` is an id of the drafts: ``segment-nz-nc`` of RFC3986 (A-2)."""
-    return _SEGMENT.fullmatch(text) is not None
 
 
 def group_faults(body: JSONObject, id: str) -> list[Finding]:
@@ -89,7 +140,7 @@ def render_group(group: JSONObject) -> JSONObject:
     return {**found, "createdtimeutc": group["createdat"], "updatedtimeutc": group["modifiedat"]}
 
 
-def given_faults(given: Given) -> list[Finding]:
+def given_faults(given: Stated) -> list[Finding]:
     """What is wrong with what came beside a document (A-13, A-20)."""
     long = [name for name in ATTRIBUTES if len(getattr(given, name)) > _LONGEST]
     found = [_fault(name, f"it may have {_LONGEST} characters") for name in long]
@@ -100,7 +151,7 @@ def given_faults(given: Given) -> list[Finding]:
     return found
 
 
-def format_fault(given: Given, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
+def format_fault(given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
     """What is wrong with the format of a document in ``group``, the first of its schema if there is no ``latest``.
 
     It is stated by the group or by the schema, never by both (A-15, A-16, J-9).
@@ -115,14 +166,14 @@ def format_fault(given: Given, group: Mapping[str, JSON], latest: Mapping[str, J
     return None
 
 
-def other_format(given: Given, latest: Mapping[str, JSON] | None) -> str | None:
+def other_format(given: Stated, latest: Mapping[str, JSON] | None) -> str | None:
     """The format of a schema if a document comes with another one, else None: all its versions have the same."""
     known = None if latest is None else draft_format(latest)
     return known if given.format and known is not None and known != given.format else None
 
 
 def version_attributes(
-    given: Given, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
+    given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
 ) -> JSONObject:
     """What a new version says; what its schema has said before and nobody says now, it says again (A-13, A-17).
 

@@ -1,12 +1,8 @@
 """Registry documents as text: reading JSON and YAML strictly, repairing damaged JSON on request, writing both."""
 
-from signalbook.documents.aiming import Upload, aim, extend_model, target_of
-from signalbook.documents.comparing import Work, attributes, compare
-from signalbook.documents.entities import entities
-from signalbook.documents.faults import DocumentError
-from signalbook.documents.folders import File, files_for, place
-from signalbook.documents.indenting import indent
-from signalbook.documents.merging import merge
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.folders import FolderFile, files_for, place
+from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.reading import (
     MAX_BYTES,
     SUFFIXES,
@@ -16,20 +12,19 @@ from signalbook.documents.reading import (
     read_document,
     read_limited,
 )
-from signalbook.documents.repair import repair_json
-from signalbook.documents.repairs import Repair
-from signalbook.documents.sources import Source, parse_source, read_folder, read_source
-from signalbook.documents.writing import write_document
+from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source
+from signalbook.documents.uploads import ImportPlan, Upload, aim, attributes, compare, entities, extend_model, target_of
+from signalbook.documents.writing import indent, write_document
 
 __all__ = [
     "MAX_BYTES",
     "SUFFIXES",
     "DocumentError",
-    "File",
+    "FolderFile",
+    "ImportPlan",
     "Repair",
-    "Source",
+    "SourceDocument",
     "Upload",
-    "Work",
     "aim",
     "attributes",
     "check_size",

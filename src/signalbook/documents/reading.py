@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from signalbook.documents.catalogs import shape_of
-from signalbook.documents.faults import DocumentError, line_of
-from signalbook.documents.lenient import modernise
-from signalbook.documents.repair import repair_json
-from signalbook.documents.repairs import Repair
+from signalbook.documents.errors import DocumentError, Repair, line_of
+from signalbook.documents.jsonrepair import repair_json
+from signalbook.documents.messagecatalog import shape_of
+from signalbook.documents.modernise import modernise
 from signalbook.documents.yaml import parse_yaml
 from signalbook.values import JSON, MAX_DEPTH, JSONError, parse_json
 
@@ -98,10 +97,10 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def _is_yaml(text: str, name: str, media_type: str) -> bool:
-    for told in (media_type.partition(";")[0].strip().lower(), name.partition("?")[0].lower()):
-        if told.endswith(_YAML):
+    for stated in (media_type.partition(";")[0].strip().lower(), name.partition("?")[0].lower()):
+        if stated.endswith(_YAML):
             return True
-        if told.endswith("json"):
+        if stated.endswith("json"):
             return False
     return text.lstrip()[:1] not in ("{", "[", "/")
 

@@ -1,25 +1,90 @@
-"""Documents to read: with the name people know them by, the repairs they took, and what leniency would do for them."""
+"""Documents to read, from files and folders: their names, their repairs, the files they name, and several as one.
+
+``"schemaurl": "./placed.avsc"`` in a file means the file next to it: the Registry itself takes absolute URLs only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import base64
+import mimetypes
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from signalbook.documents.attaching import attach
-from signalbook.documents.entities import entities
-from signalbook.documents.faults import DocumentError
-from signalbook.documents.lenient import modernise
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.modernise import modernise
 from signalbook.documents.reading import MAX_BYTES, files_of, parse_document, read_bytes
-from signalbook.documents.repairs import Repair
-from signalbook.values import JSON, MAX_DEPTH
+from signalbook.documents.uploads import aim, collections, entities
+from signalbook.values import JSON, MAX_DEPTH, JSONObject
+from signalbook.xid import Kind
+
+_DERIVED: Final = frozenset({"defaultversionurl", "metaurl", "versionsurl"})
+_CONTENT_TYPES: Final = {
+    ".avsc": "application/json",
+    ".json": "application/json",
+    ".proto": "text/plain",
+    ".xsd": "application/xml",
+}
+
+
+def attach(document: JSON, *, beside: Path, root: Path, max_bytes: int) -> tuple[Path, ...]:
+    """Take the files that ``document``, read from the file ``beside``, names into it; returns them.
+
+    The bytes become ``<RESOURCE>base64``, with a ``contenttype`` by the file's suffix where none is given. Raises
+    ``DocumentError`` for a file that is not there, not below ``root``, or with the others larger than ``max_bytes``.
+    """
+    files: list[Path] = []
+    left = max_bytes
+    for xid, body in entities(document):
+        if xid.kind is Kind.GROUP:
+            continue
+        for name in [name for name in body if name.endswith("url") and _names_file(name, body[name])]:
+            file = _within(root, beside.parent / unquote(body[name]), f"{xid}#{name}")
+            content = _file_content(file, left, f"{xid}#{name}")
+            left -= len(content)
+            _put(body, name, file, content)
+            files.append(file)
+    return tuple(files)
+
+
+def _names_file(name: str, value: JSON) -> bool:
+    if name in _DERIVED or not isinstance(value, str):
+        return False
+    return bool(value) and value[0] not in "/#?" and not urlsplit(value).scheme
+
+
+def _within(root: Path, file: Path, where: str) -> Path:
+    resolved = file.resolve()
+    if not resolved.is_relative_to(root.resolve()):
+        raise DocumentError(f"{where}: {file} lies outside {root}, from where nothing is read")
+    return resolved
+
+
+def _file_content(file: Path, limit: int, where: str) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(limit + 1)
+    except OSError as error:
+        raise DocumentError(f"{where}: {file} cannot be read: {error.strerror}") from None
+    if len(content) > limit:
+        raise DocumentError(f"{where}: with {file} the document and its files are too large: split it")
+    return content
+
+
+def _put(body: JSONObject, name: str, file: Path, content: bytes) -> None:
+    del body[name]
+    body[f"{name.removesuffix('url')}base64"] = base64.b64encode(content).decode("ascii")
+    guessed = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    body.setdefault("contenttype", _CONTENT_TYPES.get(file.suffix.lower(), guessed))
+
 
 _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceDocument:
     """One document; ``files`` are those that were taken into it, ``lenient`` tells how it was read.
 
     ``parts`` are the documents it was made of, if it was (``merge``).
@@ -30,7 +95,7 @@ class Source:
     repairs: tuple[Repair, ...] = ()
     files: tuple[Path, ...] = ()
     lenient: bool = False
-    parts: tuple[Source, ...] = ()
+    parts: tuple[SourceDocument, ...] = ()
 
     def advice(self) -> str:
         """What a lenient reading would repair, for someone whose document was refused; ``""`` if nothing."""
@@ -44,7 +109,7 @@ class Source:
 
 def parse_source(
     data: bytes, *, name: str, media_type: str = "", lenient: bool = False, max_depth: int = MAX_DEPTH
-) -> Source:
+) -> SourceDocument:
     """As ``parse_document``; the error of a strict reading tells what a lenient one would repair."""
     try:
         document, repairs = parse_document(data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth)
@@ -52,10 +117,12 @@ def parse_source(
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
-    return Source(name=name, document=document, repairs=repairs, lenient=lenient)
+    return SourceDocument(name=name, document=document, repairs=repairs, lenient=lenient)
 
 
-def read_source(path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES) -> Source:
+def read_source(
+    path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
+) -> SourceDocument:
     """The document in a file, with the files it names below ``root`` (its own folder). Raises ``DocumentError``."""
     source = parse_source(read_bytes(path, max_bytes=max_bytes), name=str(path), lenient=lenient)
     try:
@@ -65,12 +132,12 @@ def read_source(path: Path, *, root: Path | None = None, lenient: bool = False, 
     return replace(source, files=files)
 
 
-def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[Source]:
+def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
     """The documents in a folder and below, by path. Files that a document names are none themselves.
 
     Raises ``DocumentError`` for the first that cannot be read, and for a folder without any.
     """
-    sources: dict[Path, Source] = {}
+    sources: dict[Path, SourceDocument] = {}
     errors: dict[Path, DocumentError] = {}
     for file in files_of(folder):
         try:
@@ -105,3 +172,64 @@ def _advice(repairs: Sequence[Repair]) -> str:
     shown = [f"  {repair}" for repair in repairs[:_SHOWN]]
     more = [f"  and {len(repairs) - _SHOWN} more"] if len(repairs) > _SHOWN else []
     return "\n".join(["--lenient would repair it:", *shown, *more])
+
+
+def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
+    """One source of ``sources``, each document in its place below the Registry; ``parts`` tells which were there.
+
+    Several may speak of one entity, as long as they say the same. Raises ``DocumentError`` naming both where they do
+    not.
+    """
+    merging = _Merging()
+    for source in sources:
+        try:
+            upload = aim(source.document)
+        except DocumentError as error:
+            raise DocumentError(f"{source.name}: {error}") from None
+        body: JSON = upload.body
+        for part in reversed(upload.target.parts):
+            body = {part: body}
+        merging.add((), merging.tree, body, source.name)
+    counted = f"{name} ({len(sources)} document{'' if len(sources) == 1 else 's'})"
+    return SourceDocument(
+        name=counted, document=merging.tree, parts=tuple(sources), lenient=any(s.lenient for s in sources)
+    )
+
+
+class _Merging:
+    def __init__(self) -> None:
+        self.tree: JSONObject = {}
+        self._origins: dict[tuple[str, ...], str] = {}
+
+    def add(self, path: tuple[str, ...], into: JSONObject, body: JSONObject, source: str) -> None:
+        """Put what is at ``path`` of a document into ``into``, which is there in the tree."""
+        shared = _shared(path, body)
+        for name, value in body.items():
+            here = (*path, name)
+            if name in shared and isinstance(value, dict) and isinstance(into.setdefault(name, {}), dict):
+                self.add(here, into[name], value, source)
+            elif name in into and into[name] != value:
+                place = f"/{'/'.join(path)}#{name}"
+                raise DocumentError(
+                    f"{self._origins.get(here, 'another document')} and {source} do not agree on {place}"
+                )
+            else:
+                into[name] = value
+                self._origins[here] = source
+
+
+def _shared(path: tuple[str, ...], body: JSONObject) -> Collection[str]:
+    """The members at ``path`` that several documents may each have a part of."""
+    if path[:1] == ("modelsource",):
+        return {"groups", "attributes"} if len(path) == 1 else ()
+    if len(path) % 2 == 1:
+        return () if path[-1] == "meta" else body.keys()
+    match len(path):
+        case 0:
+            return {*collections(body), "modelsource"}
+        case 2:
+            return set(collections(body))
+        case 4:
+            return {"meta", "versions"}
+        case _:
+            return ()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from signalbook.documents.faults import DocumentError
+from signalbook.documents.errors import DocumentError
 from signalbook.values import JSON
 
 MAX_NODES: Final = 10_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from signalbook.cncf.paths import version_number
+from signalbook.cncf.ids import version_number
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Row

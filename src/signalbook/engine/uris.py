@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.uris import authority_of, compose, digests, path_in
+from signalbook.cncf.ids import authority_of, compose, digests, path_in
 from signalbook.engine.read.view import View
 from signalbook.xid import Kind, Xid, XidError
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.paths import message_path, schema_path
+from signalbook.cncf.ids import message_path, schema_path
 from signalbook.storage.base import Record
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid

@@ -10,10 +10,10 @@ from signalbook import values
 from signalbook.errors import RegistryError
 from signalbook.model.attributes import AttributeSet, compile_attributes
 from signalbook.model.constraints import Constraints, Ground, compile_constraints, narrow
-from signalbook.model.faults import Fault, ModelFault, Place, model_faults_to_error
-from signalbook.model.includes import Loader, expand
-from signalbook.model.language import FullModel, complete
-from signalbook.model.paths import Path, format_path, pick
+from signalbook.model.findings import ModelFinding, ModelPosition, ValueFinding, model_findings_to_error
+from signalbook.model.language import DocumentType, FullModel, compile_typemap, complete
+from signalbook.model.paths import DotPath, format_path, pick
+from signalbook.model.sources import Loader, expand
 from signalbook.model.spec_attributes import (
     SpecTable,
     group_attributes,
@@ -22,7 +22,6 @@ from signalbook.model.spec_attributes import (
     resource_attributes,
     version_attributes,
 )
-from signalbook.model.typemap import DocumentType, compile_typemap
 from signalbook.model.types import SCALARS, EntityTypes
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
@@ -50,7 +49,7 @@ class ResourceType:
     attributes: AttributeSet
     resourceattributes: AttributeSet
     metaattributes: AttributeSet
-    matchversions: tuple[Path, ...]
+    matchversions: tuple[DotPath, ...]
     type_of: Callable[[str], DocumentType]
     document: JSONObject
 
@@ -66,7 +65,7 @@ class ResourceType:
             if len({values.canonical_json(self._comparable(path, pick(version, path))) for version in versions}) > 1
         )
 
-    def _comparable(self, path: Path, value: JSON) -> JSON:
+    def _comparable(self, path: DotPath, value: JSON) -> JSON:
         caseless = len(path) == 1 and self.attributes[str(path[0])].caseless
         return value.casefold() if caseless and isinstance(value, str) else value
 
@@ -83,17 +82,21 @@ class GroupType:
     document: JSONObject
     ground: Ground
 
-    def narrowed(self, instance: JSONObject | None) -> tuple[Constraints, tuple[Fault, ...]]:
+    def narrowed(self, instance: JSONObject | None) -> tuple[Constraints, tuple[ValueFinding, ...]]:
         """The constraints in force in a Group with these (checked) ``constraints``, and what is wrong with them."""
         if not instance:
             return self.constraints, ()
-        found: list[ModelFault] = []
+        found: list[ModelFinding] = []
         merged = narrow(
-            self.document.get("constraints", {}), instance, self.ground, Place(faults=found, path=("constraints",))
+            self.document.get("constraints", {}),
+            instance,
+            self.ground,
+            ModelPosition(findings=found, path=("constraints",)),
         )
         if found:
             return self.constraints, tuple(
-                Fault(code="invalid_attribute", path=format_path(fault.path), message=fault.message) for fault in found
+                ValueFinding(code="invalid_attribute", path=format_path(finding.path), message=finding.message)
+                for finding in found
             )
         return compile_constraints(merged), ()
 
@@ -132,15 +135,15 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
 
     ``include`` fetches documents named by ``$include`` (references are resolved against the including document;
     ``base`` is the source's own place); without it only references into the source itself work.
-    Raises one ``RegistryError`` with every fault and its path: ``model_error``, ``model_required_true``,
-    ``model_scalar_default`` or ``invalid_attribute``, as the first fault says.
+    Raises one ``RegistryError`` with every finding and its path: ``model_error``, ``model_required_true``,
+    ``model_scalar_default`` or ``invalid_attribute``, as the first finding says.
     """
     if not isinstance(source, dict):
         raise RegistryError("model_error", subject="/model", error_detail="a model source is an object")
-    expanded, faults = expand(source, include, base)
-    full = complete(expanded, Place(faults=faults))
-    if faults:
-        raise model_faults_to_error(faults)
+    expanded, findings = expand(source, include, base)
+    full = complete(expanded, ModelPosition(findings=findings))
+    if findings:
+        raise model_findings_to_error(findings)
     return _model(source, full)
 
 
@@ -204,7 +207,7 @@ def _resource_type(origin: str, document: JSONObject, types: EntityTypes) -> Res
     )
 
 
-def _matching(definitions: JSONObject, path: Path) -> Iterable[Path]:
+def _matching(definitions: JSONObject, path: DotPath) -> Iterable[DotPath]:
     for name, definition in definitions.items():
         if definition.get("matchversions") and definition["type"] in SCALARS:
             yield (*path, name)

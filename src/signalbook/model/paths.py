@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from signalbook.values import JSON
 
-Path: TypeAlias = tuple[str | int, ...]
+DotPath: TypeAlias = tuple[str | int, ...]
 
 _PLAIN: Final = re.compile(r"[A-Za-z_$*@-][A-Za-z0-9_$*@:/-]*", re.ASCII)
 _STEP: Final = re.compile(r"""\.?([^.\[\]'"]+)|\[([0-9]+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
@@ -27,7 +27,7 @@ def format_path(path: Iterable[str | int]) -> str:
     return text
 
 
-def parse_path(text: str) -> Path:
+def parse_path(text: str) -> DotPath:
     """The inverse of ``format_path``. Raises ``ValueError`` for text that is no dot notation."""
     steps: list[str | int] = []
     position = 0

@@ -1,17 +1,170 @@
-"""Where model sources come from: those that ship with Signalbook (docs/decisions/011-default-model.md), and files."""
+"""Model sources: those that ship with Signalbook, those in files, and ``$include`` and ``$includes`` in any of them.
+
+See docs/decisions/011-default-model.md; core/model.md "Includes in the xRegistry Model Data".
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Final, TypeAlias
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
 
-from signalbook.model.faults import model_faults_to_error
-from signalbook.model.includes import Loader, expand
-from signalbook.values import JSON, JSONObject, dump_json, parse_json
+from signalbook.model.findings import ModelFinding, model_findings_to_error
+from signalbook.model.paths import DotPath
+from signalbook.values import JSON, MAX_DEPTH, JSONObject, dump_json, parse_json
+
+Loader: TypeAlias = Callable[[str], JSON]
+
+# Includes multiply what they name: a small source must not become a huge model.
+MAX_NODES: Final = 200_000
+MAX_DOCUMENTS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Included:
+    """What a model source includes from elsewhere, fetched ahead of time; ``failures`` tells why some of it is not."""
+
+    documents: Mapping[str, JSON] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def load(self, name: str) -> JSON:
+        """The document ``name``, as a ``Loader``."""
+        if name in self.documents:
+            return self.documents[name]
+        raise LookupError(self.failures.get(name, _NOT_FETCHED))
+
+
+_NOT_FETCHED: Final = "documents elsewhere are included by a server that may fetch them (setting allow_fetch)"
+
+
+def gather(source: JSONObject, load: Loader) -> Included:
+    """Everything that ``source`` includes from elsewhere, directly or not, by ``load``.
+
+    For callers that must not wait for it later: model updates run in a transaction (R113).
+    """
+    documents: dict[str, JSON] = {}
+    failures: dict[str, str] = {}
+
+    def fetch(name: str) -> JSON:
+        try:
+            documents[name] = load(name)
+        except (OSError, ValueError, LookupError) as error:
+            failures[name] = str(error) or type(error).__name__
+            raise
+        return documents[name]
+
+    expand(source, fetch)
+    return Included(documents=documents, failures=failures)
+
+
+class _Failure(Exception):
+    """An include that cannot be resolved; the text says why."""
+
+
+def expand(source: JSONObject, load: Loader | None, base: str = "") -> tuple[JSONObject, list[ModelFinding]]:
+    """``source`` with every include resolved, and what went wrong.
+
+    ``load`` fetches a document by its reference without fragment, already resolved against the document that
+    includes it (``base`` is where ``source`` itself lies); without it only references into the same document work.
+    Local keys win over included ones, earlier includes over later ones (core R112).
+    """
+    expansion = _Expansion(source, load, base)
+    return expansion.object(source, base, (), ()), expansion.findings
+
+
+class _Expansion:
+    def __init__(self, source: JSONObject, load: Loader | None, base: str) -> None:
+        self.load = load
+        self.documents: dict[str, JSON] = {base: source}
+        self.findings: list[ModelFinding] = []
+        self.nodes = 0
+        self.full = False
+
+    def value(self, value: JSON, document: str, path: DotPath, trail: tuple[str, ...]) -> JSON:
+        if isinstance(value, dict):
+            return self.object(value, document, path, trail)
+        if isinstance(value, list):
+            self.nodes += len(value)
+            return [self.value(item, document, (*path, index), trail) for index, item in enumerate(value)]
+        return value
+
+    def object(self, value: JSONObject, document: str, path: DotPath, trail: tuple[str, ...]) -> JSONObject:
+        self.nodes += 1
+        if self.nodes > MAX_NODES or len(path) > MAX_DEPTH:
+            if not self.full:
+                self.findings.append(ModelFinding(path=path, message="the model is too large or too deep"))
+            self.full, self.nodes = True, MAX_NODES
+            return {}
+        included: JSONObject = {}
+        for reference in self.references(value, path):
+            try:
+                further = self.included(reference, document, path, trail)
+            except _Failure as failure:
+                self.findings.append(ModelFinding(path=path, message=f'cannot include "{reference}": {failure}'))
+            else:
+                included |= {key: item for key, item in further.items() if key not in included}
+        return included | {
+            key: self.value(item, document, (*path, key), trail)
+            for key, item in value.items()
+            if key not in ("$include", "$includes")
+        }
+
+    def references(self, value: JSONObject, path: DotPath) -> Iterable[str]:
+        single, several = value.get("$include"), value.get("$includes")
+        if "$include" in value and "$includes" in value:
+            self.findings.append(ModelFinding(path=path, message="takes $include or $includes, not both"))
+            return ()
+        references = several if "$includes" in value else [single] if "$include" in value else []
+        if not isinstance(references, list) or not all(isinstance(item, str) for item in references):
+            self.findings.append(
+                ModelFinding(path=path, message="$include takes a string, $includes an array of strings")
+            )
+            return ()
+        return references
+
+    def included(self, reference: str, document: str, path: DotPath, trail: tuple[str, ...]) -> JSONObject:
+        name, pointer = urldefrag(reference)
+        name = urljoin(document, name) if name else document
+        key = f"{name}#{pointer.strip('/')}"
+        if key in trail:
+            raise _Failure("it includes itself")
+        if len(trail) >= MAX_DEPTH:
+            raise _Failure(f"includes are nested deeper than {MAX_DEPTH}")
+        target = _resolve(self.document(name), pointer)
+        if not isinstance(target, dict):
+            raise _Failure("it is not an object")
+        return self.object(target, name, path, (*trail, key))
+
+    def document(self, name: str) -> JSON:
+        if name not in self.documents:
+            if self.load is None:
+                raise _Failure("only references into the same document (#/...) are allowed here")
+            if len(self.documents) > MAX_DOCUMENTS:
+                raise _Failure(f"a model may include at most {MAX_DOCUMENTS} documents")
+            try:
+                self.documents[name] = self.load(name)
+            except (OSError, ValueError, LookupError) as error:
+                raise _Failure(str(error) or type(error).__name__) from None
+        return self.documents[name]
+
+
+def _resolve(document: JSON, pointer: str) -> JSON:
+    """RFC 6901 in a URI fragment; the leading slash may be missing, as it is in published models."""
+    for token in unquote(pointer).removeprefix("/").split("/") if pointer.strip("/") else ():
+        key = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and key in document:
+            document = document[key]
+        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):
+            document = document[int(key)]
+        else:
+            raise _Failure(f'there is no "{key}" in it')
+    return document
+
 
 BUILTIN: Final = ("default", "empty")
 
@@ -56,7 +209,7 @@ def _load(name: str) -> JSON:
 
 
 def _resolved(source: JSONObject, load: Loader, base: str) -> JSONObject:
-    expanded, faults = expand(source, load, base)
-    if faults:
-        raise model_faults_to_error(faults)
+    expanded, findings = expand(source, load, base)
+    if findings:
+        raise model_findings_to_error(findings)
     return expanded

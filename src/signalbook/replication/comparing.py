@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from signalbook.client import BadAnswer
+from signalbook.client.registry import PAGE, ReadableRegistry, TooLarge
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import PAGE, Source, TooLarge
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
@@ -130,7 +130,7 @@ _SMALLER: Final = 10
 T = TypeVar("T")
 
 
-def read_resources(registry: Source, collection: Xid, types: Types) -> Iterator[tuple[str, Resource]]:
+def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) -> Iterator[tuple[str, Resource]]:
     """The Resources of a collection by id, with their Versions where these can be held at once."""
     last = ""
     try:
@@ -144,7 +144,7 @@ def read_resources(registry: Source, collection: Xid, types: Types) -> Iterator[
                 yield name, read_resource(registry, xid, types) or resource_attributes(shown, xid, types)
 
 
-def read_resource(registry: Source, xid: Xid, types: Types) -> Resource | None:
+def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> Resource | None:
     """One Resource, None if it is not there."""
     try:
         shown = registry.find(xid, deep=True)
@@ -153,7 +153,9 @@ def read_resource(registry: Source, xid: Xid, types: Types) -> Resource | None:
     return None if shown is None else resource_attributes(shown, xid, types)
 
 
-def read_versions(registry: Source, xid: Xid, known: Resource | None, types: Types) -> Iterator[tuple[str, JSONObject]]:
+def read_versions(
+    registry: ReadableRegistry, xid: Xid, known: Resource | None, types: Types
+) -> Iterator[tuple[str, JSONObject]]:
     """The Versions of a Resource by id."""
     if known is None:
         return
@@ -185,7 +187,7 @@ def joined(ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]) -> It
             one, other = next(left, None), next(right, None)
 
 
-def _shallow(registry: Source, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
+def _shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
     """The members of a collection alone, on pages as large as they can be."""
     last, page = "", PAGE
     while True:

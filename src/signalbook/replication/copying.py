@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
+from signalbook.client.registry import ReadableRegistry, Registry
 from signalbook.replication.comparing import (
     Resource,
     Types,
@@ -20,7 +21,6 @@ from signalbook.replication.comparing import (
 )
 from signalbook.replication.link import Link, owned_by, with_origin
 from signalbook.replication.merging import Merge, Pair
-from signalbook.replication.registry import Registry, Source
 from signalbook.replication.report import Outcome, Report
 from signalbook.replication.writing import Part, Writer
 from signalbook.values import JSONObject
@@ -93,7 +93,7 @@ class Copy:
     when they cannot be reached.
     """
 
-    def __init__(self, source: Source, target: Registry, link: Link, report: Report) -> None:
+    def __init__(self, source: ReadableRegistry, target: Registry, link: Link, report: Report) -> None:
         self._source = source
         self._target = target
         self._link = link
@@ -324,7 +324,7 @@ class Copy:
             for name in sorted(only, key=str.lower)
         )
 
-    def _version(self, registry: Source, xid: Xid) -> JSONObject | None:
+    def _version(self, registry: ReadableRegistry, xid: Xid) -> JSONObject | None:
         shown = registry.find(xid, deep=False)
         return None if shown is None else version_attributes(shown, self._types.singular(xid.resource))
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
+from signalbook.client.registry import NoHistory
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.store import SECONDS, Lease
@@ -17,7 +18,6 @@ from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.notices import Seen
 from signalbook.replication.opening import copying, link, open_source
-from signalbook.replication.registry import NoHistory
 from signalbook.replication.replicating import FOLDER, Note, Replication, keep_up, repeat
 from signalbook.replication.report import Passed, Report
 from signalbook.settings import SettingError, Settings

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from signalbook.cncf.paths import message_path, schema_path
-from signalbook.cncf.uris import compose
+from signalbook.cncf.ids import compose, message_path, schema_path
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
@@ -132,8 +131,6 @@ def _places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
     return {Xid((group.group_type, new)): group for group, new in renames.items()}
 
 
-DOORS: Final = {"schemas": "/compat/schemaregistry/v0.2", "messages": "/compat/messagecatalog/v0.1"}
-"""Where Signalbook has the APIs that URIs of Versions are made for, below its root, by type of Resource."""
 _PATHS: Final = {"schemas": schema_path, "messages": message_path}
 """What gives Versions of these types their path in the API that their URIs are made for."""
 

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Final
 
 from signalbook.client import Client
+from signalbook.client.registry import ReadableRegistry
+from signalbook.client.remote import MAX_BYTES, RemoteRegistry
 from signalbook.errors import SignalbookError
 from signalbook.replication.cncf.messagecatalog import Catalog, FirstCatalog
 from signalbook.replication.cncf.registry import Draft, DraftSource, Push, Requests, offers
@@ -16,8 +18,6 @@ from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Link, Scope, within
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.registry import Source
-from signalbook.replication.remote import MAX_BYTES, RemoteRegistry
 from signalbook.replication.replicating import Copying
 from signalbook.replication.report import Report
 from signalbook.uris import without_user
@@ -70,20 +70,20 @@ def open_target(
 
 
 @contextmanager
-def open_source(url: str, *, timeout: float, dialect: Dialect | None = None) -> Iterator[Source]:
+def open_source(url: str, *, timeout: float, dialect: Dialect | None = None) -> Iterator[ReadableRegistry]:
     """The same as a source."""
     with open_target(url, timeout=timeout, dialect=dialect) as found:
         yield found if isinstance(found, RemoteRegistry) else DraftSource(found)
 
 
-def copying(source: Source, target: Target, link: Link, report: Report) -> Callable[[], Copying]:
+def copying(source: ReadableRegistry, target: Target, link: Link, report: Report) -> Callable[[], Copying]:
     """What begins a round of copying over ``link``."""
     if isinstance(target, RemoteRegistry | LocalRegistry):
         return partial(Copy, source, target, link, report)
     return partial(Push, source, target, link, report)
 
 
-def identity(source: Source, reached: str, authorities: Sequence[str]) -> str:
+def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str]) -> str:
     """By which URL a source is known: the one it gives itself if it is to be believed, else that it was reached at.
 
     Copies belong to the source they came from; one that claimed to be another could delete what is that one's. It is
@@ -97,7 +97,9 @@ def identity(source: Source, reached: str, authorities: Sequence[str]) -> str:
     return without_user(reached).rstrip("/")
 
 
-def link(source: Source, target: Target, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()) -> Link:
+def link(
+    source: ReadableRegistry, target: Target, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()
+) -> Link:
     """The link between two registries; ``reached`` is the URL of the source, ``""`` if this process runs it.
 
     Raises ``LinkError`` if they are one and the same.

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from signalbook.client.registry import NoHistory, Pruned, ReadableRegistry, mark_of
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Hints, of_events
 from signalbook.replication.link import Link
-from signalbook.replication.registry import NoHistory, Pruned, Source, mark_of
 from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, format_timestamp, now, parse_json
 
@@ -126,7 +126,7 @@ class Replication:
     there. Whatever happens in between is done again, which changes nothing.
     """
 
-    def __init__(self, source: Source, copying: Callable[[], Copying], link: Link, state: Keeping) -> None:
+    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: Keeping) -> None:
         self._source = source
         self._copying = copying
         self._link = link

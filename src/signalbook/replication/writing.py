@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from itertools import groupby
 from typing import Final
 
-from signalbook.replication.registry import Refusal, Registry
+from signalbook.client.registry import Refusal, Registry
+from signalbook.errors import SignalbookError
 from signalbook.replication.report import Outcome, Report
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
 _VERSIONS: Final = 500
 _BYTES: Final = 8 * 1024 * 1024
+_CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
+
+
+class Closed(SignalbookError):
+    """A registry that takes no copies at all (D-12)."""
+
+
+def reason_of(error: Refusal) -> str:
+    """Why one copy was refused. Raises ``Closed`` if none will ever be taken."""
+    if error.status in _CLOSED:
+        raise Closed(f"the target takes no copies: {error.status}: {error}")
+    return f"{error.status}: {error}" if error.status else str(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +102,9 @@ class Writer:
         try:
             self._target.delete(collection, [xid.id for xid, _ in pairs])
         except Refusal as error:
+            reason = reason_of(error)
             if len(pairs) == 1:
-                self._report.refuse(pairs[0][1], f"cannot be deleted: {error}")
+                self._report.refuse(pairs[0][1], f"cannot be deleted: {reason}")
                 return
             for pair in pairs:
                 self._delete(collection, [pair])
@@ -101,20 +116,21 @@ class Writer:
         try:
             self._target.patch(*_request(parts))
         except Refusal as error:
+            reason = reason_of(error)
             if len(parts) > 1:
                 middle = len(parts) // 2
                 self._send(parts[:middle])
                 self._send(parts[middle:])
             else:
-                self._send_apart(parts[0], error)
+                self._send_apart(parts[0], reason)
             return
         for part in parts:
             for outcome in part.outcomes:
                 self._report.count(*outcome)
 
-    def _send_apart(self, part: Part, error: Refusal) -> None:
+    def _send_apart(self, part: Part, reason: str) -> None:
         if len(part.versions) < 2:
-            self._report.refuse(part.source, str(error))
+            self._report.refuse(part.source, reason)
             return
         for piece in part.apart():
             self._send([piece])

@@ -10,10 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signalbook.cncf.messagecatalog import originals
-from signalbook.cncf.messagecatalog.formats import group_attributes
-from signalbook.cncf.messagecatalog.projection import project
-from signalbook.cncf.messagecatalog.rendering import render
-from signalbook.cncf.messagecatalog.spelling import flatten, lift
+from signalbook.cncf.messagecatalog.metaschemas import format_attributes, to_first_spelling, to_newer_spelling
+from signalbook.cncf.messagecatalog.projection import project_message, render_message
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client
@@ -70,12 +68,12 @@ WRITES = st.sampled_from(sorted(DEFINITIONS)).flatmap(
 def write(book: Client, group: str, format: str, door: str, definition: Any) -> None:
     """Make a group of ``format``, and the message ``a.b`` in it, through ``door``."""
     if door == "xregistry":
-        stated = {name: value for name, value in group_attributes(format).items() if value is not None}
+        stated = {name: value for name, value in format_attributes(format).items() if value is not None}
         book.put(f"/messagegroups/{group}", stated)
-        answer = book.put(f"/messagegroups/{group}/messages/a.b", project(format, definition, stated))
+        answer = book.put(f"/messagegroups/{group}/messages/a.b", project_message(format, definition, stated))
     elif door == "first":
         book.put(f"{DOORS[door]}/{group}", {"format": format})
-        body = json.dumps(flatten(format, definition))
+        body = json.dumps(to_first_spelling(format, definition))
         answer = book.send("POST", f"{DOORS[door]}/{group}/messagedefinitions/a.b", content=body)
     else:
         book.put(f"{DOORS[door]}/{group}", {"format": format})
@@ -96,16 +94,16 @@ def test_every_door_shows_what_was_written_through_any(book: Client, written: tu
     v01 = book.get(f"{DOORS['v01']}/{group}/messagedefinitions/a.b").json()
     first = book.get(f"{DOORS['first']}/{group}/messagedefinitions/a.b")
     assert v01["format"] == first.headers["MessageDefinition-Format"] == form
-    assert v01["definition"] == originals.definition(form, message)
-    stated = group_attributes(form)
+    assert v01["definition"] == originals.sent_definition(form, message)
+    stated = format_attributes(form)
     if form != "ours":
-        assert render(form, project(form, v01["definition"], stated)) == render(form, message)
+        assert render_message(form, project_message(form, v01["definition"], stated)) == render_message(form, message)
         sections = {name: value for name, value in first.json().items() if name not in originals.BESIDE}
-        assert lift(form, flatten(form, v01["definition"])) == lift(form, sections)
+        assert to_newer_spelling(form, to_first_spelling(form, v01["definition"])) == to_newer_spelling(form, sections)
     if door == "v01":
         assert v01["definition"] == definition
     if door == "first":
-        assert first.json() == flatten(form, definition)
+        assert first.json() == to_first_spelling(form, definition)
 
 
 _JSON = st.recursive(

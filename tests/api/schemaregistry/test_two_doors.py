@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.schemaregistry.conftest import BASE, Schemas
 
-from signalbook.cncf.paths import draft_id, entity_id, version_number
+from signalbook.cncf.ids import draft_id, entity_id, version_number
 from signalbook.cncf.schemaregistry import render_group
 
 Act: TypeAlias = Callable[[Schemas], httpx.Response]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog import common
+from signalbook.cncf.messagecatalog import definitions
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ from signalbook.cncf.messagecatalog import common
 )
 def test_tags_are_labels_without_value(tags: str, labels: Any) -> None:
     """J-16: as they were written, where the labels do not tell that."""
-    found = common.labelled({"team": "x", "old": ""}, tags)
+    found = definitions.labelled({"team": "x", "old": ""}, tags)
     assert found == {"team": "x", **labels}
-    assert common.tagged(found) == tags
+    assert definitions.tagged(found) == tags

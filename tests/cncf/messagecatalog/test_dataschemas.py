@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog.projection import project
+from signalbook.cncf.messagecatalog.projection import project_message
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from signalbook.cncf.messagecatalog.projection import project
 )
 def test_data_schemas(schema: Any, wanted: Any) -> None:
     """C-23, J-14: inline wins; a format that cannot be told is not guessed."""
-    message = project("NATS", {"payload": {"dataschema": schema}}, {})
+    message = project_message("NATS", {"payload": {"dataschema": schema}}, {})
     assert {name: value for name, value in message.items() if name.startswith("data")} == wanted
 
 
@@ -47,4 +47,4 @@ def test_the_content_type_tells_the_format_of_a_schema() -> None:
         "publish": {"contenttype": {"value": "application/json"}},
         "payload": {"dataschema": {"value": "urn:x"}},
     }
-    assert project("MQTT", definition, {})["dataschemaformat"] == "JsonSchema/draft-07"
+    assert project_message("MQTT", definition, {})["dataschemaformat"] == "JsonSchema/draft-07"

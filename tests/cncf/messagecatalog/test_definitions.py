@@ -35,10 +35,10 @@ def test_what_is_common_to_versions_is_of_the_definition() -> None:
         "tags": "b,a",
         "owner": "us",
     }
-    message = definitions.attributes("CloudEvents", posted(**document), GROUP)
+    message = definitions.definition_attributes("CloudEvents", posted(**document), GROUP)
     assert message["documentationtext"] == "# Long"
     assert message["relatedto"] == "other~21"
-    shown = definitions.render("CloudEvents", stored(2, message), stored(1, message))
+    shown = definitions.render_definition("CloudEvents", stored(2, message), stored(1, message))
     assert {name: shown[name] for name in document} == document
     assert (shown["version"], shown["format"], shown["specversion"]) == (1, "CloudEvents", "0.1")
     assert (shown["createdtimeutc"], shown["updatedtimeutc"]) == (STAMPS["createdat"], STAMPS["modifiedat"])
@@ -47,7 +47,7 @@ def test_what_is_common_to_versions_is_of_the_definition() -> None:
 def test_a_new_version_changes_what_it_says_and_keeps_the_rest() -> None:
     """C-10."""
     before = {"description": "old", "name": "N", "labels": {"a": "", "team": "x"}, "globaluri": "urn:x:1"}
-    message = definitions.attributes("CloudEvents", posted(description="new", tags=None), GROUP, before)
+    message = definitions.definition_attributes("CloudEvents", posted(description="new", tags=None), GROUP, before)
     assert (message["description"], message["name"], message["labels"]) == ("new", "N", {"team": "x"})
     assert "globaluri" not in message
 
@@ -66,20 +66,20 @@ def test_a_new_version_changes_what_it_says_and_keeps_the_rest() -> None:
     ],
 )
 def test_faults_of_members(document: Any, wrong: list[str]) -> None:
-    assert [fault.path for fault in definitions.faults("CloudEvents", posted(**document))] == wrong
+    assert [fault.path for fault in definitions.definition_findings("CloudEvents", posted(**document))] == wrong
 
 
 def test_relations_are_to_what_the_group_has() -> None:
     """C-15."""
-    found = list(definitions.relation_faults(posted(relatedto="x!"), {"x"}))
+    found = list(definitions.relation_findings(posted(relatedto="x!"), {"x"}))
     assert [fault.path for fault in found] == ["relatedto"]
-    assert not list(definitions.relation_faults(posted(relatedto="x!"), {"x~21"}))
+    assert not list(definitions.relation_findings(posted(relatedto="x!"), {"x~21"}))
 
 
 def test_an_authority_is_an_absolute_uri() -> None:
     """A-13, L-19: through the API."""
-    assert [f.path for f in definitions.strict_faults(posted(authority="cloudevents.io"))] == ["authority"]
-    assert not list(definitions.strict_faults(posted(authority="urn:example:x")))
+    assert [f.path for f in definitions.strict_findings(posted(authority="cloudevents.io"))] == ["authority"]
+    assert not list(definitions.strict_findings(posted(authority="urn:example:x")))
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_an_authority_is_an_absolute_uri() -> None:
 )
 def test_faults_of_the_first_drafts_documents(body: Any, attributes: Any, wrong: list[str]) -> None:
     """B-23, B-4."""
-    found = definitions.first_faults("CloudEvents", "a.b", body, attributes)
+    found = definitions.first_definition_findings("CloudEvents", "a.b", body, attributes)
     assert [fault.path for fault in found] == wrong
 
 
 def test_nats_of_the_first_draft_has_no_metaschema() -> None:
     """B-2: any JSON object."""
-    assert not list(definitions.first_faults("NATS", "a", {"anything": {"x": 1}}, {}))
+    assert not list(definitions.first_definition_findings("NATS", "a", {"anything": {"x": 1}}, {}))
     content = Content(body=b"{}", contenttype=None)
-    first = definitions.first("a", "NATS", {"pub": {"subject": "s"}}, content, {"description": "d"})
+    first = definitions.first_posted("a", "NATS", {"pub": {"subject": "s"}}, content, {"description": "d"})
     assert (first.definition, first.document) == ({"pub": {"subject": {"value": "s"}}}, {"description": "d"})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from signalbook.cncf.messagecatalog import definitions
-from signalbook.cncf.messagecatalog.documents import Reading, check, entities
+from signalbook.cncf.messagecatalog.documents import CatalogReader, document_findings, registry_group
 
 ONE = {"pub": {"subject": {"value": "a"}}}
 TWO = {"pub": {"subject": {"value": "a"}, "replyto": {"value": "b"}}}
@@ -24,9 +24,9 @@ DEFINITION = {
 
 
 def read(document: Any) -> Any:
-    reading = Reading()
+    reading = CatalogReader()
     group = reading.group({"id": "g", "format": "NATS", "definitions": document})
-    return group, [fault.path for fault in reading.faults]
+    return group, [fault.path for fault in reading.findings]
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def read(document: Any) -> Any:
 def test_every_shape_is_the_same_document(collection: Any) -> None:
     """C-9, C-12: for xRegistry versions keep their numbers, one after the other."""
     group, faults = read(collection)
-    assert faults == [] == list(check(group, "NATS", ()))
-    found = entities(group)
+    assert faults == [] == list(document_findings(group, "NATS", ()))
+    found = registry_group(group)
     assert found["protocol"] == "NATS"
     versions = found["messages"]["d"]["versions"]
     assert {number: each["protocoloptions"] for number, each in versions.items()} == {
@@ -78,12 +78,12 @@ def test_faults_have_paths(collection: Any, wrong: list[str]) -> None:
 
 def test_a_whole_catalog() -> None:
     """C-12."""
-    reading = Reading()
+    reading = CatalogReader()
     groups = reading.root(
         {"specversion": "0.2", "groups": {"g": {"format": "NATS", "messagedefinitions": [DEFINITION]}}}
     )
     assert [(group.id, len(group.posted)) for group in groups] == [("g", 2)]
-    assert [fault.path for fault in reading.faults] == ["specversion"]
+    assert [fault.path for fault in reading.findings] == ["specversion"]
 
 
 @pytest.mark.parametrize(
@@ -101,19 +101,19 @@ def test_a_whole_catalog() -> None:
 )
 def test_relations_are_checked_when_all_is_there(others: Any, wrong: list[str]) -> None:
     group, _ = read([DEFINITION, *others])
-    assert [fault.path for fault in check(group, "NATS", ())] == wrong
+    assert [fault.path for fault in document_findings(group, "NATS", ())] == wrong
 
 
 def test_a_version_is_there_once() -> None:
     group, _ = read([{**DEFINITION, "versions": [{"version": 1, "definition": ONE}] * 2}])
-    assert [fault.path for fault in check(group, "NATS", ())] == ["definitions[0].versions[1].version"]
+    assert [fault.path for fault in document_findings(group, "NATS", ())] == ["definitions[0].versions[1].version"]
 
 
 def test_what_identifies_a_message_is_the_same_in_all_versions() -> None:
     """B-6."""
     versions = [{"definition": {"attributes": {"type": {"value": value}}}} for value in ("a%20b", "a b")]
     group, _ = read([{"id": "a%20b", "versions": versions}])
-    assert [fault.rule for fault in check(group, "CloudEvents", ())] == ["criteria"]
+    assert [fault.rule for fault in document_findings(group, "CloudEvents", ())] == ["criteria"]
 
 
 def test_a_version_alone_and_among_others() -> None:
@@ -123,7 +123,7 @@ def test_a_version_alone_and_among_others() -> None:
     assert definitions.standalone(DEFINITION, 3) is None
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]
-    assert definitions.embed(versions) == {
+    assert definitions.embedded_definition(versions) == {
         "id": "d",
         "format": "NATS",
         "versions": [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO}],

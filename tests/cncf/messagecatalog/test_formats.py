@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog.formats import format_of, group_attributes
+from signalbook.cncf.messagecatalog.metaschemas import format_attributes, format_of
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from signalbook.cncf.messagecatalog.formats import format_of, group_attributes
 )
 def test_formats_of_groups(format: str, stated: Any) -> None:
     """B-2, J-11, J-18: a group of MQTT states no protocol, since its definitions may be for either version."""
-    attributes = {name: value for name, value in group_attributes(format).items() if value is not None}
+    attributes = {name: value for name, value in format_attributes(format).items() if value is not None}
     assert attributes == stated
     assert format_of(stated) == format
 

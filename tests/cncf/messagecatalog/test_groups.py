@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog import groups
+from signalbook.cncf.messagecatalog import definitions
 
 GROUP = {"envelope": "CloudEvents/1.0"}
 STAMPS = {"createdat": "2026-01-01T00:00:00Z", "modifiedat": "2026-01-02T00:00:00Z"}
@@ -27,7 +27,7 @@ STAMPS = {"createdat": "2026-01-01T00:00:00Z", "modifiedat": "2026-01-02T00:00:0
     ],
 )
 def test_faults_of_groups(document: Any, wrong: list[str]) -> None:
-    assert [fault.path for fault in groups.faults(document)] == wrong
+    assert [fault.path for fault in definitions.group_findings(document)] == wrong
 
 
 def test_groups_round_trip() -> None:
@@ -42,17 +42,22 @@ def test_groups_round_trip() -> None:
         "groupProperties": {"team": "us"},
         "owner": "we",
     }
-    stored = {"messagegroupid": "g~21", **STAMPS, **groups.attributes(document, {})}
+    stored = {"messagegroupid": "g~21", **STAMPS, **definitions.group_attributes(document, {})}
     times = {"createdtimeutc": STAMPS["createdat"], "updatedtimeutc": STAMPS["modifiedat"]}
-    assert groups.render(stored) == document | times
+    assert definitions.render_group(stored) == document | times
     first = {name: document[name] for name in ("id", "format", "description")}
-    assert groups.first_render(stored) == first | times
-    assert groups.first_attributes(document) == {**GROUP, "protocol": None, "format": None, "description": "d"}
+    assert definitions.render_first_group(stored) == first | times
+    assert definitions.first_group_attributes(document) == {
+        **GROUP,
+        "protocol": None,
+        "format": None,
+        "description": "d",
+    }
 
 
 def test_documentation_that_xregistry_has_as_a_url_stays_one() -> None:
     """J-16."""
     stored = {"messagegroupid": "g", **STAMPS, "documentation": "https://x.example/doc"}
-    shown = groups.render(stored)
+    shown = definitions.render_group(stored)
     assert shown["documentation"] == "https://x.example/doc"
-    assert groups.attributes(shown, stored)["documentationtext"] is None
+    assert definitions.group_attributes(shown, stored)["documentationtext"] is None

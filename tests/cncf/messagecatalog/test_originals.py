@@ -8,7 +8,7 @@ import pytest
 
 from signalbook.cncf.messagecatalog import originals
 from signalbook.cncf.messagecatalog.originals import DRAFT, Content
-from signalbook.cncf.messagecatalog.projection import project
+from signalbook.cncf.messagecatalog.projection import project_message
 
 GROUP = {"envelope": "CloudEvents/1.0"}
 DEFINITION = {"attributes": {"type": {"value": "a.b"}, "subject": {"required": True}, "source": {"value": None}}}
@@ -16,19 +16,19 @@ DEFINITION = {"attributes": {"type": {"value": "a.b"}, "subject": {"required": T
 
 def test_a_definition_is_kept_where_the_message_does_not_tell_all_of_it() -> None:
     """C-11, C-20: a missing value counts as "", and yet nothing comes back that was not sent."""
-    message = originals.keep_definition("CloudEvents", project("CloudEvents", DEFINITION, GROUP), DEFINITION)
-    assert originals.definition("CloudEvents", message) == DEFINITION
+    message = originals.keep_definition("CloudEvents", project_message("CloudEvents", DEFINITION, GROUP), DEFINITION)
+    assert originals.sent_definition("CloudEvents", message) == DEFINITION
     plain = {"attributes": {"type": {"value": "a.b", "required": True}}}
-    assert DRAFT not in originals.keep_definition("CloudEvents", project("CloudEvents", plain, GROUP), plain)
+    assert DRAFT not in originals.keep_definition("CloudEvents", project_message("CloudEvents", plain, GROUP), plain)
 
 
 def test_what_was_kept_holds_until_the_message_says_something_else() -> None:
     """J-10: a version that was changed by xRegistry's API shows what it says now."""
-    message = originals.keep_definition("CloudEvents", project("CloudEvents", DEFINITION, GROUP), DEFINITION)
+    message = originals.keep_definition("CloudEvents", project_message("CloudEvents", DEFINITION, GROUP), DEFINITION)
     message["description"] = "of the definition, not in it"
-    assert originals.definition("CloudEvents", message) == DEFINITION
+    assert originals.sent_definition("CloudEvents", message) == DEFINITION
     message["envelopemetadata"] = {"type": {"value": "a.b"}, "colour": {"value": "red"}}
-    assert originals.definition("CloudEvents", message)["attributes"]["colour"] == {"value": "red"}
+    assert originals.sent_definition("CloudEvents", message)["attributes"]["colour"] == {"value": "red"}
 
 
 @pytest.mark.parametrize("body", [b'{ "attributes" : {"type":"a.b"} }', b"\xff\x00 no text", b""])
@@ -38,16 +38,16 @@ def test_documents_of_the_first_draft_come_back_byte_for_byte(body: bytes, conte
     sent = Content(body=body, contenttype=contenttype)
     message = originals.keep_content("our own", {}, sent)
     json.dumps(message)
-    assert originals.content("our own", "a", 1, message) == sent
+    assert originals.render_content("our own", "a", 1, message) == sent
 
 
 def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
     """B-23: what is no section is not part of it."""
     body = b'{"id": "a.b", "version": 7, "format": "CloudEvents", "attributes": {"type": "a.b", "x": null}}'
     sections = {"attributes": {"type": {"value": "a.b"}}}
-    message = project("CloudEvents", sections, GROUP)
+    message = project_message("CloudEvents", sections, GROUP)
     message = originals.keep_content("CloudEvents", message, Content(body=body, contenttype="text/plain"))
-    assert originals.definition("CloudEvents", message) == sections
+    assert originals.sent_definition("CloudEvents", message) == sections
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
 def test_documents_of_other_formats_are_shown_as_what_they_are(body: bytes, shown: object) -> None:
     """B-2, J-18: 0.1 has JSON objects only."""
     message = originals.keep_content("our own", {}, Content(body=body, contenttype="x/y"))
-    assert originals.definition("our own", message) == shown
+    assert originals.sent_definition("our own", message) == shown
 
 
 def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> None:
     """B-23, J-18: with what S0's own examples have beside the sections."""
-    message = {**project("CloudEvents", DEFINITION, GROUP), "description": "d"}
-    content = originals.content("CloudEvents", "a.b", 3, message)
+    message = {**project_message("CloudEvents", DEFINITION, GROUP), "description": "d"}
+    content = originals.render_content("CloudEvents", "a.b", 3, message)
     assert content.contenttype == "application/json"
     assert json.loads(content.body) == {
         "id": "a.b",
@@ -81,9 +81,9 @@ def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> Non
 def test_damaged_notes_are_as_good_as_none() -> None:
     of = originals.keep_content("our own", {}, Content(body=b"x", contenttype=None))[DRAFT]["of"]
     for draft in ({"of": of, "contentbase64": "?"}, {"of": of, "definition": 5}, "text", {"of": "other"}):
-        assert originals.definition("our own", {DRAFT: draft}) == {}
+        assert originals.sent_definition("our own", {DRAFT: draft}) == {}
 
 
 def test_members_that_no_draft_knows_are_kept() -> None:
     """B-4: extra attributes are allowed."""
-    assert originals.more(originals.keep_more({}, {"owner": "us"})) == {"owner": "us"}
+    assert originals.kept_members(originals.keep_members({}, {"owner": "us"})) == {"owner": "us"}

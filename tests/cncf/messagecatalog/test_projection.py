@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.cncf.messagecatalog.formats import group_attributes
-from signalbook.cncf.messagecatalog.projection import project
-from signalbook.cncf.messagecatalog.rendering import render
-from signalbook.cncf.messagecatalog.validation import faults
+from signalbook.cncf.messagecatalog.metaschemas import format_attributes
+from signalbook.cncf.messagecatalog.projection import project_message, render_message
+from signalbook.cncf.messagecatalog.validation import metaschema_findings
 
 CLOUDEVENTS = {"envelope": "CloudEvents/1.0"}
 
@@ -28,7 +27,7 @@ def test_cloudevents() -> None:
         "count": {"value": 5},
         "group": {"value": "/{group-id}"},
     }
-    message = project("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
+    message = project_message("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
     assert message == {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {
@@ -57,7 +56,7 @@ def test_amqp() -> None:
             "amqpencoding": "Value",
         },
     }
-    message = project("AMQP", definition, {"protocol": "AMQP/1.0"})
+    message = project_message("AMQP", definition, {"protocol": "AMQP/1.0"})
     assert message == {
         "protocol": "AMQP/1.0",
         "protocoloptions": {
@@ -77,7 +76,9 @@ def test_amqp() -> None:
 def test_mqtt_and_nats() -> None:
     """J-13: user properties are a list in xRegistry."""
     publish = {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}, "correlationdata": {"value": "AQ"}}
-    message = project("MQTT", {"publish": publish, "userproperty": {"A b": {"value": "x", "required": True}}}, {})
+    message = project_message(
+        "MQTT", {"publish": publish, "userproperty": {"A b": {"value": "x", "required": True}}}, {}
+    )
     assert message["protocol"] == "MQTT/5.0"
     assert message["protocoloptions"] == {
         "qos": 1,
@@ -85,9 +86,9 @@ def test_mqtt_and_nats() -> None:
         "correlation_data": "AQ",
         "user_properties": [{"name": "A b", "value": "x", "required": True}],
     }
-    assert project("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
+    assert project_message("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
     nats = {"pub": {"subject": {"value": "a.b"}, "replyto": {"value": "{+r} "}}}
-    assert project("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
+    assert project_message("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
 
 
 def test_messages_with_envelope_and_protocol_keep_both() -> None:
@@ -99,14 +100,14 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
         "protocol": "KAFKA",
         "protocoloptions": {"topic": "t"},
     }
-    definition = render("CloudEvents", message)
+    definition = render_message("CloudEvents", message)
     assert definition == {
         "attributes": {"type": {"value": "a.b", "required": True}},
         "protocol": {"name": "KAFKA", "options": {"topic": "t"}},
         "envelope": {"options": {"mode": "binary"}},
     }
-    assert list(faults("CloudEvents", "a.b", definition)) == []
-    assert project("CloudEvents", definition, CLOUDEVENTS) == message
+    assert list(metaschema_findings("CloudEvents", "a.b", definition)) == []
+    assert project_message("CloudEvents", definition, CLOUDEVENTS) == message
 
 
 @pytest.mark.parametrize(
@@ -127,19 +128,19 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
 )
 def test_formats_that_no_draft_has(format: str, message: Any) -> None:
     """J-18: options, or all of a message that defines it."""
-    assert project(format, render(format, message), group_attributes(format)) == message
+    assert project_message(format, render_message(format, message), format_attributes(format)) == message
 
 
 def test_what_xregistry_says_elsewhere_is_shown_where_the_drafts_have_it() -> None:
     message = {"protocol": "MQTT/3.1.1", "protocoloptions": {"qos": 1}, "datacontenttype": "a/b"}
-    assert render("MQTT", message)["publish"] == {
+    assert render_message("MQTT", message)["publish"] == {
         "mqttversion": {"value": "3.1.1"},
         "qos": {"value": 1},
         "contenttype": {"value": "a/b"},
     }
     header = {"header": {"durable": False, "priority": 4, "delivery-count": 0, "first-acquirer": False}}
-    shown = render("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
-    assert list(faults("AMQP", "a", shown)) == []
+    shown = render_message("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
+    assert list(metaschema_findings("AMQP", "a", shown)) == []
 
 
 _TEXT = st.sampled_from(["", "x", "{a}", "{+a}", "a {b}", "7", "ä" * 3000])
@@ -166,7 +167,7 @@ def test_what_was_projected_is_projected_the_same_again(properties: Any, annotat
         "messageannotations": annotations,
         "applicationdata": {"dataschema": schema},
     }
-    message = project("AMQP", definition, {"protocol": "AMQP/1.0"})
-    shown = render("AMQP", message)
-    assert project("AMQP", shown, {"protocol": "AMQP/1.0"}) == message
-    assert render("AMQP", project("AMQP", shown, {"protocol": "AMQP/1.0"})) == shown
+    message = project_message("AMQP", definition, {"protocol": "AMQP/1.0"})
+    shown = render_message("AMQP", message)
+    assert project_message("AMQP", shown, {"protocol": "AMQP/1.0"}) == message
+    assert render_message("AMQP", project_message("AMQP", shown, {"protocol": "AMQP/1.0"})) == shown

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from signalbook.cncf.messagecatalog import definitions
-from signalbook.cncf.messagecatalog.documents import Group, Reading, check, entities
+from signalbook.cncf.messagecatalog.documents import CatalogGroup, CatalogReader, document_findings, registry_group
 from signalbook.documents import repair_json
 
 FIRST = "message-catalog-draft-2022-01-17.md"
@@ -31,17 +31,17 @@ def test_the_sample_with_two_versions(shared_data: Path) -> None:
     whole = json.loads(printed(shared_data, V01, "example of a message definition version", 'For version "2"'))
     alone = json.loads(printed(shared_data, V01, "the standalone message definition version document", "The API is"))
     assert definitions.standalone(whole, 2) == alone
-    reading = Reading()
+    reading = CatalogReader()
     posted = reading.definition(whole, "CloudEvents")
     assert [each.number for each in posted] == [1, 2]
-    group = Group(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.faults, list(check(group, "CloudEvents", ()))) == ([], [])
-    messages = entities(group)["messages"][whole["id"]]["versions"]
+    group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
+    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
+    messages = registry_group(group)["messages"][whole["id"]]["versions"]
     stored = [
         {"messageid": whole["id"], "versionid": number, "createdat": "c", "modifiedat": "m", **message}
         for number, message in messages.items()
     ]
-    shown = definitions.render("CloudEvents", stored[1], stored[1])
+    shown = definitions.render_definition("CloudEvents", stored[1], stored[1])
     assert {name: shown[name] for name in alone} == alone
 
 
@@ -61,8 +61,8 @@ SAMPLES: list[Any] = [
 def test_samples_are_right_once_they_are_repaired(shared_data: Path, name: str, after: str, before: str) -> None:
     """L-1, L-15 to L-18, C-20, C-21: as ``import --lenient`` reads them."""
     document, _ = repair_json(printed(shared_data, name, after, before), max_depth=64)
-    reading = Reading()
+    reading = CatalogReader()
     posted = reading.definition(document, "CloudEvents")
-    group = Group(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.faults, list(check(group, "CloudEvents", ()))) == ([], [])
-    assert list(entities(group)["messages"]) == [document["id"]]
+    group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
+    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
+    assert list(registry_group(group)["messages"]) == [document["id"]]

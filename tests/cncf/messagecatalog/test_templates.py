@@ -21,13 +21,13 @@ from signalbook.values import JSON
     ],
 )
 def test_values_that_may_be(value: JSON) -> None:
-    assert templates.fault(value, templates.STRING) == ""
+    assert templates.value_error(value, templates.STRING) == ""
 
 
 @pytest.mark.parametrize("text", ["{", "a}", "{}", "{a b}", "{a,}", "{{a}}", "{a:0}"])
 def test_expressions_that_are_none(text: str) -> None:
     """C-19: RFC6570 syntax."""
-    assert "RFC6570" in templates.fault(text, templates.STRING)
+    assert "RFC6570" in templates.value_error(text, templates.STRING)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_expressions_that_are_none(text: str) -> None:
 )
 def test_typed_fields_take_native_values_and_templates(value: JSON, type: str, right: bool) -> None:
     """B-16, C-22."""
-    assert (templates.fault(value, type) == "") is right
+    assert (templates.value_error(value, type) == "") is right
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog.validation import doubts, faults, relatedvia_fault
+from signalbook.cncf.messagecatalog.validation import doubts, metaschema_findings, relatedvia_fault
 
 ID = "com.example.placed"
 EVENT = {"type": {"value": ID}}
 
 
 def paths(format: str, definition: Any, id: str = ID) -> list[str]:
-    return [fault.path for fault in faults(format, id, definition)]
+    return [fault.path for fault in metaschema_findings(format, id, definition)]
 
 
 RIGHT: list[Any] = [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from signalbook.documents.lenient import modernise
+from signalbook.documents.modernise import modernise
 from signalbook.values import JSON, JSONObject
 
 Mended = tuple[JSONObject, list[str]]

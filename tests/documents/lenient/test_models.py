@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signalbook.documents.lenient import modernise
+from signalbook.documents.modernise import modernise
 
 
 def test_aspects_that_are_gone() -> None:  # F-56

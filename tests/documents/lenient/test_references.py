@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.documents.lenient.references import legal_id, modern_reference
+from signalbook.documents.entityrepairs import legal_id, modern_reference
 from signalbook.xid import check_id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.documents.lenient import modernise
+from signalbook.documents.modernise import modernise
 from signalbook.values import JSON
 
 

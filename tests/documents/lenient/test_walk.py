@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from signalbook.documents.lenient import modernise
-from signalbook.documents.repairs import Repair
+from signalbook.documents.errors import Repair
+from signalbook.documents.modernise import modernise
 from signalbook.values import JSON
 
 from .conftest import Mend

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.summaries import Room, Seen
+from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 
 SCALARS: Final = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4) | st.just("2026-01-01")
@@ -17,9 +17,9 @@ VALUES: Final = st.recursive(
 )
 
 
-def summary(*values: Any) -> Seen:
+def summary(*values: Any) -> ValueSummary:
     """What was seen of ``values``."""
-    seen, room = Seen(), Room()
+    seen, room = ValueSummary(), MemoryBudget()
     for value in values:
         seen.take(value, room)
     return seen

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.messages.uritemplates import parse_template
-from signalbook.pipeline.inference.summaries import MOST_SHAPES, Addresses
+from signalbook.pipeline.inference.summaries import MOST_SHAPES, AddressSummary
 
 PARTS = st.lists(st.text(st.sampled_from("ab1-.{%"), max_size=4), min_size=1, max_size=3)
 
 
-def seen(*texts: str) -> Addresses:
-    found = Addresses()
+def seen(*texts: str) -> AddressSummary:
+    found = AddressSummary()
     for text in texts:
         found.take(text)
     return found
@@ -61,7 +61,7 @@ def test_placeholders_of_one_message_have_names_of_their_own() -> None:
 def test_too_many_shapes_are_none() -> None:
     texts = ["/" * length for length in range(MOST_SHAPES + 2)]
     assert seen(*texts).shapes is None
-    whole = Addresses()
+    whole = AddressSummary()
     for text in texts:
         whole.merge(seen(text))
     assert whole.shapes is None

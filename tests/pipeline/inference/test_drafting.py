@@ -11,11 +11,11 @@ from signalbook.messages import Accepted, Message, Policy
 from signalbook.model import builtin, compile_model
 from signalbook.pipeline.inference import definitions
 from signalbook.pipeline.inference.observations import Observations
-from signalbook.pipeline.inference.schemas import LADDER, Rules
+from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
 
-RULES = LADDER[0]
+RULES = RULES_BY_STRICTNESS[0]
 
 
 def event(number: int, **more: Any) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.pipeline.inference.schemas import ENOUGH, Kin
+from signalbook.pipeline.inference.schemas import ENOUGH, ObjectFamilies
 
 from .conftest import summary
 
@@ -24,23 +24,23 @@ USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
 )
 def test_families(other: object, objects: int) -> None:
     seen = summary({"a": USER, "b": other})
-    family = Kin([seen]).known(seen.members["a"])
+    family = ObjectFamilies([seen]).known(seen.members["a"])
     assert family is not None
     assert family.objects == objects
 
 
 def test_objects_with_few_members_have_none() -> None:
     seen = summary({"a": {"id": 1}})
-    assert Kin([seen]).known(seen.members["a"]) is None
+    assert ObjectFamilies([seen]).known(seen.members["a"]) is None
 
 
 def test_places_with_enough_values_need_none() -> None:
     seen = summary(*[USER] * ENOUGH)
-    assert Kin([seen]).known(seen) is None
+    assert ObjectFamilies([seen]).known(seen) is None
 
 
 def test_very_many_shapes_are_bounded() -> None:
     places = [summary({f"m{number}-{n}": 1 for n in range(5)}) for number in range(2000)]
-    kin = Kin(places)
+    kin = ObjectFamilies(places)
     assert kin.known(places[0]) is not None
     assert kin.known(places[-1]) is None

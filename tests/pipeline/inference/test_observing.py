@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from signalbook.messages import Message
-from signalbook.pipeline.inference.observations import Observations, shape, telling_header
-from signalbook.pipeline.inference.summaries import Room
+from signalbook.pipeline.inference.observations import Observations, kind_header, shape
+from signalbook.pipeline.inference.summaries import MemoryBudget
 
 
 def event(**more: Any) -> Message:
@@ -86,12 +86,12 @@ def test_the_telling_header_is_the_one_that_payloads_follow() -> None:
         request({about: 1}, x_event=about, x_shard=str(n % 3), x_id=str(n))
         for n, about in enumerate(["push", "ping"] * 15)
     ]
-    assert telling_header(messages) == "x-event"
+    assert kind_header(messages) == "x-event"
 
 
 def test_a_header_that_is_not_always_there_tells_nothing() -> None:
-    assert telling_header([request({}, x_event=str(n % 2)) for n in range(9)] + [request({})]) == ""
-    assert telling_header([request({}, user_agent=str(n % 2)) for n in range(9)]) == ""
+    assert kind_header([request({}, x_event=str(n % 2)) for n in range(9)] + [request({})]) == ""
+    assert kind_header([request({}, user_agent=str(n % 2)) for n in range(9)]) == ""
 
 
 def test_merging_adds_up() -> None:
@@ -102,7 +102,7 @@ def test_merging_adds_up() -> None:
 
 
 def test_strange_messages_do_not_fill_the_memory() -> None:
-    found = Observations(room=Room(left=20_000))
+    found = Observations(room=MemoryBudget(left=20_000))
     for number in range(500):
         data = {f"m{number}": [{f"n{number}": "x" * 100}]}
         found.take(

@@ -13,7 +13,7 @@ import pytest
 
 from signalbook.documents import write_document
 from signalbook.pipeline import InferenceJob, Job, PipelineError, infer, run
-from signalbook.pipeline.inference.schemas import LADDER
+from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.tables.naming import home, table_name
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -56,7 +56,7 @@ def test_a_draft_is_tried_on_what_was_held_back(events: Path) -> None:
     assert (draft.reasons, draft.unseen) == ({}, {})
     assert draft.acceptance == 1
     assert told[0] == "starting Spark"
-    assert draft.rules == LADDER[0].words
+    assert draft.rules == RULES_BY_STRICTNESS[0].words
 
 
 def test_a_draft_holds_the_stream_it_came_from(events: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.schemas import ENOUGH, LADDER, Kin, Rules, schema
+from signalbook.pipeline.inference.schemas import ENOUGH, RULES_BY_STRICTNESS, ObjectFamilies, Rules, schema
 
 from .conftest import VALUES, summary
 
@@ -19,7 +19,7 @@ STRICT = Rules(required=2, enum=2, enough=2)
 BOLD = Rules(required=1, enum=1, enough=1)
 
 
-@pytest.mark.parametrize("rules", [*LADDER, BOLD], ids=lambda rules: rules.words)
+@pytest.mark.parametrize("rules", [*RULES_BY_STRICTNESS, BOLD], ids=lambda rules: rules.words)
 @given(values=st.lists(VALUES, min_size=1, max_size=8))
 def test_a_draft_accepts_what_it_was_made_of(rules: Rules, values: list[Any]) -> None:
     drafted = schema(summary(*values), rules)
@@ -91,20 +91,20 @@ def test_what_is_known_of_objects_elsewhere_widens_places() -> None:
         {"sender": USER, "owner": lean}
     ] * 3
     seen = summary(*values)
-    place = schema(seen, Rules(required=2), Kin([seen]))["properties"]["sender"]
+    place = schema(seen, Rules(required=2), ObjectFamilies([seen]))["properties"]["sender"]
     assert place["properties"]["name"] == {"type": ["string", "null"]}
     assert place["required"] == ["id", "login", "name"]
 
 
 def test_what_was_seen_often_enough_is_known_by_itself() -> None:
     seen = summary(*({"sender": USER, "owner": {**USER, "name": None}} for _ in range(ENOUGH)))
-    place = schema(seen, STRICT, Kin([seen]))["properties"]["sender"]
+    place = schema(seen, STRICT, ObjectFamilies([seen]))["properties"]["sender"]
     assert place["properties"]["name"]["type"] == "string"
 
 
 @given(values=st.lists(VALUES, min_size=1, max_size=8))
 def test_kin_takes_nothing_away(values: list[Any]) -> None:
     seen = summary(*values)
-    drafted = schema(seen, BOLD, Kin([seen, seen]))
+    drafted = schema(seen, BOLD, ObjectFamilies([seen, seen]))
     for value in values:
         jsonschema.Draft202012Validator(drafted).validate(value)

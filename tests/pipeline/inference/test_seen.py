@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.inference.summaries import DEEPEST, DEEPEST_CASE, MOST_CASES, MOST_MEMBERS, Room, Seen
+from signalbook.pipeline.inference.summaries import (
+    DEEPEST,
+    DEEPEST_CASE,
+    MOST_CASES,
+    MOST_MEMBERS,
+    MemoryBudget,
+    ValueSummary,
+)
 
 from .conftest import VALUES, summary
 
@@ -17,14 +24,14 @@ from .conftest import VALUES, summary
 @given(st.lists(VALUES, max_size=6), st.lists(VALUES, max_size=6))
 def test_merging_is_seeing_both(first: list[Any], second: list[Any]) -> None:
     merged = summary(*first)
-    merged.merge(summary(*second), Room())
+    merged.merge(summary(*second), MemoryBudget())
     assert msgspec.to_builtins(merged) == msgspec.to_builtins(summary(*first, *second))
 
 
 @given(st.lists(VALUES, max_size=6))
 def test_a_summary_travels(values: list[Any]) -> None:
     seen = summary(*values)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=Seen) == seen
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=ValueSummary) == seen
 
 
 def test_objects_with_very_many_names_are_bounded() -> None:
@@ -35,7 +42,7 @@ def test_objects_with_very_many_names_are_bounded() -> None:
 
 
 def test_without_room_nothing_new_is_remembered() -> None:
-    seen, room = Seen(), Room(left=2000)
+    seen, room = ValueSummary(), MemoryBudget(left=2000)
     for number in range(1000):
         seen.take({f"m{number}": {"x" * number: str(number)}}, room)
     assert len(msgspec.msgpack.encode(seen)) < 2000
@@ -83,7 +90,7 @@ def test_what_does_not_tell_all_apart_tells_none(values: list[Any]) -> None:
 
 def test_strange_values_do_not_fill_the_memory() -> None:
     """Members that tell apart, within each other, make no more places than there is room for."""
-    room, seen = Room(left=50_000), Seen()
+    room, seen = MemoryBudget(left=50_000), ValueSummary()
     for number in range(2000):
         value: Any = {}
         for depth in range(12):

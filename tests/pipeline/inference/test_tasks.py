@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from signalbook.pipeline.commands import infer
-from signalbook.pipeline.commands.infer import MOST_NAMES, OTHERS, Plan, Trial
+from signalbook.pipeline.commands.infer import MOST_NAMES, OTHERS, InferencePlan, Trial
 from signalbook.pipeline.inference import definitions
 from signalbook.pipeline.inference.observations import Observations
-from signalbook.pipeline.inference.schemas import LADDER
+from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.files import find_files, plan_tasks
@@ -23,26 +23,26 @@ def event(number: int, kind: str = "a", **data: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def planned(tmp_path: Path) -> Plan:
+def planned(tmp_path: Path) -> InferencePlan:
     """Forty events of a type that is known, of them some with an unknown sort of value, two of none, one broken."""
     events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in events) + "broken\n")
-    return Plan(
+    return InferencePlan(
         source="cloudevents-jsonl",
         tasks=plan_tasks(base.file_source("cloudevents-jsonl"), find_files([str(path)]), 1),
     )
 
 
-def tried(folder: Path, planned: Plan, first: Observations) -> Trial:
-    document = definitions.document(first, "g", LADDER[0])
+def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:
+    document = definitions.document(first, "g", RULES_BY_STRICTNESS[0])
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
-    known = Plan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
+    known = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
     return infer.attempt(str(path), known, 0)
 
 
-def test_both_halves_together_are_all(planned: Plan) -> None:
+def test_both_halves_together_are_all(planned: InferencePlan) -> None:
     found = infer.look(planned, 0)
     counts = [half.kinds["event a"].count for half in (found.first, found.second)]
     assert sum(counts) == 40
@@ -50,7 +50,7 @@ def test_both_halves_together_are_all(planned: Plan) -> None:
     assert found.first.unknown + found.second.unknown + found.unreadable == 1
 
 
-def test_what_is_refused_is_told_with_rule_and_place(planned: Plan, tmp_path: Path) -> None:
+def test_what_is_refused_is_told_with_rule_and_place(planned: InferencePlan, tmp_path: Path) -> None:
     first = Observations()
     for message, _ in list(infer.messages(planned, 0))[:20]:
         assert message is not None
@@ -62,7 +62,7 @@ def test_what_is_refused_is_told_with_rule_and_place(planned: Plan, tmp_path: Pa
     assert 0 < found.accepted < found.tried
 
 
-def test_kinds_never_seen_are_not_tried(planned: Plan, tmp_path: Path) -> None:
+def test_kinds_never_seen_are_not_tried(planned: InferencePlan, tmp_path: Path) -> None:
     found = tried(tmp_path, planned, Observations())
     held = infer.look(planned, 0).second
     assert found == Trial(unseen={kind.names[0]: kind.count for kind in held.kinds.values()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.pipeline.inference.summaries import MOST_TEXTS, Room, Texts
+from signalbook.pipeline.inference.summaries import MOST_TEXTS, MemoryBudget, TextSummary
 
 from .conftest import summary
 
@@ -32,6 +32,6 @@ def test_texts_are_kept_while_they_are_few_and_short() -> None:
     assert summary("x" * 1000).texts.values is None
     many = summary(*(str(number) for number in range(MOST_TEXTS + 1)))
     assert (many.texts.values, many.texts.count) == (None, MOST_TEXTS + 1)
-    halves = [Texts(count=40, values={f"{half}{n}": 1 for n in range(40)}, formats=[]) for half in "ab"]
-    halves[0].merge(halves[1], Room())
+    halves = [TextSummary(count=40, values={f"{half}{n}": 1 for n in range(40)}, formats=[]) for half in "ab"]
+    halves[0].merge(halves[1], MemoryBudget())
     assert halves[0].values is None

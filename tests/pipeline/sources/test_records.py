@@ -49,7 +49,7 @@ def test_what_is_an_event_beyond_doubt(value: bytes | None, headers: list[tuple[
 
 @pytest.mark.parametrize(("name", "events"), [("Content-Type", [True, False]), ("content-type", [True, False])])
 def test_names_of_headers_of_nats_have_no_case(name: str, events: list[bool]) -> None:
-    """K-20: one that is there twice, in whatever case, is for the thorough way."""
+    """K-20: one that is there twice, in whatever case, is for the slow path."""
     batch = rows((b"{}", [(name, EVENT[1])]), (b"{}", [EVENT, ("CONTENT-TYPE", b"text/plain")]))
     batch = batch.set_column(0, "protocol", pa.array(["NATS"] * 2))
     assert records.is_event(batch).tolist() == events

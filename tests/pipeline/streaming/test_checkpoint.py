@@ -9,7 +9,7 @@ import pytest
 
 from signalbook.pipeline import Job, PipelineError, StreamJob
 from signalbook.pipeline.commands import stream
-from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.commit.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
 
 
@@ -30,7 +30,7 @@ class Landed:
     def land(self, number: int, offsets: str | None = None) -> None:
         """As the pipeline does."""
         end = stream.end_offsets(self.checkpoint, number) if offsets is None else offsets
-        batch = Batch(
+        batch = JournalEntry(
             id=self.stream.batch_id(number), fingerprint="f", origin="o", table_format="parquet", tally=Tally(),
             files=(), seconds=0.1, stream=self.stream.name, offsets=end,
         )  # fmt: skip

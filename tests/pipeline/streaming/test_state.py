@@ -7,13 +7,13 @@ from pathlib import Path
 from signalbook.pipeline import status
 from signalbook.pipeline.commands import stream
 from signalbook.pipeline.commands.status import home
-from signalbook.pipeline.commit.journal import Batch, Journal
+from signalbook.pipeline.commit.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
 
 
 def test_a_stream_whose_folder_is_full(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
-    batch = Batch(
+    batch = JournalEntry(
         id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
     )
     journal.prepare(batch)

@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
 
 from signalbook.pipeline.commands.compact import TARGET, compact
-from signalbook.pipeline.commit.committing import settle
-from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.commit.committing import complete_unfinished
+from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
@@ -43,7 +43,7 @@ def table(shelf: Shelf) -> DeltaTable:
 
 
 def settled(shelf: Shelf) -> list[int]:
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert shelf.journal.unfinished() == []
     return [row["a"] for row in shelf.rows()]
 
@@ -102,7 +102,7 @@ def test_a_folder_that_the_library_does_not_find(tmp_path: Path, name: str) -> N
         open_tables(tmp_path / name, "delta")
 
 
-def two_tables(shelf: Shelf) -> Batch:
+def two_tables(shelf: Shelf) -> JournalEntry:
     """A prepared replay: a letter goes, a row comes."""
     shelf.put([{"a": 9}], COLUMNS, DEAD_LETTERS)
     letters = tuple(shelf.journal.files()[DEAD_LETTERS])

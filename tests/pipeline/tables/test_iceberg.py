@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
@@ -68,7 +68,7 @@ def test_a_column_that_goes_while_a_batch_is_committed(shelf: Shelf, change: Cal
         shelf.commit(batch)
     assert shelf.journal.unfinished() == [batch]
     IcebergTables(shelf.output).catalog.rename_table(("shop", "order"), ("shop", "order_then"))
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert shelf.rows() == [ROW]
 
 
@@ -112,7 +112,7 @@ def test_a_snapshot_that_is_expired_before_its_batch_is_completed(shelf: Shelf) 
     batch = shelf.prepared([{"a": 2, "b": "y"}], COLUMNS)
     shelf.tables.commit(batch, ORDER)
     expire(shelf)
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert [row["a"] for row in shelf.rows()] == [1, 1, 2]
     assert shelf.journal.find(batch.id) is not None
 
@@ -155,7 +155,7 @@ def test_a_catalog_that_is_locked(shelf: Shelf) -> None:
             shelf.commit(batch)
         other.rollback()
     other.close()
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert len(shelf.rows()) == 2
 
 
@@ -165,7 +165,7 @@ def test_a_catalog_that_is_gone(shelf: Shelf) -> None:
     with pytest.raises(PipelineError, match=r"catalog\.db is gone"):
         shelf.commit(batch)
     away.rename(shelf.output / CATALOG)
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert len(shelf.rows()) == 2
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.brokers.program import Broker
 
 from signalbook.pipeline.commands.compact import TARGET, compact
-from signalbook.pipeline.commit.committing import settle
-from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.commit.committing import complete_unfinished
+from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import OUTPUT_KEY, IcebergTables
 
@@ -38,28 +38,28 @@ def shelf(way: Passage, tmp_path: Path, request: pytest.FixtureRequest) -> Shelf
     return Shelf(tmp_path / "lake", "iceberg", catalog=choice)
 
 
-def created(shelf: Shelf) -> Batch:
+def created(shelf: Shelf) -> JournalEntry:
     return shelf.prepared([{"a": 1}], COLUMNS)
 
 
-def appended(shelf: Shelf) -> Batch:
+def appended(shelf: Shelf) -> JournalEntry:
     shelf.put([{"a": 0}], COLUMNS)
     return shelf.prepared([{"a": 1}], COLUMNS)
 
 
-def widened(shelf: Shelf) -> Batch:
+def widened(shelf: Shelf) -> JournalEntry:
     shelf.put([{"a": 0}], COLUMNS)
     return shelf.prepared([{"a": 1, "b": 2}], {"a": INT, "b": INT})
 
 
-def replaced(shelf: Shelf) -> Batch:
+def replaced(shelf: Shelf) -> JournalEntry:
     shelf.put([{"a": 0}], COLUMNS)
     batch = replace(shelf.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(shelf.journal.files()[ORDER]))
     shelf.journal.prepare(batch)
     return batch
 
 
-Make = Callable[[Shelf], Batch]
+Make = Callable[[Shelf], JournalEntry]
 MADE = pytest.mark.parametrize("make", [created, appended, widened, replaced])
 
 
@@ -85,7 +85,7 @@ def test_an_answer_that_is_lost(way: Passage, shelf: Shelf, make: Make, fates: l
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             shelf.commit(batch)
         assert shelf.journal.unfinished() == [batch]
-        settle(shelf.journal, lambda _: None)
+        complete_unfinished(shelf.journal, lambda _: None)
     else:
         shelf.commit(batch)
     assert numbers(shelf) == ([1] if make is created else [0, 1])
@@ -108,7 +108,7 @@ def test_a_catalog_that_is_killed_while_a_table_is_committed(
         shelf.commit(batch)
     assert shelf.journal.unfinished() == [batch]
     rest_catalog.start()
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert numbers(shelf) == ([1] if make is created else [0, 1])
 
 
@@ -128,7 +128,7 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, shelf: Shelf
     way.fates = [hold, never_came, overtaken]
     with pytest.raises(PipelineError):
         shelf.commit(batch)
-    settle(shelf.journal, lambda _: None)
+    complete_unfinished(shelf.journal, lambda _: None)
     assert numbers(shelf) == ([1] if make is created else [0, 1])
     assert way.fates == []
 

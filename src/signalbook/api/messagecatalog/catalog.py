@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from signalbook.api.cncf import CncfRoute
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
-from signalbook.api.messagecatalog.requests import CatalogRequest, CatalogTarget
-from signalbook.cncf.messagecatalog import common, definitions, groups, originals
+from signalbook.api.messagecatalog.requests import CatalogRequest
+from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, version_number
+from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.formats import format_of
-from signalbook.cncf.paths import draft_id, entity_id, message_path, version_number
-from signalbook.cncf.uris import compose
+from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.engine import numbers, uris
 from signalbook.engine.engine import Session
 from signalbook.engine.read.inlining import EntityNode
@@ -162,9 +162,9 @@ class CatalogWriter:
         """Create a group or change it; ``fixed`` tells that its format stays even without definitions (C-2)."""
         new = not self._session.view.exists(xid)
         if not new:
-            self._check_format(xid, groups.stated_format(body), fixed=fixed)
+            self._check_format(xid, definitions.stated_format(body), fixed=fixed)
         before = {} if new else self.catalog.group(xid)
-        attributes = groups.attributes(body, before) if fixed else groups.first_attributes(body)
+        attributes = definitions.group_attributes(body, before) if fixed else definitions.first_group_attributes(body)
         changed = {name: value for name, value in attributes.items() if before.get(name) != value}
         if new or changed:
             self._execute(Method.PATCH, xid, changed)
@@ -187,7 +187,7 @@ class CatalogWriter:
         same = self._identical(form, xid, posted) if exists else None
         if same is not None:
             return Written(xid=xid / "versions" / same, created=False)
-        attributes = definitions.attributes(form, posted, owner, before)
+        attributes = definitions.definition_attributes(form, posted, owner, before)
         if attributes.get("globaluri"):
             self._check_unique(attributes)
         result = self._execute(Method.POST, xid, attributes)
@@ -210,12 +210,14 @@ class CatalogWriter:
         known = (version for version in self.catalog.newest(xid, _COMPARED) if _has_uri(version, posted))
         if posted.content is not None:
             name = draft_id(xid.id)
-            found = (v for v in known if originals.content(format, name, int(v["versionid"]), v) == posted.content)
+            found = (
+                v for v in known if originals.render_content(format, name, int(v["versionid"]), v) == posted.content
+            )
         else:
-            shared = common.describe(self.catalog.find_latest(xid) or {})
+            shared = definitions.describe(self.catalog.find_latest(xid) or {})
             if not _says(posted.document, shared):
                 return None
-            found = (v for v in known if originals.definition(format, v) == posted.definition)
+            found = (v for v in known if originals.sent_definition(format, v) == posted.definition)
         version = next(found, None)
         return None if version is None else str(version["versionid"])
 
@@ -243,7 +245,7 @@ def refuse(subject: str, faults: Iterable[Finding]) -> None:
 
 def check_type(xid: Xid, format: str, posted: Posted, before: JSONObject) -> None:
     """What identifies the message stays (B-6)."""
-    old = definitions.criteria(format, originals.definition(format, before))
+    old = definitions.criteria(format, originals.sent_definition(format, before))
     new = definitions.criteria(format, posted.definition)
     if old is not None and new is not None and old != new:
         raise Conflict(str(xid), f"the definition is of type {old!r}, which no version of it changes")
@@ -258,7 +260,7 @@ def check_authority(xid: Xid, posted: Posted, before: JSONObject) -> None:
 
 def _says(document: JSONObject, shared: JSONObject) -> bool:
     """Whether what a document says of its definition is so already."""
-    own = common.SERVER | {"versionuri"}
+    own = definitions.SERVER | {"versionuri"}
     return all(shared.get(name) == value for name, value in document.items() if name not in own)
 
 
@@ -272,18 +274,7 @@ Read = Callable[[CatalogView, CatalogRequest], Response]
 Write = Callable[[CatalogWriter, CatalogRequest], Response]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogDraft:
-    """The operations of one draft; ``features`` is what OPTIONS of the catalog tells, if that is more than methods."""
-
-    reads: Mapping[CatalogTarget, Read]
-    writes: Mapping[tuple[str, CatalogTarget], Write]
-    features: Read | None = None
-
-    def methods(self, place: CatalogTarget, *, read_only: bool = False) -> tuple[str, ...]:
-        """What a path takes; of a ``read_only`` catalog only what reads."""
-        writes = () if read_only else (method for method, where in self.writes if where is place)
-        return ("GET", "HEAD", "OPTIONS", *sorted(writes))
+Routes = Mapping[str, CncfRoute[Read, Write]]
 
 
 def delete(writing: CatalogWriter, request: CatalogRequest) -> Response:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from typing import Final
 
+from signalbook.api.cncf import CncfRoute
 from signalbook.api.kernel.responses import Header, Response, decode, encode, json_response
 from signalbook.api.messagecatalog.catalog import (
-    CatalogDraft,
     CatalogView,
     CatalogWriter,
+    Routes,
     check_type,
     delete,
     lookup,
     refuse,
 )
-from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
-from signalbook.cncf.messagecatalog import definitions, groups, originals
+from signalbook.api.messagecatalog.requests import (
+    CATALOG,
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    GROUPS,
+    LOOKUP,
+    VERSION,
+    VERSIONS,
+    CatalogRequest,
+)
+from signalbook.cncf.ids import draft_id, is_segment, message_path
+from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.ids import is_segment
 from signalbook.cncf.messagecatalog.originals import KNOWN, Content
-from signalbook.cncf.paths import draft_id, message_path
 from signalbook.errors import RegistryError
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import Xid
@@ -37,14 +47,14 @@ def _groups(catalog: CatalogView, _: CatalogRequest) -> Response:
 
 
 def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
-    return json_response(groups.first_render(catalog.group(request.path.xid)))
+    return json_response(definitions.render_first_group(catalog.group(request.path.xid)))
 
 
 def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     check_group(request)
     written = writing.put_group(request.path.xid, request.json, fixed=False)
     headers: tuple[Header, ...] = (("Location", request.url(written.xid)),) if written.created else ()
-    body = groups.first_render(writing.catalog.group(written.xid))
+    body = definitions.render_first_group(writing.catalog.group(written.xid))
     return json_response(body, status=201 if written.created else 200, headers=headers)
 
 
@@ -56,7 +66,7 @@ def check_group(request: CatalogRequest) -> None:
     if body.get("id", own) != own:
         detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {own!r}"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-    refuse(request.path.text, groups.faults(body))
+    refuse(request.path.text, definitions.group_findings(body))
 
 
 def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
@@ -84,7 +94,7 @@ def _document(catalog: CatalogView, request: CatalogRequest, version: JSONObject
     """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
     xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
     form = catalog.format(Xid(xid.parts[:2]))
-    content = originals.content(form, draft_id(xid.resource_id), int(xid.version_id), version)
+    content = originals.render_content(form, draft_id(xid.resource_id), int(xid.version_id), version)
     headers = (("Content-Type", content.contenttype or _NO_TYPE), *_headers(request, xid, form, version))
     return Response(headers=headers, body=content.body)
 
@@ -122,11 +132,11 @@ def _posted(catalog: CatalogView, request: CatalogRequest) -> Posted:
     attributes = _attributes(request)
     document = request.read_json() if form in KNOWN else None
     content = Content(body=request.body, contenttype=_content_type(request))
-    posted = definitions.first(own, form, document, content, attributes)
+    posted = definitions.first_posted(own, form, document, content, attributes)
     before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
     if before is not None:
         check_type(path.xid, form, posted, before)
-    refuse(path.text, definitions.first_faults(form, own, document, attributes))
+    refuse(path.text, definitions.first_definition_findings(form, own, document, attributes))
     return posted
 
 
@@ -169,22 +179,12 @@ def _id(xid: Xid, version: JSONObject) -> str:
     return str(version.get("globaluri") or message_path(xid))
 
 
-DIALECT: Final = CatalogDraft(
-    reads={
-        CatalogTarget.CATALOG: _groups,
-        CatalogTarget.GROUP: _group,
-        CatalogTarget.DEFINITIONS: _definitions,
-        CatalogTarget.DEFINITION: _latest,
-        CatalogTarget.VERSIONS: _versions,
-        CatalogTarget.VERSION: _version,
-        CatalogTarget.LOOKUP: _looked_up,
-    },
-    writes={
-        ("PUT", CatalogTarget.GROUP): _put_group,
-        ("DELETE", CatalogTarget.GROUP): delete,
-        ("DELETE", CatalogTarget.DEFINITIONS): delete,
-        ("POST", CatalogTarget.DEFINITION): _post,
-        ("DELETE", CatalogTarget.DEFINITION): delete,
-        ("DELETE", CatalogTarget.VERSION): delete,
-    },
-)
+ROUTES: Final[Routes] = {
+    CATALOG: CncfRoute(read=_groups),
+    GROUP: CncfRoute(read=_group, writes={"DELETE": delete, "PUT": _put_group}),
+    DEFINITIONS: CncfRoute(read=_definitions, writes={"DELETE": delete}),
+    DEFINITION: CncfRoute(read=_latest, writes={"DELETE": delete, "POST": _post}),
+    VERSIONS: CncfRoute(read=_versions),
+    VERSION: CncfRoute(read=_version, writes={"DELETE": delete}),
+    LOOKUP: CncfRoute(read=_looked_up),
+}

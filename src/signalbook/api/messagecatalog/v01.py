@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from signalbook.api.cncf import is_mutable
+from signalbook.api.cncf import CncfRoute, is_mutable
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.messagecatalog.catalog import (
-    CatalogDraft,
     CatalogView,
     CatalogWriter,
+    Routes,
     check_authority,
     check_type,
     delete,
@@ -26,11 +26,21 @@ from signalbook.api.messagecatalog.catalog import (
     refuse,
 )
 from signalbook.api.messagecatalog.first_draft import check_group
-from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
-from signalbook.cncf.messagecatalog import definitions, documents, groups
+from signalbook.api.messagecatalog.requests import (
+    CATALOG,
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    GROUPS,
+    LOOKUP,
+    VERSION,
+    VERSIONS,
+    CatalogRequest,
+)
+from signalbook.cncf.ids import draft_id, entity_id
+from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.documents import Reading
-from signalbook.cncf.paths import draft_id, entity_id
+from signalbook.cncf.messagecatalog.documents import CatalogReader
 from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject, canonical_json, digest
@@ -177,25 +187,25 @@ _WHOLE: Final = "definitions"
 _NESTED: Final = "definition.*"
 
 
-def _features(catalog: CatalogView, _: CatalogRequest) -> Response:
+def features(catalog: CatalogView, _: CatalogRequest) -> Response:
     """What the catalog can do for this client (C-27)."""
     update = is_mutable(catalog.view)
     return json_response(
-        {"filterattributes": list(groups.FILTERABLE), "pagination": True, "update": update, "updates": update}
+        {"filterattributes": list(definitions.GROUP_FILTERS), "pagination": True, "update": update, "updates": update}
     )
 
 
 def _groups(catalog: CatalogView, request: CatalogRequest) -> Response:
     def show(xid: Xid) -> JSONObject:
-        return groups.render(catalog.group(xid))
+        return definitions.render_group(catalog.group(xid))
 
-    found, links = listed(request, catalog, GROUPS, show, groups.FILTERABLE)
+    found, links = listed(request, catalog, GROUPS, show, definitions.GROUP_FILTERS)
     return json_response(found, headers=links)
 
 
 def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid
-    body = groups.render(catalog.group(xid))
+    body = definitions.render_group(catalog.group(xid))
     if request.values(_WHOLE):
         found = (_whole(catalog, body["format"], each) for each in catalog.members(xid / "messages"))
         body[_WHOLE] = {definition["id"]: definition for definition in found}
@@ -205,7 +215,9 @@ def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
 def _whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
-    return definitions.embed([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return definitions.embedded_definition(
+        [definitions.render_definition(form, versions[0], version) for version in reversed(versions)]
+    )
 
 
 def _post_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
@@ -221,20 +233,20 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
     return _write_group(writing, request, request.path.xid, _read_group(request), status=200)
 
 
-def _read_group(request: CatalogRequest) -> documents.Group:
-    reading = Reading()
+def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
+    reading = CatalogReader()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
-    refuse(request.path.text, reading.faults)
+    refuse(request.path.text, reading.findings)
     return group
 
 
 def _write_group(
-    writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.Group, *, status: int
+    writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.CatalogGroup, *, status: int
 ) -> Response:
     """The group first, then what it embeds, each version as if it were posted (C-31)."""
     writing.put_group(xid, group.document, fixed=True)
     _add(writing, request, xid, group.posted)
-    body = groups.render(writing.catalog.group(xid))
+    body = definitions.render_group(writing.catalog.group(xid))
     return json_response(body, status=status, headers=(("Location", request.url(xid)),))
 
 
@@ -243,22 +255,22 @@ def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
 
     def show(xid: Xid) -> JSONObject:
         latest = catalog.latest(xid)
-        return definitions.render(form, latest, latest)
+        return definitions.render_definition(form, latest, latest)
 
-    found, links = listed(request, catalog, request.path.xid, show, (*definitions.FILTERABLE, _NESTED))
+    found, links = listed(request, catalog, request.path.xid, show, (*definitions.DEFINITION_FILTERS, _NESTED))
     return json_response(found, headers=links)
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     """A version, or a document with several; answered with what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
-    reading = Reading()
+    reading = CatalogReader()
     posted = reading.definition(request.json, form)
-    refuse(request.path.text, reading.faults)
+    refuse(request.path.text, reading.findings)
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
-    return json_response(shown[0] if len(shown) == 1 else definitions.embed(shown), headers=location)
+    return json_response(shown[0] if len(shown) == 1 else definitions.embedded_definition(shown), headers=location)
 
 
 def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[Posted]) -> list[Xid]:
@@ -278,9 +290,9 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
             fault
             for each in posted
             for found in (
-                definitions.faults(form, each),
-                definitions.strict_faults(each),
-                definitions.relation_faults(each, there),
+                definitions.definition_findings(form, each),
+                definitions.strict_findings(each),
+                definitions.relation_findings(each, there),
             )
             for fault in found
         ),
@@ -297,12 +309,12 @@ def _related(catalog: CatalogView, group: Xid, posted: Sequence[Posted]) -> set[
 def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid.owner
     form, versions = catalog.format(request.path.group), catalog.versions(xid)
-    return json_response([definitions.render(form, versions[0], version) for version in reversed(versions)])
+    return json_response([definitions.render_definition(form, versions[0], version) for version in reversed(versions)])
 
 
 def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
     latest = catalog.latest(request.path.xid)
-    return json_response(definitions.render(catalog.format(request.path.group), latest, latest))
+    return json_response(definitions.render_definition(catalog.format(request.path.group), latest, latest))
 
 
 def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
@@ -316,27 +328,15 @@ def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 def _shown(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     version = catalog.version(xid)
-    return definitions.render(form, catalog.latest(xid.resource), version)
+    return definitions.render_definition(form, catalog.latest(xid.resource), version)
 
 
-DIALECT: Final = CatalogDraft(
-    reads={
-        CatalogTarget.CATALOG: _groups,
-        CatalogTarget.GROUP: _group,
-        CatalogTarget.DEFINITIONS: _definitions,
-        CatalogTarget.DEFINITION: _latest,
-        CatalogTarget.VERSIONS: _versions,
-        CatalogTarget.VERSION: _version,
-        CatalogTarget.LOOKUP: _looked_up,
-    },
-    writes={
-        ("POST", CatalogTarget.CATALOG): _post_group,
-        ("PUT", CatalogTarget.GROUP): _put_group,
-        ("DELETE", CatalogTarget.GROUP): delete,
-        ("POST", CatalogTarget.DEFINITIONS): _post,
-        ("DELETE", CatalogTarget.DEFINITIONS): delete,
-        ("DELETE", CatalogTarget.DEFINITION): delete,
-        ("DELETE", CatalogTarget.VERSION): delete,
-    },
-    features=_features,
-)
+ROUTES: Final[Routes] = {
+    CATALOG: CncfRoute(read=_groups, writes={"POST": _post_group}),
+    GROUP: CncfRoute(read=_group, writes={"DELETE": delete, "PUT": _put_group}),
+    DEFINITIONS: CncfRoute(read=_definitions, writes={"DELETE": delete, "POST": _post}),
+    DEFINITION: CncfRoute(read=_latest, writes={"DELETE": delete}),
+    VERSIONS: CncfRoute(read=_versions),
+    VERSION: CncfRoute(read=_version, writes={"DELETE": delete}),
+    LOOKUP: CncfRoute(read=_looked_up),
+}

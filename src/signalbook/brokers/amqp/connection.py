@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
-from typing import Any, Final, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from signalbook.brokers.amqp.messages import trimmed
 from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, Ushort, decode_first, encode
+from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings, ByteStream
 
 OPEN: Final = 0x10
 BEGIN: Final = 0x11
@@ -29,34 +31,35 @@ _AMQP: Final = (b"AMQP\x00\x01\x00\x00", 0)
 _SASL: Final = (b"AMQP\x03\x01\x00\x00", 1)
 _BEAT: Final = struct.pack("!IBBH", 8, 2, 0, 0)
 _EMPTY: Final = _BEAT[:4]
+_CLOSE_SECONDS: Final = 1.0
+_DRAIN_SECONDS: Final = 5.0
+# Conditions that may be others in a moment.
+_PASSING: Final = ("amqp:connection:", "amqp:internal-error", "amqp:resource-limit-exceeded", "amqp:link:detach-forced")
 
 
-class ByteStream(Protocol):
-    """Bytes in both directions, encrypted or not, that raises when its time is over."""
-
-    def read(self, max_bytes: int) -> bytes:
-        """What has come, none at the end."""
-
-    def write(self, buffer: bytes) -> None:
-        """Send all of it."""
-
-
-class AMQPRefused(AMQPError):
-    """What the peer does not do; ``condition`` is the standard's word for why, such as ``amqp:not-found``."""
+class AMQPEnded(AMQPError):
+    """The broker ended the link or the connection; ``condition`` is the standard's word for why: ``amqp:not-found``."""
 
     def __init__(self, message: str, condition: str = "") -> None:
         super().__init__(message)
         self.condition = condition
 
 
-class AMQPEnded(AMQPRefused):
-    """The peer ended the link or the connection."""
+@contextmanager
+def refusals() -> Iterator[None]:
+    """An end while a connection or a link is being made is a no, unless the broker may do otherwise in a moment."""
+    try:
+        yield
+    except AMQPEnded as error:
+        if error.condition.startswith(_PASSING):
+            raise
+        raise BrokerRefused(str(error)) from None
 
 
 class AMQPConnection:
-    """One connection with one session, on channel 0. For one thread.
+    """One connection with one session, on channel 0. For one thread. Raises ``BrokerError``.
 
-    ``host`` is the name of the broker that is wanted. Raises ``AMQPError``, and whatever the stream raises.
+    ``host`` is the name of the broker that is wanted, ``container`` the name of this client.
     """
 
     def __init__(self, stream: ByteStream, *, host: str, container: str, user: str = "", password: str = "") -> None:
@@ -75,6 +78,24 @@ class AMQPConnection:
         self.first_incoming = int(_at(begun, 1) or 0)
         self.window = int(_at(begun, 2) or 0)
 
+    @classmethod
+    def open(cls, settings: BrokerSettings, container: str) -> AMQPConnection:
+        """A connection to the broker of these settings."""
+        stream = settings.open()
+        try:
+            if settings.secure:
+                stream.encrypt()
+            with refusals():
+                user, password = settings.user, settings.password
+                return cls(stream, host=stream.host, container=container, user=user, password=password)
+        except BaseException:
+            stream.close()
+            raise
+
+    def limit(self, seconds: float | None = None) -> None:
+        """Give all that follows so many seconds, or the timeout of the broker's settings."""
+        self._stream.limit(seconds)
+
     def send(self, code: int, *fields: Any, payload: bytes = b"") -> None:
         """Send a performative."""
         self._write(_AMQP[1], code, fields, payload)
@@ -88,16 +109,16 @@ class AMQPConnection:
             raise AMQPEnded(*error_text("the broker ended the link", _at(fields, 2)))
         return code, fields, payload
 
-    def look(self) -> bool:
+    def has_frame(self) -> bool:
         """Whether a whole frame is there to be received, after reading once if it was not.
 
-        A stream that raises because its time is over has taken nothing apart: what came in part is kept.
+        What came in part is kept where the time limit ends the reading.
         """
         if not self._whole():
             self._fill()
         return self._whole()
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Show that this side still is: an empty frame, as a peer may demand now and then (part 2, section 4.5)."""
         self._stream.write(_BEAT)
 
@@ -108,20 +129,19 @@ class AMQPConnection:
             raise AMQPError(f"the broker sent 0x{found:02x} where 0x{code:02x} has to come")
         return fields
 
-    def close(self) -> None:
-        """Say good-bye. The answer is not waited for."""
-        self.send(CLOSE)
+    def close(self, *, drain: bool = False) -> None:
+        """Say good-bye and hang up, whatever state the connection is in; raises nothing.
 
-    def part(self) -> None:
-        """Say good-bye, and read on until the other side has, or hangs up: all that it was sent is known to it then.
-
-        Who hangs up with something unread takes back what the other side has not read either, which is how TCP does it.
-        The time this may take is the stream's to bound.
+        With ``drain`` read on until the broker has hung up, too: all that it was sent is known to it then.
         """
-        self.send(CLOSE)
-        with suppress(AMQPError):
-            while not self._over:
+        self.limit(_DRAIN_SECONDS if drain else _CLOSE_SECONDS)
+        with suppress(BrokerError):
+            self.send(CLOSE)
+            # Who hangs up with something unread takes back what the other side has not read either: TCP then resets
+            # the connection, and acceptances that were on their way are lost with it.
+            while drain and not self._over:
                 self._read(_AMQP[1])
+        self._stream.close()
 
     def _authenticate(self, host: str, user: str, password: str) -> None:
         self._greet(_SASL)
@@ -129,12 +149,12 @@ class AMQPConnection:
         offered = _at(fields, 0)
         mechanism = "PLAIN" if user else "ANONYMOUS"
         if code != _MECHANISMS or mechanism not in (offered if isinstance(offered, list) else [offered]):
-            raise AMQPRefused(f"the broker does not offer the SASL mechanism {mechanism}")
+            raise BrokerRefused(f"the broker does not offer the SASL mechanism {mechanism}")
         response = f"\0{user}\0{password}".encode() if user else b""
         self._write(_SASL[1], _INIT, (Symbol(mechanism), response, host), b"")
         code, fields, _ = self._read(_SASL[1])
         if code != _OUTCOME or _at(fields, 0) != 0:
-            raise AMQPRefused(
+            raise BrokerRefused(
                 f"the broker does not take {'the user and the password' if user else 'anybody without a user'}"
             )
 

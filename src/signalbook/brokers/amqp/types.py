@@ -13,14 +13,14 @@ from functools import singledispatch
 from typing import Any, Final
 from uuid import UUID
 
-from signalbook.errors import SignalbookError
+from signalbook.brokers.connection import BrokerUnavailable
 
 _DEEPEST: Final = 32
 _MOST_EQUAL: Final = 65_536
 
 
-class AMQPError(SignalbookError):
-    """What a peer sent is no AMQP 1.0, or what it was to be sent cannot be; or it refused."""
+class AMQPError(BrokerUnavailable):
+    """What a peer sent is no AMQP 1.0, or what it is to be sent cannot be encoded."""
 
 
 class Symbol(str):

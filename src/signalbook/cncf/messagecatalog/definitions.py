@@ -1,22 +1,201 @@
-"""Message definitions and their versions: what is posted, what is shown (domain.md B-4 to B-6, C-3 to C-17)."""
+"""Definitions, their versions and groups: what is posted, what is shown (domain.md B-1 to B-6, C-2 to C-17, J-16)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from signalbook.cncf.messagecatalog import common, originals, spelling, validation
-from signalbook.cncf.messagecatalog.formats import ALIASES
-from signalbook.cncf.messagecatalog.groups import specversion_faults
-from signalbook.cncf.messagecatalog.ids import is_segment
-from signalbook.cncf.messagecatalog.metaschemas import CLOUDEVENTS, METASCHEMAS, NATS
+from signalbook.cncf.ids import draft_id, entity_id, is_segment
+from signalbook.cncf.messagecatalog import metaschemas, originals, validation
+from signalbook.cncf.messagecatalog.metaschemas import (
+    ALIASES,
+    CLOUDEVENTS,
+    METASCHEMAS,
+    NATS,
+    format_attributes,
+    format_of,
+)
 from signalbook.cncf.messagecatalog.originals import KNOWN, Content
-from signalbook.cncf.messagecatalog.projection import project
+from signalbook.cncf.messagecatalog.projection import project_message
 from signalbook.cncf.messagecatalog.templates import literal
-from signalbook.cncf.paths import draft_id, entity_id
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
+
+SPECVERSION: Final = "0.1"
+TAGS: Final = "tags"
+
+_KEY: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
+_PLAIN: Final = {"description": "description", "authority": "authority", "versionuri": "globaluri"} | {
+    name: name for name in ("relatedvia", "relation")
+}
+_INHERITED: Final = ("name", "icon", "documentation", "deprecated")
+"""Attributes of xRegistry that no draft has: a new version takes them over."""
+MEMBERS: Final = frozenset({*_PLAIN, "documentation", "relatedto", TAGS})
+"""What a client may say of a definition; absent, it stays."""
+SERVER: Final = frozenset(
+    {"id", "format", "specversion", "version", "versions", "definition", "createdtimeutc", "updatedtimeutc"}
+)
+"""Members that are checked, or are the server's own to say."""
+
+
+def message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON]) -> JSONObject:
+    """What a ``document`` says of a definition, as attributes of its next version; ``before`` are those of the last.
+
+    What it does not say stays, ``null`` removes (C-10). The URI is that of one version: it does not.
+    """
+    shown = describe(before)
+    said = {name: document[name] if name in document else shown.get(name) for name in MEMBERS}
+    if "versionuri" not in document:
+        said["versionuri"] = None
+    found: JSONObject = {name: before[name] for name in _INHERITED if before.get(name) is not None}
+    found |= {place: said[name] for name, place in _PLAIN.items() if said[name] is not None}
+    if said["relatedto"] is not None:
+        found["relatedto"] = entity_id(said["relatedto"])
+    if said["documentation"] is not None and said["documentation"] != before.get("documentation"):
+        found["documentationtext"] = said["documentation"]
+    if labels := labelled(before.get("labels"), said[TAGS]):
+        found["labels"] = labels
+    more = {name: value for name, value in document.items() if name not in MEMBERS | SERVER and value is not None}
+    return originals.keep_members(found, {**originals.kept_members(dict(before)), **more})
+
+
+def describe(message: Mapping[str, JSON]) -> JSONObject:
+    """What a message says of its definition, as 0.1 has it."""
+    found: JSONObject = {name: message[place] for name, place in _PLAIN.items() if message.get(place) is not None}
+    if isinstance(message.get("relatedto"), str):
+        found["relatedto"] = draft_id(message["relatedto"])
+    text = message.get("documentationtext") or message.get("documentation")
+    if text is not None:
+        found["documentation"] = text
+    if (tags := tagged(message.get("labels"))) is not None:
+        found[TAGS] = tags
+    return {**found, **originals.kept_members(dict(message))}
+
+
+def labelled(labels: JSON, tags: JSON) -> JSONObject:
+    """``labels`` with these ``tags``, each a label without value; as they were, where that does not tell it (J-16)."""
+    others = {name: value for name, value in _labels(labels).items() if value != "" and name != TAGS}
+    if not isinstance(tags, str):
+        return others
+    names = [name.strip() for name in tags.split(",")]
+    found = {**others, **{name: "" for name in names if _KEY.fullmatch(name) and name not in others}}
+    return found if tagged(found) == tags else {**found, TAGS: tags}
+
+
+def tagged(labels: JSON) -> str | None:
+    """The tags in ``labels``, None if there are none."""
+    known = _labels(labels)
+    if TAGS in known:
+        return str(known[TAGS])
+    names: Iterable[str] = [name for name, value in known.items() if value == ""]
+    return ",".join(sorted(names)) or None
+
+
+def group_properties(labels: JSON) -> JSONObject:
+    """The labels with values: ``groupProperties`` of a group."""
+    return {name: value for name, value in _labels(labels).items() if value != "" and name != TAGS}
+
+
+def _labels(labels: JSON) -> JSONObject:
+    return labels if isinstance(labels, dict) else {}
+
+
+DEFINITIONS: Final = ("definitions", "messagedefinitions")
+_GROUP_TEXTS: Final = ("description", "documentation", "tags")
+_GROUP_MEMBERS: Final = frozenset(
+    {"id", "format", "specversion", *_GROUP_TEXTS, "groupProperties", "createdtimeutc", "updatedtimeutc", *DEFINITIONS}
+)
+GROUP_FILTERS: Final = ("id", "format", *_GROUP_TEXTS, "createdtimeutc", "updatedtimeutc")
+"""What groups can be filtered by (C-27)."""
+
+
+def group_findings(document: JSONObject) -> Iterator[Finding]:
+    """What is wrong with a group, but for its definitions."""
+    if "id" in document and not is_segment(document["id"]):
+        yield _group_finding("id", "it needs to be a segment of a path without colon (RFC3986 segment-nz-nc)")
+    if not (isinstance(document.get("format"), str) and document["format"]):
+        yield _group_finding("format", "a group needs one: CloudEvents, AMQP, MQTT, NATS, or another name")
+    yield from specversion_findings(document)
+    for name in _GROUP_TEXTS:
+        if not isinstance(document.get(name), str | None):
+            yield _group_finding(name, "it needs to be a string")
+    values = document.get("groupProperties") or {}
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        yield _group_finding("groupProperties", "it needs to be an object of strings")
+
+
+def specversion_findings(document: JSONObject) -> Iterator[Finding]:
+    """A document that says which version of the draft it is of is of this one (C-2, C-3)."""
+    stated = document.get("specversion")
+    if stated is not None and stated != SPECVERSION:
+        yield _group_finding("specversion", f'it needs to be "{SPECVERSION}"')
+
+
+def stated_format(document: Mapping[str, JSON]) -> str:
+    """The format a group states, spelt right (B-3)."""
+    stated = str(document.get("format"))
+    return ALIASES.get(stated, stated)
+
+
+def first_group_attributes(document: JSONObject) -> JSONObject:
+    """What a group of the first draft says, as the body of a PATCH: what it has no words for stays."""
+    return {**_group_format(document), "description": document.get("description")}
+
+
+def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONObject:
+    """What a group of 0.1 says, as the body of a PATCH; ``before`` are the attributes of the group as it is."""
+    text = document.get("documentation")
+    given = document.get("groupProperties")
+    labels = before.get("labels") if given is None else given
+    own = text is not None and text == before.get("documentation")
+    body: JSONObject = {
+        **_group_format(document),
+        "description": document.get("description"),
+        "documentationtext": None if own else text,
+        "labels": labelled(labels, document.get("tags")) or None,
+    }
+    more = {name: value for name, value in document.items() if name not in _GROUP_MEMBERS and value is not None}
+    return originals.keep_members(body, more)
+
+
+def render_first_group(group: JSONObject) -> JSONObject:
+    """A group as the first draft has it."""
+    found: JSONObject = {"id": draft_id(group["messagegroupid"]), "format": format_of(group)}
+    if group.get("description") is not None:
+        found["description"] = group["description"]
+    return found | _group_times(group)
+
+
+def render_group(group: JSONObject) -> JSONObject:
+    """A group as 0.1 has it, without its definitions."""
+    found: JSONObject = {
+        "id": draft_id(group["messagegroupid"]),
+        "specversion": SPECVERSION,
+        "format": format_of(group),
+    }
+    texts = {
+        "description": group.get("description"),
+        "documentation": group.get("documentationtext") or group.get("documentation"),
+        "tags": tagged(group.get("labels")),
+        "groupProperties": group_properties(group.get("labels")) or None,
+    }
+    found |= {name: value for name, value in texts.items() if value is not None}
+    return {**found, **originals.kept_members(group), **_group_times(group)}
+
+
+def _group_format(document: JSONObject) -> JSONObject:
+    return format_attributes(stated_format(document))
+
+
+def _group_times(group: JSONObject) -> JSONObject:
+    return {"createdtimeutc": group["createdat"], "updatedtimeutc": group["modifiedat"]}
+
+
+def _group_finding(path: str, message: str) -> Finding:
+    return Finding(path=path, rule="group", message=message)
+
 
 _TEXTS: Final = (
     "authority",
@@ -28,7 +207,7 @@ _TEXTS: Final = (
     "tags",
     "versionuri",
 )
-FILTERABLE: Final = ("id", "format", *_TEXTS, "version", "createdtimeutc", "updatedtimeutc")
+DEFINITION_FILTERS: Final = ("id", "format", *_TEXTS, "version", "createdtimeutc", "updatedtimeutc")
 """What definitions can be filtered by, beside whatever is in ``definition``."""
 
 
@@ -55,78 +234,82 @@ class Posted:
         return replace(finding, path=f"{self.path}{joint}{finding.path}")
 
 
-def first(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> Posted:
+def first_posted(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> Posted:
     """A document of the first draft, with the ``attributes`` that came beside it.
 
     One of an unknown format is what it is; of others members that are no sections are taken out.
     """
     body = document if isinstance(document, dict) and format in KNOWN else {}
     sections = {name: value for name, value in body.items() if name not in originals.BESIDE}
-    told = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
+    stated = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
     return Posted(
-        id=id, document=told | attributes, definition=spelling.lift(format, sections), content=content, path=""
+        id=id,
+        document=stated | attributes,
+        definition=metaschemas.to_newer_spelling(format, sections),
+        content=content,
+        path="",
     )
 
 
-def first_faults(format: str, id: str, document: JSON, attributes: JSONObject) -> Iterator[Finding]:
+def first_definition_findings(format: str, id: str, document: JSON, attributes: JSONObject) -> Iterator[Finding]:
     """What is wrong with a document of the first draft of a known format, and with what came beside it (B-4, B-23)."""
-    yield from _uri_faults({"authority": attributes.get("authority")})
+    yield from _uri_findings({"authority": attributes.get("authority")})
     versionuri = attributes.get("versionuri")
     if versionuri and not is_uri_reference(versionuri):
-        yield _fault("id", "it needs to be a URI reference")
+        yield _finding("id", "it needs to be a URI reference")
     if not _same_format(attributes.get("format"), format):
-        yield _fault("format", f"the group has the format {format}")
+        yield _finding("format", f"the group has the format {format}")
     if format not in KNOWN:
         return
     if not isinstance(document, dict):
-        yield _fault("", f"a definition of format {format} needs to be a JSON object")
+        yield _finding("", f"a definition of format {format} needs to be a JSON object")
         return
     if document.get("id") is not None and document["id"] != id:
-        yield _fault("id", f"the path says {id}")
+        yield _finding("id", f"the path says {id}")
     if not _same_format(document.get("format"), format):
-        yield _fault("format", f"the group has the format {format}")
+        yield _finding("format", f"the group has the format {format}")
     for name in ("description", "authority"):
         if attributes.get(name) is not None and document.get(name, attributes[name]) != attributes[name]:
-            yield _fault(name, "the document and what came beside it do not agree")
+            yield _finding(name, "the document and what came beside it do not agree")
         elif not isinstance(document.get(name), str | None):
-            yield _fault(name, "it needs to be a string")
+            yield _finding(name, "it needs to be a string")
     if format in METASCHEMAS and format != NATS:
         yield from _first_metaschema(format, id, document)
 
 
 def _first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Finding]:
     """What breaks the metaschema; NATS has none in the first draft (B-2)."""
-    misspelt = list(spelling.faults(format, document))
+    misspelt = list(metaschemas.spelling_findings(format, document))
     yield from misspelt
     if not misspelt:
         sections = {name: value for name, value in document.items() if name not in originals.BESIDE}
-        yield from validation.faults(format, id, spelling.lift(format, sections))
+        yield from validation.metaschema_findings(format, id, metaschemas.to_newer_spelling(format, sections))
 
 
-def faults(format: str, posted: Posted) -> Iterator[Finding]:
+def definition_findings(format: str, posted: Posted) -> Iterator[Finding]:
     """What is wrong with a version of 0.1 in a group of ``format``, but for what it relates to."""
     document = posted.document
-    yield from (posted.at(finding) for finding in _member_faults(format, document))
-    for finding in validation.faults(format, posted.id, posted.definition):
+    yield from (posted.at(finding) for finding in _member_findings(format, document))
+    for finding in validation.metaschema_findings(format, posted.id, posted.definition):
         yield posted.at(replace(finding, path=f"definition.{finding.path}".rstrip(".")))
     via = document.get("relatedvia")
     if isinstance(via, str):
         wrong = "" if is_segment(via) else "it needs to be a segment of a path without colon"
         wrong = wrong or validation.relatedvia_fault(format, posted.definition, via)
         if wrong:
-            yield posted.at(_fault("relatedvia", wrong))
+            yield posted.at(_finding("relatedvia", wrong))
 
 
-def strict_faults(posted: Posted) -> Iterator[Finding]:
+def strict_findings(posted: Posted) -> Iterator[Finding]:
     """What is refused through the API only: documents in folders have it (L-19)."""
-    yield from (posted.at(finding) for finding in _uri_faults(posted.document))
+    yield from (posted.at(finding) for finding in _uri_findings(posted.document))
 
 
-def relation_faults(posted: Posted, known: Collection[str]) -> Iterator[Finding]:
+def relation_findings(posted: Posted, known: Collection[str]) -> Iterator[Finding]:
     """What a version relates to is there; ``known`` are the ids of the group's definitions in xRegistry (C-15)."""
     other = posted.document.get("relatedto")
     if isinstance(other, str) and entity_id(other) not in known:
-        yield posted.at(_fault("relatedto", f"the group has no definition {other}"))
+        yield posted.at(_finding("relatedto", f"the group has no definition {other}"))
 
 
 def criteria(format: str, definition: JSONObject) -> JSON:
@@ -135,38 +318,38 @@ def criteria(format: str, definition: JSONObject) -> JSON:
     return literal(attributes.get("type")) if isinstance(attributes, dict) else None
 
 
-def attributes(
+def definition_attributes(
     format: str, posted: Posted, group: Mapping[str, JSON], before: Mapping[str, JSON] | None = None
 ) -> JSONObject:
     """The attributes of a message's new version in ``group``; ``before`` are those of the last one."""
-    message = common.message_attributes(posted.document, before or {})
+    message = message_attributes(posted.document, before or {})
     if format in KNOWN:
-        message |= project(format, posted.definition, group)
+        message |= project_message(format, posted.definition, group)
     if posted.content is not None:
         return originals.keep_content(format, message, posted.content)
     return originals.keep_definition(format, message, posted.definition)
 
 
-def render(format: str, latest: JSONObject, version: JSONObject) -> JSONObject:
+def render_definition(format: str, latest: JSONObject, version: JSONObject) -> JSONObject:
     """A version as one object with what is common to all (C-9 (b)); ``latest`` is the message that says that."""
-    said = common.describe(latest)
+    said = describe(latest)
     said.pop("versionuri", None)
     own = {"versionuri": version["globaluri"]} if version.get("globaluri") else {}
     return {
         "id": draft_id(latest["messageid"]),
-        "specversion": common.SPECVERSION,
+        "specversion": SPECVERSION,
         "format": format,
         **said,
         **own,
         "version": int(version["versionid"]),
         "createdtimeutc": version["createdat"],
         "updatedtimeutc": latest["modifiedat"],
-        "definition": originals.definition(format, version),
+        "definition": originals.sent_definition(format, version),
     }
 
 
-def embed(versions: list[JSONObject]) -> JSONObject:
-    """Versions, each as ``render`` makes it, the latest last, as one document of their definition (C-9 (a))."""
+def embedded_definition(versions: list[JSONObject]) -> JSONObject:
+    """Versions from ``render_definition``, the latest last, as one document of their definition (C-9 (a))."""
     shared = {name: value for name, value in versions[-1].items() if name not in (*_OF_VERSION, "specversion")}
     return {**shared, "versions": [{n: each[n] for n in _OF_VERSION if n in each} for each in versions]}
 
@@ -183,27 +366,27 @@ def standalone(document: JSONObject, number: int) -> JSONObject | None:
 _OF_VERSION: Final = ("version", "createdtimeutc", "versionuri", "definition")
 
 
-def _member_faults(format: str, document: JSONObject) -> Iterator[Finding]:
-    yield from specversion_faults(document)
+def _member_findings(format: str, document: JSONObject) -> Iterator[Finding]:
+    yield from specversion_findings(document)
     if not _same_format(document.get("format"), format):
-        yield _fault("format", f"the group has the format {format}")
+        yield _finding("format", f"the group has the format {format}")
     for name in _TEXTS:
         if not isinstance(document.get(name), str | None):
-            yield _fault(name, "it needs to be a string")
+            yield _finding(name, "it needs to be a string")
     other = document.get("relatedto")
     if isinstance(other, str) and not is_segment(other):
-        yield _fault("relatedto", "it needs to be a segment of a path without colon")
+        yield _finding("relatedto", "it needs to be a segment of a path without colon")
 
 
-def _uri_faults(document: Mapping[str, JSON]) -> Iterator[Finding]:
+def _uri_findings(document: Mapping[str, JSON]) -> Iterator[Finding]:
     authority = document.get("authority")
     if isinstance(authority, str) and authority and not is_uri(authority):
-        yield _fault("authority", "it needs to be an absolute URI")
+        yield _finding("authority", "it needs to be an absolute URI")
 
 
 def _same_format(stated: JSON, format: str) -> bool:
     return stated is None or (isinstance(stated, str) and ALIASES.get(stated, stated) == format)
 
 
-def _fault(path: str, message: str) -> Finding:
+def _finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="definition", message=message)

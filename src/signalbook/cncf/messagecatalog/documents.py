@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Final
 
-from signalbook.cncf.messagecatalog import definitions, groups
-from signalbook.cncf.messagecatalog.common import MEMBERS
-from signalbook.cncf.messagecatalog.definitions import Posted
-from signalbook.cncf.messagecatalog.formats import format_of
-from signalbook.cncf.messagecatalog.ids import is_segment
+from signalbook.cncf.ids import entity_id, is_segment
+from signalbook.cncf.messagecatalog import definitions, validation
+from signalbook.cncf.messagecatalog.definitions import MEMBERS, Posted
+from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, to_newer_spelling
 from signalbook.cncf.messagecatalog.originals import BESIDE
-from signalbook.cncf.messagecatalog.spelling import lift
-from signalbook.cncf.paths import entity_id
-from signalbook.documents.catalogs import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, members
+from signalbook.documents import DocumentError, Repair, SourceDocument
+from signalbook.documents.messagecatalog import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, Shape, members, shape_of
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 _MOST: Final = 100
@@ -22,7 +21,7 @@ _LAST: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class CatalogGroup:
     """A group's document: its own members, and every version of every definition in it, in order."""
 
     id: str
@@ -31,27 +30,30 @@ class Group:
     path: str = ""
 
 
-class Reading:
-    """Reads documents, and keeps all their ``faults``, up to a hundred."""
+class CatalogReader:
+    """Reads documents, and keeps all their ``findings``, up to a hundred."""
 
     def __init__(self) -> None:
-        self.faults: list[Finding] = []
+        self.findings: list[Finding] = []
 
-    def root(self, document: JSONObject) -> list[Group]:
+    def root(self, document: JSONObject) -> list[CatalogGroup]:
         """The groups of a whole catalog."""
-        self._add(*groups.specversion_faults(document))
+        self._add(*definitions.specversion_findings(document))
         return [self.group(body, f"{GROUPS}.{key}" if key else GROUPS, key) for key, body in members(document[GROUPS])]
 
-    def group(self, document: JSONObject, path: str = "", key: str = "") -> Group:
+    def group(self, document: JSONObject, path: str = "", key: str = "") -> CatalogGroup:
         """A group with the definitions it embeds."""
         named = self._id(document, key, path)
-        here = [Finding(path=_below(path, f.path), rule=f.rule, message=f.message) for f in groups.faults(document)]
+        here = [
+            Finding(path=_below(path, f.path), rule=f.rule, message=f.message)
+            for f in definitions.group_findings(document)
+        ]
         self._add(*here)
         posted: list[Posted] = []
         for name in DEFINITIONS:
             for place, body in self._members(document.get(name), _below(path, name)):
-                posted += self.definition(body, groups.stated_format(document), place[0], place[1])
-        return Group(id=named, document=document, posted=tuple(posted), path=path)
+                posted += self.definition(body, definitions.stated_format(document), place[0], place[1])
+        return CatalogGroup(id=named, document=document, posted=tuple(posted), path=path)
 
     def definition(self, document: JSONObject, format: str, path: str = "", key: str = "") -> list[Posted]:
         """The versions of a definition in either shape, each with what is common to all (C-9)."""
@@ -74,7 +76,7 @@ class Reading:
         if definition is None:
             sections = {name: value for name, value in body.items() if name not in BESIDE | MEMBERS}
             document = {name: value for name, value in document.items() if name not in sections}
-            definition = lift(format, sections)
+            definition = to_newer_spelling(format, sections)
             if not sections:
                 self._fault(_below(path, DEFINITION), "a version has a definition")
         stated = body.get("version")
@@ -92,7 +94,7 @@ class Reading:
         )
 
     def _members(self, collection: JSON, path: str) -> Iterator[tuple[tuple[str, str], JSONObject]]:
-        """Entries of a list or map with their path and key. Anything else in it is a fault."""
+        """Entries of a list or map with their path and key. Anything else in it is a finding."""
         if collection is None:
             return
         if not isinstance(collection, dict | list):
@@ -118,10 +120,10 @@ class Reading:
         self._add(Finding(path=path, rule="document", message=message))
 
     def _add(self, *findings: Finding) -> None:
-        self.faults = [*self.faults, *findings][:_MOST]
+        self.findings = [*self.findings, *findings][:_MOST]
 
 
-def check(group: Group, format: str, known: Collection[str]) -> Iterator[Finding]:
+def document_findings(group: CatalogGroup, format: str, known: Collection[str]) -> Iterator[Finding]:
     """What is wrong with the versions in a group of ``format``; ``known`` are the definitions it has beside (C-15)."""
     there = {*known, *(entity_id(posted.id) for posted in group.posted)}
     fixed: dict[str, JSON] = {}
@@ -131,23 +133,23 @@ def check(group: Group, format: str, known: Collection[str]) -> Iterator[Finding
             message = f"there is another version {posted.number} of {posted.id}"
             yield posted.at(Finding(path="version", rule="document", message=message))
         seen.add((posted.id, posted.number or 0))
-        yield from definitions.faults(format, posted)
-        yield from definitions.relation_faults(posted, there)
+        yield from definitions.definition_findings(format, posted)
+        yield from definitions.relation_findings(posted, there)
         found = definitions.criteria(format, posted.definition)
         if fixed.setdefault(posted.id, found) != found:
             message = f"it is {found!r}, in another version {fixed[posted.id]!r}"
             yield posted.at(Finding(path="definition.attributes.type", rule="criteria", message=message))
 
 
-def entities(group: Group) -> JSONObject:
+def registry_group(group: CatalogGroup) -> JSONObject:
     """A checked group and all in it, as a document of xRegistry: versions keep their numbers."""
-    own = {name: value for name, value in groups.attributes(group.document, {}).items() if value is not None}
+    own = {name: value for name, value in definitions.group_attributes(group.document, {}).items() if value is not None}
     messages: dict[str, JSONObject] = {}
     last: dict[str, tuple[str, JSONObject]] = {}
     for posted in group.posted:
         messageid = entity_id(posted.id)
         before = last.get(messageid, ("", {}))
-        message = definitions.attributes(format_of(own), posted, own, before[1])
+        message = definitions.definition_attributes(format_of(own), posted, own, before[1])
         number = str(posted.number or (int(before[0]) if before[0] else 0) + 1)
         last[messageid] = (number, message)
         dated = {"createdat": posted.created} if posted.created else {}
@@ -191,3 +193,162 @@ def _timestamp(value: JSON) -> str | None:
 
 def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
+
+
+_REGISTRY: Final = frozenset(
+    {"$schema", "capabilities", "endpoints", "messagegroups", "modelsource", "registryid", "schemagroups", "xid"}
+)
+_SHOWN: Final = 20
+
+
+def adopt_catalog_documents(sources: Sequence[SourceDocument]) -> list[SourceDocument]:
+    """``sources`` with every catalog's document among them as one of the registry.
+
+    A definition or version that stands alone belongs to the group whose document is in its folder, or the next one
+    above; without any, to a group named like its folder. Where there are documents of catalogs, others that are no
+    registry's either are left out, which a repair tells. Raises ``DocumentError`` with every finding.
+    """
+    shapes = [shape_of(source.document) for source in sources]
+    if not any(shapes):
+        return list(sources)
+    adopting = _Adoption()
+    kept: list[SourceDocument] = []
+    ignored: list[str] = []
+    for source, shape in zip(sources, shapes, strict=True):
+        if shape is not None:
+            adopting.take(source, shape)
+        elif isinstance(source.document, dict) and _REGISTRY & source.document.keys():
+            kept.append(source)
+        else:
+            ignored.append(source.name)
+    return [*kept, *_with_repairs(adopting.sources(), ignored)]
+
+
+@dataclass(slots=True)
+class _GroupDocuments:
+    """One group: what its document says, the versions found for it, and which documents that were."""
+
+    group: CatalogGroup
+    owner: str
+    posted: list[Posted] = field(default_factory=list)
+    sources: list[SourceDocument] = field(default_factory=list)
+
+
+class _Adoption:
+    def __init__(self) -> None:
+        self._groups: dict[str, _GroupDocuments] = {}
+        self._places: dict[PurePath, list[str]] = {}
+        self._loose: list[tuple[SourceDocument, JSONObject]] = []
+        self._findings: list[str] = []
+
+    def take(self, source: SourceDocument, shape: Shape) -> None:
+        """Read a document; what belongs to a group elsewhere waits."""
+        reading = CatalogReader()
+        match shape:
+            case Shape.ROOT:
+                found = reading.root(source.document)
+            case Shape.GROUP:
+                found = [reading.group(source.document)]
+                self._places.setdefault(PurePath(source.name).parent, []).extend(group.id for group in found)
+            case _:
+                found = []
+                self._loose.append((source, source.document))
+        self._note(source, reading.findings)
+        for group in found:
+            self._add_group(group, source)
+
+    def sources(self) -> list[SourceDocument]:
+        """A source for each group. Raises ``DocumentError``."""
+        for source, document in self._loose:
+            self._place(source, document)
+        for entry in self._groups.values():
+            whole = replace(entry.group, posted=tuple(sorted(entry.posted, key=lambda each: each.number or 0)))
+            self._findings += map(str, document_findings(whole, definitions.stated_format(whole.document), ()))
+            entry.group = whole
+        if self._findings:
+            raise DocumentError(
+                "\n  ".join(["documents of a message catalog are not right:", *self._findings[:_SHOWN]])
+            )
+        return [_source(entry) for entry in self._groups.values()]
+
+    def _add_group(self, group: CatalogGroup, source: SourceDocument) -> None:
+        other = self._groups.get(entity_id(group.id))
+        if other is not None:
+            raise DocumentError(f"{other.owner} and {source.name} both have the group {group.id}")
+        entry = _GroupDocuments(group=group, owner=source.name, sources=[source])
+        entry.posted += _at_source(group.posted, source)
+        self._groups[entity_id(group.id)] = entry
+
+    def _place(self, source: SourceDocument, document: JSONObject) -> None:
+        """A definition or version that stands alone."""
+        folder = PurePath(source.name).parent
+        near = next((self._places[place] for place in (folder, *folder.parents) if place in self._places), [])
+        if len(near) > 1:
+            names = ", ".join(near)
+            raise DocumentError(f"{source.name}: it may belong to any of the groups beside it: {names}")
+        groupid = entity_id(near[0] if near else folder.name)
+        if not groupid:
+            raise DocumentError(f"{source.name}: a definition belongs to a group: put it into the document of one")
+        if groupid not in self._groups:
+            implied: JSONObject = {"id": folder.name, "format": document.get("format")}
+            self._note(source, definitions.group_findings(implied))
+            self._groups[groupid] = _GroupDocuments(
+                group=CatalogGroup(id=folder.name, document=implied, posted=()), owner=source.name, sources=[]
+            )
+        entry = self._groups[groupid]
+        reading = CatalogReader()
+        entry.posted += _at_source(
+            reading.definition(document, definitions.stated_format(entry.group.document)), source
+        )
+        entry.sources.append(source)
+        self._note(source, reading.findings)
+
+    def _note(self, source: SourceDocument, findings: Iterable[Finding]) -> None:
+        self._findings += [f"{source.name}: {finding}" for finding in findings]
+
+
+def _at_source(posted: Iterable[Posted], source: SourceDocument) -> list[Posted]:
+    """With paths that say which document they are of."""
+    return [replace(each, path=f"{source.name}: {each.path}") for each in posted]
+
+
+def _source(entry: _GroupDocuments) -> SourceDocument:
+    """The document of the registry, with what was put right in it, and a label that tells so (L-38)."""
+    named = ", ".join(source.name for source in entry.sources[:3])
+    read = (repair for source in entry.sources for repair in source.repairs)
+    repairs = tuple(dict.fromkeys((*read, *_repairs(entry))))
+    body = registry_group(entry.group)
+    if repairs:
+        rules = ",".join(sorted({repair.rule for repair in repairs}))
+        source = PurePath(entry.owner).name
+        body["labels"] = {**body.get("labels", {}), "import.source": source, "import.repairs": rules}
+    return SourceDocument(
+        name=named or entry.owner,
+        document={"messagegroups": {entity_id(entry.group.id): body}},
+        repairs=repairs,
+        lenient=all(source.lenient for source in entry.sources),
+    )
+
+
+def _repairs(entry: _GroupDocuments) -> Iterator[Repair]:
+    """What is taken though it is not right, or not understood (B-3, C-21, J-17, L-19)."""
+    xid = f"/messagegroups/{entity_id(entry.group.id)}"
+    if entry.group.document.get("format") in ALIASES:
+        yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3")
+    for posted in entry.posted:
+        path = f"{xid}/messages/{entity_id(posted.id)}"
+        for finding in definitions.strict_findings(posted):
+            name = finding.path.rpartition(" ")[2].rpartition(".")[2]
+            yield Repair(message=f"{finding.message}; taken as it is", path=f"{path}#{name}", rule="L-19")
+        for doubt in validation.doubts(definitions.stated_format(entry.group.document), posted.definition):
+            yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule)
+
+
+def _with_repairs(sources: list[SourceDocument], ignored: list[str]) -> list[SourceDocument]:
+    if not ignored:
+        return sources
+    repairs = tuple(
+        Repair(message="left out, since it is no document of a catalog or registry", path=name, rule="C-14")
+        for name in ignored
+    )
+    return [replace(sources[0], repairs=(*sources[0].repairs, *repairs)), *sources[1:]]

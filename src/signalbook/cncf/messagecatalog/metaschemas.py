@@ -1,16 +1,19 @@
-"""The metaschemas of the predefined formats as tables: sections, fields, and where a message of xRegistry has them.
+"""Formats of groups, the metaschemas of the predefined ones as tables, and the two drafts' spellings of a definition.
 
-domain.md B-12 to B-16, C-5, C-25, C-26, J-13. The names are those of the drafts; ``place`` is the member of the
-message's ``protocoloptions`` (``envelopemetadata`` for CloudEvents).
+domain.md B-12 to B-16, C-5, C-25, C-26, J-11, J-13. The names are those of the drafts; ``place`` is the member of the
+message's ``protocoloptions`` (``envelopemetadata`` for CloudEvents). The first draft has fields as values, 0.1 as
+objects; everything else works on the spelling of 0.1, which says more.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.messagecatalog.templates import ANY, BINARY, BOOLEAN, INTEGER, STRING, TIMESTAMP
+from signalbook.cncf.messagecatalog.templates import ANY, BINARY, BOOLEAN, INTEGER, STRING, TIMESTAMP, plain
+from signalbook.values import JSON, Finding, JSONObject
 
 CLOUDEVENTS: Final = "CloudEvents"
 AMQP: Final = "AMQP"
@@ -24,7 +27,7 @@ _UTF8_NAME: Final = re.compile(r"[^\x00-\x1f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class MetaschemaField:
     """One field of a section.
 
     ``place`` is its name in xRegistry. ``constant`` tells that xRegistry has only an exact value there, no property
@@ -42,7 +45,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class MetaschemaSection:
     """One section of a metaschema: an object of ``fields``, and of others if ``names`` says how these are called.
 
     ``schema`` tells that it has a member ``dataschema``, ``encoding`` that it has ``amqpencoding``. ``place`` is ``""``
@@ -51,80 +54,80 @@ class Section:
 
     name: str
     place: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[MetaschemaField, ...] = ()
     names: re.Pattern[str] | None = None
     schema: bool = False
     encoding: bool = False
     listed: bool = False
 
-    def field(self, name: str) -> Field | None:
+    def field(self, name: str) -> MetaschemaField | None:
         """The field called so; an open section has any."""
         found = next((field for field in self.fields if field.name == name), None)
-        return found or (Field(name=name, place=name, type=ANY) if self.names is not None else None)
+        return found or (MetaschemaField(name=name, place=name, type=ANY) if self.names is not None else None)
 
 
-def _amqp_map(name: str, place: str) -> Section:
-    return Section(name=name, place=place, names=_SYMBOL)
+def _amqp_map(name: str, place: str) -> MetaschemaSection:
+    return MetaschemaSection(name=name, place=place, names=_SYMBOL)
 
 
-_PAYLOAD: Final = Section(name="payload", schema=True)
+_PAYLOAD: Final = MetaschemaSection(name="payload", schema=True)
 
-METASCHEMAS: Final[dict[str, tuple[Section, ...]]] = {
+METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
     CLOUDEVENTS: (
-        Section(
+        MetaschemaSection(
             name="attributes",
             names=_CLOUDEVENTS_NAME,
             schema=True,
             fields=(
-                Field(name="time", place="time", type=TIMESTAMP),
-                *(Field(name=name, place=name) for name in _TEXTS),
+                MetaschemaField(name="time", place="time", type=TIMESTAMP),
+                *(MetaschemaField(name=name, place=name) for name in _TEXTS),
             ),
         ),
     ),
     AMQP: (
-        Section(
+        MetaschemaSection(
             name="header",
             place="header",
             fields=(
-                Field(name="durable", place="durable", type=BOOLEAN, constant=True),
-                Field(name="priority", place="priority", type=INTEGER, constant=True),
-                Field(name="ttl", place="ttl", type=INTEGER, constant=True),
+                MetaschemaField(name="durable", place="durable", type=BOOLEAN, constant=True),
+                MetaschemaField(name="priority", place="priority", type=INTEGER, constant=True),
+                MetaschemaField(name="ttl", place="ttl", type=INTEGER, constant=True),
             ),
         ),
         _amqp_map("deliveryannotations", "delivery-annotations"),
         _amqp_map("messageannotations", "message-annotations"),
-        Section(
+        MetaschemaSection(
             name="properties",
             place="properties",
             fields=(
-                Field(name="messageid", place="message-id"),
-                Field(name="userid", place="user-id", type=BINARY),
-                Field(name="to", place="to"),
-                Field(name="subject", place="subject"),
-                Field(name="replyto", place="reply-to"),
-                Field(name="correlationid", place="correlation-id"),
-                Field(name="contenttype", place="content-type"),
-                Field(name="contentencoding", place="content-encoding"),
-                Field(name="absoluteexpirytime", place="absolute-expiry-time", type=TIMESTAMP),
-                Field(name="creationtime", place="creation-time", type=TIMESTAMP),
-                Field(name="groupid", place="group-id"),
-                Field(name="groupsequence", place="group-sequence"),
-                Field(name="replytogroupid", place="reply-to-group-id"),
+                MetaschemaField(name="messageid", place="message-id"),
+                MetaschemaField(name="userid", place="user-id", type=BINARY),
+                MetaschemaField(name="to", place="to"),
+                MetaschemaField(name="subject", place="subject"),
+                MetaschemaField(name="replyto", place="reply-to"),
+                MetaschemaField(name="correlationid", place="correlation-id"),
+                MetaschemaField(name="contenttype", place="content-type"),
+                MetaschemaField(name="contentencoding", place="content-encoding"),
+                MetaschemaField(name="absoluteexpirytime", place="absolute-expiry-time", type=TIMESTAMP),
+                MetaschemaField(name="creationtime", place="creation-time", type=TIMESTAMP),
+                MetaschemaField(name="groupid", place="group-id"),
+                MetaschemaField(name="groupsequence", place="group-sequence"),
+                MetaschemaField(name="replytogroupid", place="reply-to-group-id"),
             ),
         ),
         _amqp_map("applicationproperties", "application-properties"),
-        Section(name="applicationdata", schema=True, encoding=True),
+        MetaschemaSection(name="applicationdata", schema=True, encoding=True),
         _amqp_map("footer", "footer"),
     ),
     MQTT: (
-        Section(
+        MetaschemaSection(
             name="publish",
             fields=(
-                Field(name="mqttversion", values=("3.1.1", "5.0")),
-                Field(name="qos", place="qos", type=INTEGER, constant=True, values=(0, 1, 2)),
-                Field(name="retain", place="retain", type=BOOLEAN, constant=True),
-                Field(name="topicname", place="topic_name", constant=True, uri=True),
-                Field(
+                MetaschemaField(name="mqttversion", values=("3.1.1", "5.0")),
+                MetaschemaField(name="qos", place="qos", type=INTEGER, constant=True, values=(0, 1, 2)),
+                MetaschemaField(name="retain", place="retain", type=BOOLEAN, constant=True),
+                MetaschemaField(name="topicname", place="topic_name", constant=True, uri=True),
+                MetaschemaField(
                     name="payloadformat",
                     place="payload_format_indicator",
                     type=INTEGER,
@@ -132,21 +135,25 @@ METASCHEMAS: Final[dict[str, tuple[Section, ...]]] = {
                     modern=True,
                     values=(0, 1),
                 ),
-                Field(name="expiryinterval", place="message_expiry_interval", type=INTEGER, constant=True, modern=True),
-                Field(name="responsetopic", place="response_topic", constant=True, uri=True, modern=True),
-                Field(name="correlationdata", place="correlation_data", type=BINARY, constant=True, modern=True),
-                Field(name="contenttype", place="content_type", constant=True, modern=True),
+                MetaschemaField(
+                    name="expiryinterval", place="message_expiry_interval", type=INTEGER, constant=True, modern=True
+                ),
+                MetaschemaField(name="responsetopic", place="response_topic", constant=True, uri=True, modern=True),
+                MetaschemaField(
+                    name="correlationdata", place="correlation_data", type=BINARY, constant=True, modern=True
+                ),
+                MetaschemaField(name="contenttype", place="content_type", constant=True, modern=True),
             ),
         ),
-        Section(name="userproperty", place="user_properties", names=_UTF8_NAME, listed=True),
+        MetaschemaSection(name="userproperty", place="user_properties", names=_UTF8_NAME, listed=True),
         _PAYLOAD,
     ),
     NATS: (
-        Section(
+        MetaschemaSection(
             name="pub",
             fields=(
-                Field(name="subject", place="subject", constant=True, uri=True),
-                Field(name="replyto", place="reply-to", constant=True, uri=True),
+                MetaschemaField(name="subject", place="subject", constant=True, uri=True),
+                MetaschemaField(name="replyto", place="reply-to", constant=True, uri=True),
             ),
         ),
         _PAYLOAD,
@@ -166,7 +173,7 @@ MQTT_VERSION: Final = "5.0"
 """Where a definition tells none (B-15)."""
 
 
-def section(format: str, name: str) -> Section | None:
+def section(format: str, name: str) -> MetaschemaSection | None:
     """The section of a format, None if it has none of that name."""
     return next((each for each in METASCHEMAS.get(format, ()) if each.name == name), None)
 
@@ -177,3 +184,107 @@ def mqtt_version(definition: dict[str, object]) -> str:
     stated = publish.get("mqttversion") if isinstance(publish, dict) else None
     value = stated.get("value") if isinstance(stated, dict) else stated
     return value if isinstance(value, str) and value else MQTT_VERSION
+
+
+HTTP: Final = "HTTP"
+KAFKA: Final = "KAFKA"
+XREGISTRY: Final = "xRegistry"
+"""The format of groups that state neither envelope nor protocol, and of no draft: definitions are as xRegistry's."""
+
+PREDEFINED: Final = tuple(METASCHEMAS)
+ALIASES: Final = {"CloudsEvents": CLOUDEVENTS}
+"""The drafts' own misspelling (B-3, L-2)."""
+
+_CLOUDEVENTS: Final = "CloudEvents/1.0"
+_PROTOCOLS: Final = {AMQP: "AMQP/1.0", NATS: "NATS", HTTP: "HTTP", KAFKA: "KAFKA"}
+_FAMILIES: Final = {AMQP.lower(): AMQP, MQTT.lower(): MQTT, NATS.lower(): NATS, "http": HTTP, "kafka": KAFKA}
+
+
+def format_of(group: Mapping[str, JSON]) -> str:
+    """The format that a group of xRegistry has in the drafts: by its envelope, else its protocol, else its own word."""
+    envelope, protocol, stated = (group.get(name) for name in ("envelope", "protocol", "format"))
+    if isinstance(envelope, str) and envelope:
+        return CLOUDEVENTS if family(envelope) == CLOUDEVENTS.lower() else envelope
+    if isinstance(protocol, str) and protocol:
+        return _FAMILIES.get(family(protocol), protocol)
+    return stated if isinstance(stated, str) and stated else XREGISTRY
+
+
+def format_attributes(format: str) -> JSONObject:
+    """What a group of xRegistry states so that it has ``format``; None is to be absent.
+
+    One of format MQTT states no protocol: its definitions may be for either version, each its own (J-11).
+    """
+    if format == CLOUDEVENTS:
+        return {"envelope": _CLOUDEVENTS, "protocol": None, "format": None}
+    if format in _PROTOCOLS:
+        return {"envelope": None, "protocol": _PROTOCOLS[format], "format": None}
+    return {"envelope": None, "protocol": None, "format": format}
+
+
+def message_protocol(format: str, group: Mapping[str, JSON], mqtt: str) -> str | None:
+    """What a message of ``format`` in ``group`` states as its protocol; ``mqtt`` is the version of MQTT it is for."""
+    stated = group.get("protocol")
+    if isinstance(stated, str) and stated:
+        return stated
+    return f"MQTT/{mqtt}" if format == MQTT else None
+
+
+def family(name: str) -> str:
+    """An envelope's or protocol's name without its version, in lower case."""
+    return name.partition("/")[0].lower()
+
+
+ENCODING = "amqpencoding"
+SCHEMA = "dataschema"
+
+
+def spelling_findings(format: str, definition: JSONObject) -> Iterator[Finding]:
+    """Fields of the first draft that are neither text, number nor truth value (B-10, B-16)."""
+    for name, section in _present_sections(format, definition):
+        for field, value in section.items():
+            if isinstance(value, dict | list):
+                message = "it needs to be a value or a template in a string, not an object or an array"
+                yield Finding(path=f"{name}.{field}", rule="spelling", message=message)
+
+
+def to_newer_spelling(format: str, definition: JSONObject) -> JSONObject:
+    """A definition of the first draft as 0.1 spells it; ``null`` is no field at all (B-11)."""
+    lifted = dict(definition)
+    for name, section in _present_sections(format, definition):
+        lifted[name] = {
+            field: value if field == ENCODING else {"value": value}
+            for field, value in section.items()
+            if value is not None
+        }
+    return lifted
+
+
+def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
+    """A definition of 0.1 as the first draft spells it: what is ``required``, descriptions and inline schemas go."""
+    flat = dict(definition)
+    for name, section in _present_sections(format, definition):
+        flat[name] = {
+            field: plain(value) if isinstance(value, dict) else value
+            for field, value in section.items()
+            if value is not None and not _only_inline(field, value)
+        }
+    return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
+
+
+def sections_of(format: str) -> tuple[MetaschemaSection, ...]:
+    """The sections of a predefined format, none of another."""
+    return METASCHEMAS.get(format, ())
+
+
+def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+    """Those sections of the metaschema that ``definition`` has as objects."""
+    for section in sections_of(format):
+        value = definition.get(section.name)
+        if isinstance(value, dict):
+            yield section.name, value
+
+
+def _only_inline(field: str, value: JSON) -> bool:
+    """Whether a data schema has no identity, so that the first draft has no way to say it."""
+    return field == SCHEMA and isinstance(value, dict) and not value.get("value")

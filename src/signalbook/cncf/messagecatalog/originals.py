@@ -13,9 +13,15 @@ import binascii
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.messagecatalog.formats import HTTP, KAFKA, PREDEFINED, XREGISTRY
-from signalbook.cncf.messagecatalog.rendering import render
-from signalbook.cncf.messagecatalog.spelling import flatten, lift
+from signalbook.cncf.messagecatalog.metaschemas import (
+    HTTP,
+    KAFKA,
+    PREDEFINED,
+    XREGISTRY,
+    to_first_spelling,
+    to_newer_spelling,
+)
+from signalbook.cncf.messagecatalog.projection import render_message
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, parse_json
 
 DRAFT: Final = "draft"
@@ -38,7 +44,7 @@ class Content:
 
 def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONObject:
     """``message`` with the definition it was made of, if it does not tell all of it."""
-    rendered = render(format, message)
+    rendered = render_message(format, message)
     if rendered == sent:
         return message
     return _with(message, {"of": fingerprint(rendered), "definition": sent})
@@ -46,7 +52,7 @@ def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONO
 
 def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
     """``message`` with the document it was made of."""
-    kept: JSONObject = {"of": fingerprint(render(format, message))}
+    kept: JSONObject = {"of": fingerprint(render_message(format, message))}
     if sent.contenttype is not None:
         kept["contenttype"] = sent.contenttype
     try:
@@ -56,18 +62,18 @@ def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
     return _with(message, kept)
 
 
-def keep_more(message: JSONObject, more: JSONObject) -> JSONObject:
+def keep_members(message: JSONObject, more: JSONObject) -> JSONObject:
     """``message`` with members that have no attribute there."""
     return _with(message, {"more": more}) if more else message
 
 
-def more(message: JSONObject) -> JSONObject:
-    """What ``keep_more`` kept."""
+def kept_members(message: JSONObject) -> JSONObject:
+    """What ``keep_members`` kept."""
     found = _draft(message).get("more")
     return found if isinstance(found, dict) else {}
 
 
-def definition(format: str, message: JSONObject) -> JSONObject:
+def sent_definition(format: str, message: JSONObject) -> JSONObject:
     """The definition of a message, spelt as in 0.1: as it was sent, as long as that holds."""
     kept, rendered = _holding(format, message)
     if isinstance(kept.get("definition"), dict):
@@ -76,18 +82,18 @@ def definition(format: str, message: JSONObject) -> JSONObject:
     return rendered if content is None else _of_content(format, content)
 
 
-def content(format: str, id: str, number: int, message: JSONObject) -> Content:
+def render_content(format: str, id: str, number: int, message: JSONObject) -> Content:
     """A message as a document of the first draft: the bytes that were sent, as long as they hold, else JSON."""
     sent = sent_content(format, message)
     if sent is not None:
         return sent
-    sections = definition(format, message)
+    sections = sent_definition(format, message)
     document = sections
     if format in KNOWN:
         document = {"id": id, "format": format, "version": number}
         if message.get("description"):
             document["description"] = message["description"]
-        document |= flatten(format, sections)
+        document |= to_first_spelling(format, sections)
     return Content(body=dump_json(document), contenttype=JSON_TYPE)
 
 
@@ -112,7 +118,7 @@ def _draft(message: JSONObject) -> JSONObject:
 
 def _holding(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
     """What was kept, ``{}`` if it does not hold any more, and what the message says itself."""
-    rendered = render(format, message)
+    rendered = render_message(format, message)
     kept = _draft(message)
     return (kept if kept.get("of") == fingerprint(rendered) else {}), rendered
 
@@ -143,4 +149,4 @@ def _of_content(format: str, content: Content) -> JSONObject:
             return {**shown, "contentbase64": base64.b64encode(content.body).decode("ascii")}
     if format not in KNOWN:
         return document
-    return lift(format, {name: value for name, value in document.items() if name not in BESIDE})
+    return to_newer_spelling(format, {name: value for name, value in document.items() if name not in BESIDE})

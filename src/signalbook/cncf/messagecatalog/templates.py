@@ -12,8 +12,8 @@ from typing import Final
 from signalbook.values import JSON, JSONObject, parse_timestamp
 
 # A dash is no character of a variable's name, but both drafts' own examples have it there (C-21).
-_NAME: Final = r"(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+)*"
-_VARIABLE: Final = rf"{_NAME}(?::[1-9][0-9]{{0,3}}|\*)?"
+_VARIABLE_NAME: Final = r"(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+)*"
+_VARIABLE: Final = rf"{_VARIABLE_NAME}(?::[1-9][0-9]{{0,3}}|\*)?"
 _EXPRESSION: Final = re.compile(rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}", re.ASCII)
 _SIMPLE: Final = re.compile(r"\{[A-Za-z0-9_]+\}", re.ASCII)
 _DASHED: Final = re.compile(r"\{[A-Za-z0-9_-]+\}", re.ASCII)
@@ -38,12 +38,12 @@ _WORDS: Final = {
 }
 
 
-def fault(value: JSON, type: str) -> str:
+def value_error(value: JSON, type: str) -> str:
     """What is wrong with the ``value`` of a field of ``type``, ``""`` if nothing. None is no constraint (B-11)."""
     if value is None or value == "":
         return ""
     if isinstance(value, str):
-        return _text_fault(value, type)
+        return _text_error(value, type)
     if isinstance(value, bool):
         return "" if type in (BOOLEAN, ANY) else f"it needs to be {_WORDS[type]}, not {str(value).lower()}"
     if isinstance(value, int) and type in (INTEGER, ANY):
@@ -51,7 +51,7 @@ def fault(value: JSON, type: str) -> str:
     return f"it needs to be {_WORDS[type]} or a template in a string"
 
 
-def expressions_fault(text: str) -> str:
+def expressions_error(text: str) -> str:
     """What is wrong with the expressions of a template, ``""`` if nothing."""
     rest = _EXPRESSION.sub("", text)
     if "{" in rest or "}" in rest:
@@ -76,7 +76,7 @@ def undashed(text: str) -> str:
 
 def is_uri_template(text: str) -> bool:
     """Whether the text around the expressions is that of a URI, too."""
-    return expressions_fault(text) == "" and _LITERAL.fullmatch(_EXPRESSION.sub("", text)) is not None
+    return expressions_error(text) == "" and _LITERAL.fullmatch(_EXPRESSION.sub("", text)) is not None
 
 
 def literal(template: JSON) -> JSON:
@@ -102,8 +102,8 @@ def plain(template: JSONObject) -> JSON:
     return "" if value is None else value
 
 
-def _text_fault(text: str, type: str) -> str:
-    wrong = expressions_fault(text)
+def _text_error(text: str, type: str) -> str:
+    wrong = expressions_error(text)
     if wrong or has_expressions(text):
         return wrong
     if type == BOOLEAN and text not in ("true", "false"):

@@ -9,28 +9,29 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from signalbook.cncf.messagecatalog import dataschemas
-from signalbook.cncf.messagecatalog.ids import same_id
+from signalbook.cncf.ids import same_id
+from signalbook.cncf.messagecatalog import projection
 from signalbook.cncf.messagecatalog.metaschemas import (
     AMQP,
     CLOUDEVENTS,
+    ENCODING,
     ENCODINGS,
     METASCHEMAS,
     MQTT,
     MQTT_VERSION,
-    Field,
-    Section,
+    SCHEMA,
+    MetaschemaField,
+    MetaschemaSection,
     mqtt_version,
 )
-from signalbook.cncf.messagecatalog.spelling import ENCODING, SCHEMA
 from signalbook.cncf.messagecatalog.templates import (
     INTEGER,
-    fault,
     has_expressions,
     is_simple,
     literal,
     typed,
     undashed,
+    value_error,
 )
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
@@ -39,10 +40,10 @@ _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;.*)?", re.AS
 _SIGNED: Final = "it must not be negative"
 
 
-def faults(format: str, id: str, definition: JSON) -> Iterator[Finding]:
+def metaschema_findings(format: str, id: str, definition: JSON) -> Iterator[Finding]:
     """What is wrong with the ``definition`` of the message ``id``; paths begin with the section."""
     if not isinstance(definition, dict):
-        yield _fault("", "it needs to be a JSON object")
+        yield _finding("", "it needs to be a JSON object")
         return
     for section in METASCHEMAS.get(format, ()):
         if definition.get(section.name) is not None:
@@ -87,9 +88,9 @@ def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> st
     return ""
 
 
-def _section(section: Section, body: JSON) -> Iterator[Finding]:
+def _section(section: MetaschemaSection, body: JSON) -> Iterator[Finding]:
     if not isinstance(body, dict):
-        yield _fault(section.name, "it needs to be an object")
+        yield _finding(section.name, "it needs to be an object")
         return
     for name, template in body.items():
         path = f"{section.name}.{name}"
@@ -98,68 +99,68 @@ def _section(section: Section, body: JSON) -> Iterator[Finding]:
         elif name == ENCODING and section.encoding:
             yield from _encoding(template, path)
         elif (field := section.field(name)) is None:
-            yield _fault(path, f"{section.name} has no field {name!r}")
+            yield _finding(path, f"{section.name} has no field {name!r}")
         elif section.names is not None and not section.names.fullmatch(name):
-            yield _fault(path, f"{name[:100]!r} is no name of such a field")
+            yield _finding(path, f"{name[:100]!r} is no name of such a field")
         elif template is not None:
             yield from _field(field, template, path)
 
 
-def _field(field: Field, template: JSON, path: str) -> Iterator[Finding]:
+def _field(field: MetaschemaField, template: JSON, path: str) -> Iterator[Finding]:
     if field.values and isinstance(template, str):  # mqttversion, written like the encoding
         template = {"value": template}
     if not isinstance(template, dict):
-        yield _fault(path, "it needs to be an object with value, required or description")
+        yield _finding(path, "it needs to be an object with value, required or description")
         return
     yield from _template(template, path)
-    wrong = fault(template.get("value"), field.type)
+    wrong = value_error(template.get("value"), field.type)
     if wrong:
-        yield _fault(f"{path}.value", wrong)
+        yield _finding(f"{path}.value", wrong)
     elif (value := typed(literal(template), field.type)) is not None:
         if field.values and value not in field.values:
-            yield _fault(f"{path}.value", f"it needs to be one of {', '.join(map(str, field.values))}")
+            yield _finding(f"{path}.value", f"it needs to be one of {', '.join(map(str, field.values))}")
         elif field.type == INTEGER and isinstance(value, int) and value < 0:
-            yield _fault(f"{path}.value", _SIGNED)
+            yield _finding(f"{path}.value", _SIGNED)
 
 
 def _template(template: JSONObject, path: str) -> Iterator[Finding]:
     """The members beside the value (C-19)."""
     if not isinstance(template.get("required"), bool | None):
-        yield _fault(f"{path}.required", "it needs to be true or false")
+        yield _finding(f"{path}.required", "it needs to be true or false")
     if not isinstance(template.get("description"), str | None):
-        yield _fault(f"{path}.description", "it needs to be a string")
+        yield _finding(f"{path}.description", "it needs to be a string")
 
 
-def _schema(section: Section, template: JSON, path: str) -> Iterator[Finding]:
+def _schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[Finding]:
     """Among a CloudEvent's attributes it is a field, too, so that its value may be a template (C-24)."""
     if template is None:
         return
     attribute = section.name == "attributes"
-    yield from dataschemas.faults(template, path, uri=not attribute)
+    yield from projection.dataschema_findings(template, path, uri=not attribute)
     if attribute and isinstance(template, dict):
-        yield from _field(Field(name=SCHEMA), template, path)
+        yield from _field(MetaschemaField(name=SCHEMA), template, path)
 
 
 def _encoding(value: JSON, path: str) -> Iterator[Finding]:
     if value is not None and value not in ENCODINGS:
-        yield _fault(path, f"it needs to be one of {', '.join(ENCODINGS)}")
+        yield _finding(path, f"it needs to be one of {', '.join(ENCODINGS)}")
 
 
 def _cloudevents(id: str, definition: JSONObject) -> Iterator[Finding]:
     """B-12: ``type`` is there, exact, and the definition's id; known attributes are what CloudEvents says."""
     attributes = definition.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
-    told = literal(attributes.get("type"))
-    if not isinstance(told, str):
-        yield _fault("attributes.type", "a CloudEvents definition needs it, with an exact value")
-    elif not same_id(id, told):
-        yield _fault("attributes.type.value", f"it is {told[:200]!r}, and the id of the definition {id[:200]!r}")
+    stated = literal(attributes.get("type"))
+    if not isinstance(stated, str):
+        yield _finding("attributes.type", "a CloudEvents definition needs it, with an exact value")
+    elif not same_id(id, stated):
+        yield _finding("attributes.type.value", f"it is {stated[:200]!r}, and the id of the definition {id[:200]!r}")
     if "data" in attributes:
-        yield _fault("attributes.data", "'data' is no name of an attribute")
+        yield _finding("attributes.data", "'data' is no name of an attribute")
     for name, message in _RULES.items():
         value = literal(attributes.get(name))
         if isinstance(value, str) and not _CHECKS[name](value):
-            yield _fault(f"attributes.{name}.value", message)
+            yield _finding(f"attributes.{name}.value", message)
 
 
 _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
@@ -183,12 +184,12 @@ def _mqtt(definition: JSONObject) -> Iterator[Finding]:
     publish, properties = definition.get("publish"), definition.get("userproperty")
     for field in METASCHEMAS[MQTT][0].fields:
         if field.modern and isinstance(publish, dict) and publish.get(field.name) is not None:
-            yield _fault(f"publish.{field.name}", "MQTT 3.1.1 has no such field")
+            yield _finding(f"publish.{field.name}", "MQTT 3.1.1 has no such field")
     if isinstance(properties, dict) and any(value is not None for value in properties.values()):
-        yield _fault("userproperty", "MQTT 3.1.1 has no user properties")
+        yield _finding("userproperty", "MQTT 3.1.1 has no user properties")
 
 
-def _fault(path: str, message: str) -> Finding:
+def _finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="metaschema", message=message)
 
 

@@ -128,7 +128,7 @@ def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None)
     """``beside`` are values that are attributes to the model and columns to the store."""
     stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
     stored |= beside or {}
-    for fault in rules.check(stored).faults:
+    for fault in rules.check(stored).findings:
         yield _finding(row.xid, fault.code, fault.message, fault.path)
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from signalbook.cncf.paths import version_number
+from signalbook.cncf.ids import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.references import Documents
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
-from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, faults_to_error
+from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
 from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp
 from signalbook.xid import Kind, Xid
 
@@ -76,8 +76,8 @@ def combine(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Coll
 def checked(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
     """``values`` as they are to be stored. Raises the error for all faults found in them."""
     result = rules.check(values)
-    if result.faults:
-        raise faults_to_error(result.faults, str(subject))
+    if result.findings:
+        raise findings_to_error(result.findings, str(subject))
     return result.values
 
 
@@ -122,7 +122,7 @@ def checked_constraints(draft: OwnerCopy, intent: GroupIntent) -> GroupConstrain
     """The constraints in force in this Group (R108). Raises ``invalid_attribute`` for constraints that widen."""
     constraints, faults = intent.type.narrowed(draft.attributes.get("constraints"))
     if faults:
-        raise faults_to_error(faults, str(draft.xid))
+        raise findings_to_error(faults, str(draft.xid))
     return GroupConstraints(constraints=constraints, group=draft.attributes)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
-from signalbook.cncf.uris import uri_digest
+from signalbook.cncf.ids import uri_digest
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSONObject

@@ -15,7 +15,7 @@ from signalbook.events.delivery.queue import Retries
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
-from signalbook.events.sinks.httprequests import allowed_rate
+from signalbook.events.sinks.http import allowed_rate
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings

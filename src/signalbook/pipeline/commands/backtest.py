@@ -27,10 +27,16 @@ from signalbook.pipeline.job.candidate import affected, with_candidate
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
-from signalbook.pipeline.landing.deadletters import LetterFrame, LetterSource, choose, frames, portions
+from signalbook.pipeline.landing.deadletters import (
+    DeadLetterBatch,
+    DeadLetterSource,
+    matching_rows,
+    message_batches,
+    read_dead_letters,
+)
 from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
-from signalbook.pipeline.landing.tasks import explain
-from signalbook.pipeline.reports.report import HELD, MOST, decode, kind
+from signalbook.pipeline.landing.tasks import explain_failure
+from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
 from signalbook.pipeline.tables.registry import standing
@@ -43,7 +49,7 @@ _LONGEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class ChangedVerdict:
     """One message whose verdict changes, and what is said of it by those that refuse it."""
 
     definition: str
@@ -67,27 +73,27 @@ class Example:
 
 
 @dataclass(slots=True, kw_only=True)
-class Changes:
+class VerdictChanges:
     """Messages that change to the same side: by definition, by producer, by path and rule, and a few of them."""
 
     messages: int = 0
     definitions: Counter[str] = field(default_factory=Counter)
     producers: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
-    examples: list[Example] = field(default_factory=list)
+    examples: list[ChangedVerdict] = field(default_factory=list)
 
-    def see(self, example: Example) -> None:
+    def see(self, example: ChangedVerdict) -> None:
         """Count one."""
         self.messages += 1
         self.definitions[example.definition] += 1
         self.producers[example.producer] += 1
-        kinds = {kind(path, rule) for path, rule, _ in example.violations}
+        kinds = {violation_kind(path, rule) for path, rule, _ in example.violations}
         self.rules.update(f"{rule} at {path or '/'}" for path, rule in kinds)
         self._trim()
         if len(self.examples) < _EXAMPLES:
             self.examples.append(example)
 
-    def add(self, other: Changes) -> None:
+    def add(self, other: VerdictChanges) -> None:
         """Add those of ``other``."""
         self.messages += other.messages
         for mine, theirs in zip(self._counters, other._counters, strict=True):
@@ -129,8 +135,8 @@ class Backtest:
     accepted: int = 0
     refused: int = 0
     doubtful: int = 0
-    broken: Changes = field(default_factory=Changes)
-    mended: Changes = field(default_factory=Changes)
+    broken: VerdictChanges = field(default_factory=VerdictChanges)
+    mended: VerdictChanges = field(default_factory=VerdictChanges)
 
     @property
     def messages(self) -> int:
@@ -181,7 +187,7 @@ def _cell(text: str) -> str:
     return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
 
 
-def _line(example: Example) -> str:
+def _line(example: ChangedVerdict) -> str:
     said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
     return f"{_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}"
 
@@ -200,7 +206,7 @@ _GONE: Final = Finding(path="", rule="no_match", message="there is no such defin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class BacktestPlan:
     """What every task needs: two snapshots as JSON, the files of each definition (dead letters: empty xid).
 
     Dead letters count if they have to do with one of ``definitions``, none meaning any.
@@ -215,7 +221,7 @@ class Comparison:
     sample: float
 
 
-def compare(plan: Comparison, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def compare(plan: BacktestPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: task numbers in, one ``Backtest`` as JSON out for each."""
     today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
     for batch in batches:
@@ -235,7 +241,7 @@ def read_result(text: str) -> Backtest:
 class _Comparing:
     """Compares the messages of one task."""
 
-    def __init__(self, plan: Comparison, today: Contract, tomorrow: Contract) -> None:
+    def __init__(self, plan: BacktestPlan, today: Contract, tomorrow: Contract) -> None:
         self.found = Backtest()
         self._plan = plan
         self._today = today
@@ -259,15 +265,15 @@ class _Comparing:
 
     def letters(self, path: str) -> None:
         """Hold dead letters to both contracts, as a run would."""
-        source = LetterSource()
-        for first, rows in portions(path):
-            mask = choose(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
-            for frame in frames(first, rows, mask):
+        source = DeadLetterSource()
+        for first, rows in read_dead_letters(path):
+            mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
+            for frame in message_batches(first, rows, mask):
                 for index in range(len(frame)):
                     self._letter(source, frame, index)
 
-    def _letter(self, source: LetterSource, frame: LetterFrame, index: int) -> None:
-        letter = _Letter(frame.records, index)
+    def _letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
+        letter = _DeadLetterRow(frame.records, index)
         try:
             message = source.message(frame, index)
         except UnreadableMessage:
@@ -277,12 +283,12 @@ class _Comparing:
         if self._asked(letter, (*now, *then)):
             self._tell(_refused(now), _refused(then), partial(letter.example, self._plan.by, now, then))
 
-    def _asked(self, letter: _Letter, outcomes: Sequence[Outcome]) -> bool:
+    def _asked(self, letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
         """Whether a letter is, was or would be meant for one of the definitions that are asked about."""
         meant = chain(letter.candidates, *map(_meant, outcomes))
         return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
-    def _tell(self, now: bool, then: bool, example: Callable[[], Example]) -> None:
+    def _tell(self, now: bool, then: bool, example: Callable[[], ChangedVerdict]) -> None:
         """Count a message that is refused ``now``, and ``then``."""
         if now == then:
             self.found.refused += now
@@ -359,8 +365,8 @@ def _refused(outcomes: Sequence[Outcome]) -> bool:
     return not outcomes or any(isinstance(outcome, Rejected) for outcome in outcomes)
 
 
-def _example(xid: str, by: str, row: Mapping[str, Any], findings: list[Finding]) -> Example:
-    return Example(
+def _example(xid: str, by: str, row: Mapping[str, Any], findings: list[Finding]) -> ChangedVerdict:
+    return ChangedVerdict(
         definition=xid,
         producer=str(row.get(by) or ""),
         id=str(row.get("ce_id") or ""),
@@ -381,7 +387,7 @@ def _meant(outcome: Outcome) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Letter:
+class _DeadLetterRow:
     """A dead letter, in a row of ``columns.DEAD_LETTER``."""
 
     rows: pa.RecordBatch
@@ -395,14 +401,14 @@ class _Letter:
         """The definitions it may have been meant for."""
         return self["candidates"] or ()
 
-    def example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> Example:
+    def example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> ChangedVerdict:
         """Where it conforms by then, with what kept it here."""
         outcomes = (*now, *then)
         event = self._event(outcomes)
         told = then if _refused(then) else now
         findings = [finding for outcome in told if isinstance(outcome, Rejected) for finding in outcome.violations]
         accepted = [outcome.definition.xid for outcome in outcomes if isinstance(outcome, Accepted)]
-        return Example(
+        return ChangedVerdict(
             definition=next(iter([*accepted, *self.candidates]), ""),
             producer=self._producer(by, event),
             id=str(event.get("id") or ""),
@@ -477,7 +483,7 @@ def _files(journal: Journal, definitions: Sequence[str]) -> Files:
 
 def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow: Snapshot, files: Files) -> Backtest:
     count = min(session.sparkContext.defaultParallelism, len(files))
-    plan = Comparison(
+    plan = BacktestPlan(
         today=today.to_json(),
         candidate=tomorrow.to_json(),
         tasks=tuple(tuple(files[number::count]) for number in range(count)),
@@ -492,5 +498,5 @@ def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow
         for row in frame.collect():
             found.add(read_result(row["result"]))
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(explain(str(error), job.output)) from error
+        raise PipelineError(explain_failure(str(error), job.output)) from error
     return found

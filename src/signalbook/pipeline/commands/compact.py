@@ -19,8 +19,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, settle, swept
-from signalbook.pipeline.commit.journal import STAGING, Batch, DataFile, Journal, TableFormat
+from signalbook.pipeline.commit.committing import PATIENCE, commit, complete_unfinished, disk_errors, sweep_on_failure
+from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
@@ -68,8 +68,8 @@ def compact(
     compacted then, and the next run or compaction completes the one under way.
     """
     journal = Journal.existing(output.absolute())
-    with journal.alone(PATIENCE), disk(output):
-        settle(journal, progress)
+    with journal.alone(PATIENCE), disk_errors(output):
+        complete_unfinished(journal, progress)
         table_format = journal.table_format()
         if table_format is None:
             return []
@@ -132,10 +132,10 @@ class _Work:
         """Write what a table is to have instead, and commit that."""
         name = f"compact-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
-        with swept(self.journal):
+        with sweep_on_failure(self.journal):
             made = tuple(self._merged(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
         removed = tuple(file for group in plan for file in group)
-        entry = Batch(
+        entry = JournalEntry(
             id=name,
             fingerprint="",
             origin="",

@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import definitions
-from signalbook.pipeline.inference.observations import Observations, kinds, telling_header
-from signalbook.pipeline.inference.schemas import LADDER, Rules
+from signalbook.pipeline.inference.observations import Observations, kind_header, kinds
+from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import explain
-from signalbook.pipeline.reports.report import kind
+from signalbook.pipeline.landing.tasks import explain_failure
+from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.sources.files import find_files, plan_tasks
@@ -39,7 +39,7 @@ OTHERS: Final = "others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class InferencePlan:
     """What every task needs to know.
 
     ``limit`` is the most messages a task looks at, 0 for all; ``kinds`` are the keys of kinds that a draft defines.
@@ -109,22 +109,22 @@ def _reason(refused: Rejected) -> str:
     """Why a message was refused: the reason, and for a schema the rule, the place and the definition."""
     if not refused.violations:
         return str(refused.reason)
-    path, rule = kind(refused.violations[0].path, refused.violations[0].rule)
+    path, rule = violation_kind(refused.violations[0].path, refused.violations[0].rule)
     return f"{refused.reason}: {rule} at {path or '/'}"
 
 
-Work = Callable[[Plan, int], msgspec.Struct]
+Work = Callable[[InferencePlan, int], msgspec.Struct]
 
 
 def run_task(folder: str, work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: task numbers in, what ``work`` found out, in MessagePack, for each."""
-    plan = msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=Plan)
+    plan = msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan)
     for batch in batches:
         found = [msgspec.msgpack.encode(work(plan, number)) for number in batch.column(0).to_pylist()]
         yield pa.RecordBatch.from_pydict({"result": pa.array(found, pa.binary())})
 
 
-def look(plan: Plan, number: int) -> Halves:
+def look(plan: InferencePlan, number: int) -> Halves:
     """Both halves of a task's messages."""
     found = Halves()
     for message, second in messages(plan, number):
@@ -135,7 +135,7 @@ def look(plan: Plan, number: int) -> Halves:
     return found
 
 
-def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
+def attempt(snapshot: str, plan: InferencePlan, number: int) -> Trial:
     """The second half of a task's messages, held to the definitions in the file ``snapshot``."""
     contract = _contract(snapshot)
     known = frozenset(plan.kinds)
@@ -150,7 +150,7 @@ def attempt(snapshot: str, plan: Plan, number: int) -> Trial:
     return found
 
 
-def messages(plan: Plan, number: int) -> Iterator[tuple[Message | None, bool]]:
+def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None, bool]]:
     """A task's messages, None for what is none, and whether they are of the second half."""
     source = base.file_source(plan.source)
     seen = 0
@@ -271,12 +271,12 @@ def _check(job: InferenceJob) -> None:
         raise PipelineError(f"limit is a number of messages, 0 for all, not {job.limit}")
 
 
-def _planned(job: InferenceJob, dealt: tuple[tuple[Split, ...], ...]) -> Plan:
-    found = Plan(source=job.input_format, tasks=dealt, limit=-(-job.limit // max(len(dealt), 1)))
-    return replace(found, header=telling_header(_sample(found)))
+def _planned(job: InferenceJob, dealt: tuple[tuple[Split, ...], ...]) -> InferencePlan:
+    found = InferencePlan(source=job.input_format, tasks=dealt, limit=-(-job.limit // max(len(dealt), 1)))
+    return replace(found, header=kind_header(_sample(found)))
 
 
-def _sample(found: Plan) -> Iterator[Message]:
+def _sample(found: InferencePlan) -> Iterator[Message]:
     """The first messages of each task, ``_SAMPLE`` in all at most."""
     share = max(_SAMPLE // max(len(found.tasks), 1), 1)
     for number in range(min(len(found.tasks), _SAMPLE)):
@@ -291,7 +291,7 @@ class _Stream:
 
     session: SparkSession
     folder: Path
-    plan: Plan
+    plan: InferencePlan
 
     def each(self, work: Work, found: _Found) -> _Found:
         """Add to ``found`` what ``work`` finds in every task."""
@@ -302,16 +302,16 @@ class _Stream:
             for row in frame.mapInArrow(partial(run_task, str(self.folder), work), RESULT).collect():
                 found.merge(msgspec.msgpack.decode(row["result"], type=type(found)))
         except (PySparkException, Py4JError) as error:
-            raise PipelineError(explain(str(error), self.folder)) from error
+            raise PipelineError(explain_failure(str(error), self.folder)) from error
         return found
 
 
 def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]) -> tuple[Trial, Rules]:
     """The first rules of the ladder whose draft accepts enough of what was held back, or the last ones."""
-    trial, rules = Trial(), LADDER[0]
+    trial, rules = Trial(), RULES_BY_STRICTNESS[0]
     trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
-    for number, rules in enumerate(LADDER):
-        show(f"trying the draft on what was held back ({number + 1} of at most {len(LADDER)})")
+    for number, rules in enumerate(RULES_BY_STRICTNESS):
+        show(f"trying the draft on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})")
         draft = definitions.document(first, job.group, rules, stream.plan.header)
         path = stream.folder / _SNAPSHOT.format(number)
         path.write_bytes(Snapshot.of_documents([("the draft", draft)]).to_json())

@@ -21,15 +21,31 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import PATIENCE, commit, disk, place, settle, swept
-from signalbook.pipeline.commit.journal import Batch, DataFile, Journal
+from signalbook.pipeline.commit.committing import (
+    PATIENCE,
+    assign_tables,
+    commit,
+    complete_unfinished,
+    disk_errors,
+    sweep_on_failure,
+)
+from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing import tasks
-from signalbook.pipeline.landing.deadletters import LetterPlace, LetterSource, Mask, choose, frames, portions, verdicts
+from signalbook.pipeline.landing.deadletters import (
+    DeadLetter,
+    DeadLetterLocation,
+    DeadLetterRows,
+    DeadLetterSource,
+    Mask,
+    matching_rows,
+    message_batches,
+    read_dead_letters,
+    verdicts,
+)
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters
 from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.landing.tasks import Attempt, Intake, Manifest, Task, manifest_row
 from signalbook.pipeline.reports.report import Report, Tally
@@ -55,7 +71,7 @@ def rewrite(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
     with task.landing(number) as landing:
         rejected: list[DeadLetter] = []
-        processing = Processing(task.contract(), LetterSource(), landing, task.mark, rejected.append)
+        processing = Processing(task.contract(), DeadLetterSource(), landing, task.mark, rejected.append)
         work = _Rewriting(task, wanted, processing, landing, rejected)
         odometer = task.odometer(number, processing.tally)
         replaced = []
@@ -83,25 +99,25 @@ class _Rewriting:
         self._processing = processing
         self._landing = landing
         self._rejected = rejected
-        self._letters = DeadLetters(task.mark)
+        self._letters = DeadLetterRows(task.mark)
 
     def file(self, path: str) -> bool:
         """Run the letters of a file again, and tell whether it is to go, as what remains of it was landed anew.
 
         Letters whose verdict is another stay with the new one, all others as they are.
         """
-        gone = [self._judged(first, rows) for first, rows in portions(path)]
+        gone = [self._judged(first, rows) for first, rows in read_dead_letters(path)]
         if not any(mask.any() for mask in gone):
             return False
-        for (_, rows), mask in zip(portions(path), gone, strict=True):
+        for (_, rows), mask in zip(read_dead_letters(path), gone, strict=True):
             self._land(rows.filter(pa.array(~mask)))
         return True
 
     def _judged(self, first: int, rows: pa.RecordBatch) -> Mask:
         """Run the letters of a portion again; which of its rows are not to stay as they are."""
-        gone = choose(self._wanted, rows)
+        gone = matching_rows(self._wanted, rows)
         self.replayed += int(np.count_nonzero(gone))
-        for frame in frames(first, rows, gone):
+        for frame in message_batches(first, rows, gone):
             self._processing.take(frame)
         self._processing.clear()
         if self._rejected:
@@ -110,7 +126,7 @@ class _Rewriting:
 
     def _unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
         """The rows whose letters say what they said before; new ones are landed for the others."""
-        owners = [letter.place.row - first for letter in self._rejected if isinstance(letter.place, LetterPlace)]
+        owners = [letter.place.row - first for letter in self._rejected if isinstance(letter.place, DeadLetterLocation)]
         # What cannot be read as the message it was keeps what it has of it.
         unread = [letter.message is None for letter in self._rejected]
         for letter in self._rejected:
@@ -175,8 +191,8 @@ def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
     """
     check(job.policy)
     journal = Journal.existing(job.output.absolute())
-    with journal.alone(PATIENCE), disk(job.output):
-        settle(journal, progress)
+    with journal.alone(PATIENCE), disk_errors(job.output):
+        complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
         files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
@@ -207,19 +223,19 @@ def _replay_on(
         policy=job.policy,
         landed_at=now(),
     )
-    with swept(journal):
+    with sweep_on_failure(journal):
         processed = attempt.process(session, show)
         if job.dry_run or not processed.removed:
             journal.sweep()
             return _told(processed, dry_run=job.dry_run)
         tables = open_tables(journal.output, table_format)
-        batch = place(tables, journal.output, processed)
+        batch = assign_tables(tables, journal.output, processed)
     journal.prepare(batch)
     show(Progress(stage="prepared"))
     return _told(commit(journal, tables, batch, show), dry_run=False)
 
 
-def _told(batch: Batch, *, dry_run: bool) -> Replay:
+def _told(batch: JournalEntry, *, dry_run: bool) -> Replay:
     return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=dry_run)
 
 
@@ -250,7 +266,7 @@ class LetterIntake(Intake):
         count = len(self.tasks)
         return session.range(0, count, 1, count).mapInArrow(partial(rewrite, str(folder)), tasks.MANIFEST)
 
-    def outcome(self, manifests: Sequence[tasks.Manifest], batch: Batch) -> Batch:
+    def outcome(self, manifests: Sequence[tasks.Manifest], batch: JournalEntry) -> JournalEntry:
         """The batch with the files it replaces."""
         return replace(
             batch,

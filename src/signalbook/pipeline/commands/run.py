@@ -12,7 +12,14 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Policy
-from signalbook.pipeline.commit.committing import disk, fits, land, reach, same, settle
+from signalbook.pipeline.commit.committing import (
+    check_reachable,
+    check_same_input,
+    check_tables,
+    complete_unfinished,
+    disk_errors,
+    land,
+)
 from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
@@ -42,14 +49,14 @@ def run(job: Job, progress: ShowProgress = lambda _: None) -> Report:
     origin, open_intake = _input(job)
     journal = Journal.open(job.output.absolute())
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    with journal.alone(), disk(job.output):
-        completed = settle(journal, progress)
-        fits(journal, job)
+    with journal.alone(), disk_errors(job.output):
+        completed = complete_unfinished(journal, progress)
+        check_tables(journal, job)
         done = completed.get(batch_id) or journal.find(batch_id)
         if done is not None:
-            same(done, origin)
+            check_same_input(done, origin)
             return done.report(_COMPLETED if batch_id in completed else _REPEATED)
-        reach(journal, job.table_format)
+        check_reachable(journal, job.table_format)
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
         progress(Progress(stage="spark"))

@@ -22,13 +22,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import disk, fits, land, reach, settle
+from signalbook.pipeline.commit.committing import check_reachable, check_tables, complete_unfinished, disk_errors, land
 from signalbook.pipeline.commit.journal import BATCHES, Journal
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
-from signalbook.pipeline.landing.tasks import Attempt, Intake, explain
+from signalbook.pipeline.landing.tasks import Attempt, Intake, explain_failure
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import RecordSource
@@ -148,11 +148,11 @@ def stream(
     source = base.record_source(job.job.input_format)
     journal = Journal.open(job.job.output.absolute())
     home = status.home(journal, job.name)
-    with suppress(Stopped), disk(journal.output), _alone(home, job.name):
+    with suppress(Stopped), disk_errors(journal.output), _alone(home, job.name):
         with journal.alone(_PATIENCE, stop):
-            settle(journal, show)
-            fits(journal, job.job)
-            reach(journal, job.job.table_format)
+            complete_unfinished(journal, show)
+            check_tables(journal, job.job)
+            check_reachable(journal, job.job.table_format)
         kept = home / kept_name(job.job.registry, job.job.groups)
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
         with (
@@ -209,7 +209,7 @@ class MicroBatches:
             if self._stopped or self._stop.is_set():  # whoever waits for it may take notice late
                 raise Stopped("the stream is being stopped")
             try:
-                with disk(self._journal.output), self._journal.alone(_PATIENCE, self._stop):
+                with disk_errors(self._journal.output), self._journal.alone(_PATIENCE, self._stop):
                     report = self._land(frame, number)
             except Stopped:  # while others were at work in the folder: it is no failure
                 raise
@@ -227,7 +227,7 @@ class MicroBatches:
     def _land(self, frame: DataFrame, number: int) -> Report | None:
         """The report of the batch, None if it was committed before: Spark asks again for one it died in."""
         job = self._stream.job
-        settle(self._journal, self._show)
+        complete_unfinished(self._journal, self._show)
         batch_id = self._stream.batch_id(number)
         origin = input_fingerprint(self._checkpoint, number)
         committed = self._journal.find(batch_id)
@@ -266,7 +266,7 @@ def _start(
         return writer.trigger(**({"availableNow": True} if job.once else pace)).start()
     except PySparkException as error:  # of a checkpoint that it cannot use
         raise PipelineError(
-            explain(str(error), job.job.output, f"the stream {job.name} does not start from {place}")
+            explain_failure(str(error), job.job.output, f"the stream {job.name} does not start from {place}")
         ) from error
 
 
@@ -289,7 +289,7 @@ def _follow(
     if isinstance(batches.failure, SignalbookError):
         raise batches.failure
     if failed is not None:
-        raise PipelineError(explain(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
+        raise PipelineError(explain_failure(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 
 
 def _look(journal: Journal, name: str, tell: Callable[[str], None], before: bool) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline.commit.journal import Batch, DataFile, Journal, TableFormat
+from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.landing.tasks import Attempt
@@ -27,14 +27,14 @@ from signalbook.pipeline.tables.registry import open_tables
 from signalbook.values import now
 
 
-def place(tables: Tables, output: Path, batch: Batch) -> Batch:
+def assign_tables(tables: Tables, output: Path, batch: JournalEntry) -> JournalEntry:
     """``batch`` with each file in a table that takes it, and in its folder there.
 
     Raises ``PipelineError`` if someone else changed a table.
     """
     files: list[DataFile] = []
     for table, group in groupby(sorted(batch.files, key=_table), key=_table):
-        files += _placed(tables, output, batch, table, list(group))
+        files += _assigned(tables, output, batch, table, list(group))
     return replace(batch, files=tuple(files))
 
 
@@ -42,14 +42,16 @@ def _table(file: DataFile) -> TableName:
     return file.table
 
 
-def _placed(tables: Tables, output: Path, batch: Batch, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+def _assigned(
+    tables: Tables, output: Path, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
+) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
-    chosen = _taker(tables, table, pq.read_schema(output / files[0].staged))
+    chosen = _accepting_table(tables, table, pq.read_schema(output / files[0].staged))
     folder = tables.folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 
 
-def _taker(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
+def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
     """The newest table of a definition that takes ``columns``, or one that is to be made."""
     there = tables.versions(table)
     for version in reversed(there):
@@ -67,25 +69,25 @@ def _taker(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
 PATIENCE: Final = 60.0
 
 
-def land(attempt: Attempt, session: SparkSession, show: ShowProgress) -> Batch:
+def land(attempt: Attempt, session: SparkSession, show: ShowProgress) -> JournalEntry:
     """Process a batch and commit it. Raises ``PipelineError`` with nothing of it committed, or nothing left to do but
-    what ``settle`` does.
+    what ``complete_unfinished`` does.
     """
     journal = attempt.journal
     # also of a stream's later batches: others may have been the first to land something here
-    one_format(journal, attempt.table_format)
-    with swept(journal):
+    check_format(journal, attempt.table_format)
+    with sweep_on_failure(journal):
         processed = attempt.process(session, show)
         tables = open_tables(journal.output, processed.table_format)
-        batch = place(tables, journal.output, processed)
+        batch = assign_tables(tables, journal.output, processed)
     journal.prepare(batch)
     show(Progress(stage="prepared"))
     return commit(journal, tables, batch, show)
 
 
-def settle(journal: Journal, show: ShowProgress) -> dict[str, Batch]:
+def complete_unfinished(journal: Journal, show: ShowProgress) -> dict[str, JournalEntry]:
     """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged."""
-    completed: dict[str, Batch] = {}
+    completed: dict[str, JournalEntry] = {}
     for batch in journal.unfinished():
         tables = open_tables(journal.output, batch.table_format)
         with suppress(Withdrawn):
@@ -94,7 +96,7 @@ def settle(journal: Journal, show: ShowProgress) -> dict[str, Batch]:
     return completed
 
 
-def commit(journal: Journal, tables: Tables, batch: Batch, show: ShowProgress) -> Batch:
+def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
     """Commit a prepared batch table by table; again after a crash, as often as it takes."""
     started = time.monotonic()
     losing = {file.table for file in batch.removed}
@@ -112,7 +114,7 @@ def commit(journal: Journal, tables: Tables, batch: Batch, show: ShowProgress) -
     return committed
 
 
-def _by_table(batch: Batch) -> dict[TableName, Batch]:
+def _by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
     """What of a batch is each table's: of thousands, none looks through the files of all."""
     files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
     for found, into in ((batch.files, files), (batch.removed, removed)):
@@ -123,7 +125,7 @@ def _by_table(batch: Batch) -> dict[TableName, Batch]:
     }
 
 
-def same(done: Batch, origin: str) -> None:
+def check_same_input(done: JournalEntry, origin: str) -> None:
     """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
     if done.origin != origin:
         raise PipelineError(
@@ -131,7 +133,7 @@ def same(done: Batch, origin: str) -> None:
         )
 
 
-def one_format(journal: Journal, wanted: TableFormat) -> None:
+def check_format(journal: Journal, wanted: TableFormat) -> None:
     """Raise ``PipelineError`` if the tables here are of another format.
 
     Two would lay their files into the same folders, and neither's readers could read them.
@@ -143,13 +145,13 @@ def one_format(journal: Journal, wanted: TableFormat) -> None:
         )
 
 
-def fits(journal: Journal, job: Job) -> None:
+def check_tables(journal: Journal, job: Job) -> None:
     """Raise ``PipelineError`` if the tables here are of another format than the job's, or in another catalog."""
-    one_format(journal, job.table_format)
+    check_format(journal, job.table_format)
     agree(journal, job.catalog)
 
 
-def reach(journal: Journal, table_format: TableFormat) -> None:
+def check_reachable(journal: Journal, table_format: TableFormat) -> None:
     """Raise ``PipelineError`` if tables cannot be reached: better now than when the input has been read."""
     open_tables(journal.output, table_format).versions(DEAD_LETTERS)
 
@@ -159,7 +161,7 @@ class Withdrawn(PipelineError):
 
 
 @contextmanager
-def _withdrawn(journal: Journal, batch: Batch, *, hopeless: bool) -> Iterator[None]:
+def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iterator[None]:
     """Forget a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would stop all else for ever."""
     try:
         yield
@@ -171,7 +173,7 @@ def _withdrawn(journal: Journal, batch: Batch, *, hopeless: bool) -> Iterator[No
 
 
 @contextmanager
-def disk(output: Path) -> Iterator[None]:
+def disk_errors(output: Path) -> Iterator[None]:
     """Say of a disk that fails which it is."""
     try:
         yield
@@ -180,7 +182,7 @@ def disk(output: Path) -> Iterator[None]:
 
 
 @contextmanager
-def swept(journal: Journal) -> Iterator[None]:
+def sweep_on_failure(journal: Journal) -> Iterator[None]:
     """Leave nothing behind of an attempt that fails."""
     try:
         yield

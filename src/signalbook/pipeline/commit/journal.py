@@ -50,7 +50,7 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class JournalEntry:
     """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
 
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
@@ -133,7 +133,7 @@ class Journal:
                     raise Stopped(f"stopped while another run is writing to {self.output}")
             yield
 
-    def find(self, batch: str) -> Batch | None:
+    def find(self, batch: str) -> JournalEntry | None:
         """The entry of a committed batch, if there is one."""
         path = self._path(BATCHES, batch)
         return _read(path) if path.exists() else None
@@ -145,7 +145,7 @@ class Journal:
             raise PipelineError(f"{output} is no output folder of the pipeline: no batch was ever written there")
         return cls(output)
 
-    def committed(self) -> Iterator[Batch]:
+    def committed(self) -> Iterator[JournalEntry]:
         """Entries of all committed batches, by their ids, without compactions; one is read after the other."""
         return (entry for entry in self._entries() if not entry.compaction)
 
@@ -182,24 +182,24 @@ class Journal:
             fresh = [self.output / BATCHES / name for name in names if name.removesuffix(_ENTRY) not in known]
         return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
 
-    def entry(self, name: str) -> Batch:
+    def entry(self, name: str) -> JournalEntry:
         """A committed entry by one of the names that ``news`` tells."""
         return _read(self.output / BATCHES / f"{name}.json")
 
-    def unfinished(self) -> list[Batch]:
+    def unfinished(self) -> list[JournalEntry]:
         """Entries of batches that are prepared; some may be committed, all but this entry."""
         return [_read(path) for path in sorted((self.output / PREPARED).glob("*.json"))]
 
-    def prepare(self, batch: Batch) -> None:
+    def prepare(self, batch: JournalEntry) -> None:
         """Enter a batch whose files are all staged."""
         _write(self._path(PREPARED, batch.id), batch)
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: JournalEntry) -> None:
         """Enter a batch as committed, once all of its tables are."""
         _write(self._path(BATCHES, batch.id), batch)
         self._path(PREPARED, batch.id).unlink()
 
-    def withdraw(self, batch: Batch) -> None:
+    def withdraw(self, batch: JournalEntry) -> None:
         """Forget a prepared batch that cannot be committed any more."""
         self._path(PREPARED, batch.id).unlink()
 
@@ -213,7 +213,7 @@ class Journal:
         """Remove what dead runs staged. Only with no entry unfinished."""
         shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
-    def _entries(self) -> Iterator[Batch]:
+    def _entries(self) -> Iterator[JournalEntry]:
         return (_read(path) for path in sorted((self.output / BATCHES).glob(f"*{_ENTRY}")))
 
     def _path(self, state: str, batch: str) -> Path:
@@ -237,7 +237,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _write(path: Path, batch: Batch) -> None:
+def _write(path: Path, batch: JournalEntry) -> None:
     fresh = path.with_suffix(".new")
     with fresh.open("wb") as file:
         file.write(msgspec.json.encode(batch))
@@ -249,8 +249,8 @@ def _write(path: Path, batch: Batch) -> None:
     sync_folder(path.parent)
 
 
-def _read(path: Path) -> Batch:
+def _read(path: Path) -> JournalEntry:
     try:
-        return decode(path.read_bytes(), Batch)
+        return decode(path.read_bytes(), JournalEntry)
     except (OSError, msgspec.DecodeError) as error:
         raise PipelineError(f"cannot read the batch journal {path}: {error}") from error

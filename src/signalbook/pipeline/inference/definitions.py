@@ -9,9 +9,9 @@ from typing import Final
 
 from signalbook.formats.base import is_json
 from signalbook.pipeline.inference import schemas
-from signalbook.pipeline.inference.observations import EVENT, Observations, Observed, is_transport
-from signalbook.pipeline.inference.schemas import Kin, Rules
-from signalbook.pipeline.inference.summaries import Addresses
+from signalbook.pipeline.inference.observations import EVENT, KindSummary, Observations, is_transport
+from signalbook.pipeline.inference.schemas import ObjectFamilies, Rules
+from signalbook.pipeline.inference.summaries import AddressSummary
 from signalbook.values import JSONObject
 
 LABELS: Final = {"stage": "draft"}
@@ -33,7 +33,7 @@ def document(observations: Observations, group: str, rules: Rules, header: str =
     """
     messages: JSONObject = {}
     found: JSONObject = {}
-    kin = Kin(observed.data for _, observed in _named(observations))
+    kin = ObjectFamilies(observed.data for _, observed in _named(observations))
     for name, observed in _named(observations):
         messages[name] = _message(observed, rules, header)
         if observed.payloads >= _PAYLOADS * observed.count:
@@ -52,14 +52,14 @@ def counts(observations: Observations) -> dict[str, int]:
     return {name: observed.count for name, observed in _named(observations)}
 
 
-def _named(observations: Observations) -> Iterator[tuple[str, Observed]]:
+def _named(observations: Observations) -> Iterator[tuple[str, KindSummary]]:
     """The kinds with their ids, the commonest first."""
     taken: set[str] = set()
     for observed in sorted(observations.kinds.values(), key=lambda each: (-each.count, each.names)):
         yield _id(observed, taken), observed
 
 
-def _id(observed: Observed, taken: set[str]) -> str:
+def _id(observed: KindSummary, taken: set[str]) -> str:
     """An id after the kind's names, unlike all others in any case of letters."""
     names = observed.names[-1:] if observed.kind == EVENT else observed.names
     text = _UNSAFE.sub("-", "-".join(filter(None, names))).strip("-.~")[:_LONGEST_ID] or "message"
@@ -68,7 +68,7 @@ def _id(observed: Observed, taken: set[str]) -> str:
     return name
 
 
-def _message(observed: Observed, rules: Rules, header: str) -> JSONObject:
+def _message(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
     common: JSONObject = {"description": f"Drafted from {observed.count} messages."}
     if observed.kind == EVENT:
         return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _metadata(observed, rules)}
@@ -78,7 +78,7 @@ def _message(observed: Observed, rules: Rules, header: str) -> JSONObject:
     return {**common, "protocol": "HTTP", "protocoloptions": _options(observed, rules, header)}
 
 
-def _metadata(observed: Observed, rules: Rules) -> JSONObject:
+def _metadata(observed: KindSummary, rules: Rules) -> JSONObject:
     placeholders: set[str] = set()
     found: JSONObject = {"type": {"value": observed.names[0]}}
     for name, addresses in observed.attributes.items():
@@ -93,14 +93,14 @@ def _metadata(observed: Observed, rules: Rules) -> JSONObject:
     return found
 
 
-def _property(addresses: Addresses, rules: Rules, placeholders: set[str]) -> JSONObject:
+def _property(addresses: AddressSummary, rules: Rules, placeholders: set[str]) -> JSONObject:
     template = addresses.template(placeholders) if addresses.count >= rules.required > 0 else None
     if template is None:
         return {}
     return {"type": "uritemplate", "value": template} if "{" in template else {"value": template}
 
 
-def _options(observed: Observed, rules: Rules, header: str) -> JSONObject:
+def _options(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
     placeholders: set[str] = set()
     method, about = observed.names
     found: JSONObject = {"method": method} if method else {}
@@ -112,7 +112,7 @@ def _options(observed: Observed, rules: Rules, header: str) -> JSONObject:
     return {**found, "headers": headers} if headers else found
 
 
-def _headers(observed: Observed, rules: Rules, header: str, about: str) -> Iterator[JSONObject]:
+def _headers(observed: KindSummary, rules: Rules, header: str, about: str) -> Iterator[JSONObject]:
     if header:
         yield {"name": header, "value": about, "required": True}
     for name in sorted(observed.attributes):
@@ -121,6 +121,6 @@ def _headers(observed: Observed, rules: Rules, header: str, about: str) -> Itera
             yield {"name": other, "required": True}
 
 
-def _always(observed: Observed, name: str, rules: Rules) -> bool:
+def _always(observed: KindSummary, name: str, rules: Rules) -> bool:
     addresses = observed.attributes.get(name)
     return addresses is not None and addresses.count == observed.count >= rules.required > 0

@@ -17,7 +17,7 @@ from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.contract import carried_event
 from signalbook.messages.payloads.content import Unreadable, unpacked
 from signalbook.messages.payloads.payload import Payload
-from signalbook.pipeline.inference.summaries import Addresses, Room, Seen
+from signalbook.pipeline.inference.summaries import AddressSummary, MemoryBudget, ValueSummary
 from signalbook.values import JSON
 
 EVENT: Final = "event"
@@ -34,7 +34,7 @@ _VARYING: Final = re.compile(r".*\d.*|.{33,}", re.DOTALL)
 _FEW: Final = 500
 
 
-class Observed(msgspec.Struct):
+class KindSummary(msgspec.Struct):
     """What was seen of one kind of message.
 
     ``attributes`` are context attributes of events, or path and headers of requests; ``natives`` the types of the
@@ -46,12 +46,12 @@ class Observed(msgspec.Struct):
     names: list[str]
     count: int = 0
     payloads: int = 0
-    attributes: dict[str, Addresses] = {}
+    attributes: dict[str, AddressSummary] = {}
     natives: dict[str, str] = {}
     types: dict[str, int] = {}
-    data: Seen = msgspec.field(default_factory=Seen)
+    data: ValueSummary = msgspec.field(default_factory=ValueSummary)
 
-    def merge(self, other: Observed, room: Room) -> None:
+    def merge(self, other: KindSummary, room: MemoryBudget) -> None:
         """Add what ``other`` saw."""
         self.count += other.count
         self.payloads += other.payloads
@@ -64,11 +64,11 @@ class Observed(msgspec.Struct):
         for content_type, count in other.types.items():
             self.typed(content_type, count, room)
 
-    def attribute(self, name: str, room: Room) -> Addresses | None:
+    def attribute(self, name: str, room: MemoryBudget) -> AddressSummary | None:
         """What was seen of an attribute; None if there is no room for one more."""
         found = self.attributes.get(name)
         if found is None and room.take(name):
-            found = self.attributes[name] = Addresses()
+            found = self.attributes[name] = AddressSummary()
         return found
 
     def know(self, natives: Mapping[str, str]) -> None:
@@ -77,7 +77,7 @@ class Observed(msgspec.Struct):
             if name in self.attributes and self.natives.setdefault(name, native) != native:
                 self.natives[name] = "any"
 
-    def typed(self, content_type: str, count: int, room: Room) -> None:
+    def typed(self, content_type: str, count: int, room: MemoryBudget) -> None:
         """Count payloads of a content type."""
         if content_type in self.types or room.take(content_type):
             self.types[content_type] = self.types.get(content_type, 0) + count
@@ -89,9 +89,9 @@ class Observations(msgspec.Struct):
     Its size is bounded whatever the messages are, by ``room`` and by the number of kinds.
     """
 
-    kinds: dict[str, Observed] = {}
+    kinds: dict[str, KindSummary] = {}
     unknown: int = 0
-    room: Room = msgspec.field(default_factory=Room)
+    room: MemoryBudget = msgspec.field(default_factory=MemoryBudget)
 
     def take(self, message: Message, header: str = "") -> None:
         """Look at one more. ``header`` (lower case) tells the kinds of plain requests, "" if none does."""
@@ -107,18 +107,18 @@ class Observations(msgspec.Struct):
                 _look(*found, payload, self.room)
                 found[0].know(_natives(part.event))
 
-    def _observed(self, part: _Part, header: str) -> tuple[Observed, dict[str, str]] | None:
+    def _observed(self, part: _Part, header: str) -> tuple[KindSummary, dict[str, str]] | None:
         """The kind of a message, and its texts by name; None if there is no way to tell."""
         texts = _texts(part)
         kind, names = _named(part, texts, header)
         found = self._kind(kind, names) if kind else None
         return None if found is None else (found, texts)
 
-    def _kind(self, kind: str, names: list[str]) -> Observed | None:
+    def _kind(self, kind: str, names: list[str]) -> KindSummary | None:
         key = _key(kind, names)
         found = self.kinds.get(key)
         if found is None and len(self.kinds) < MOST_KINDS and len(key) <= LONGEST_NAME:
-            found = self.kinds[key] = Observed(kind=kind, names=names)
+            found = self.kinds[key] = KindSummary(kind=kind, names=names)
         return found
 
     def merge(self, other: Observations) -> None:
@@ -146,7 +146,7 @@ def _key(kind: str, names: list[str]) -> str:
     return " ".join((kind, *names))
 
 
-def telling_header(messages: Iterable[Message]) -> str:
+def kind_header(messages: Iterable[Message]) -> str:
     """The header (lower case) whose value says what a plain HTTP request is about, "" if none does.
 
     It has few values and not just one, is on every request, and the members of the payloads are most alike where it is.
@@ -246,7 +246,7 @@ def _native(value: Attribute) -> str:
     return "boolean" if isinstance(value, bool) else "integer"
 
 
-def _look(observed: Observed, texts: Mapping[str, str], payload: Payload, room: Room) -> None:
+def _look(observed: KindSummary, texts: Mapping[str, str], payload: Payload, room: MemoryBudget) -> None:
     observed.count += 1
     for name, text in texts.items():
         place = observed.attribute(name, room)

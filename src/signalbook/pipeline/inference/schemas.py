@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from signalbook.pipeline.inference.summaries import Room, Seen, Texts
+from signalbook.pipeline.inference.summaries import MemoryBudget, TextSummary, ValueSummary
 from signalbook.values import JSON, JSONObject, dump_json
 
-Draft = Callable[[Seen], JSONObject]
+PlaceSchema = Callable[[ValueSummary], JSONObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,10 @@ class Union:
     """
 
     by: str
-    cases: dict[str, Seen]
+    cases: dict[str, ValueSummary]
     kinds: list[JSON]
     least: int
-    draft: Draft
+    draft: PlaceSchema
 
     def schema(self) -> JSONObject:
         """``oneOf`` the shapes, which adds to what is said of all objects; nothing if they do not really differ.
@@ -52,7 +52,7 @@ class Union:
         shape = {"properties": {self.by: told, **said.get("properties", {})}, "required": [self.by, *said["required"]]}
         return {"type": "object", **shape} if self.kinds != ["object"] else shape
 
-    def _said(self, case: Seen) -> JSONObject:
+    def _said(self, case: ValueSummary) -> JSONObject:
         """What holds in a case and not in all: members that others never have, and those of another type or shape."""
         own = [name for name, member in case.members.items() if member.count == case.objects and self._lacked(name)]
         others = {name: self.draft(member) for name, member in case.members.items() if self._differs(name, member)}
@@ -61,20 +61,20 @@ class Union:
     def _lacked(self, name: str) -> bool:
         return any(name not in case.members for case in self.cases.values())
 
-    def _differs(self, name: str, member: Seen) -> bool:
+    def _differs(self, name: str, member: ValueSummary) -> bool:
         """Whether the values of a member share no type with those of another case, or are objects of other members."""
         other = (case.members[name] for case in self.cases.values() if name in case.members)
         return any(_unlike(member, each) for each in other if each is not member)
 
 
-def _unlike(one: Seen, other: Seen) -> bool:
+def _unlike(one: ValueSummary, other: ValueSummary) -> bool:
     types, others = _types(one), _types(other)
     if not types or not others:
         return False
     return not types & others or (types == others == {"objects"} and _strange(one.names(), other.names()))
 
 
-def _types(seen: Seen) -> set[str]:
+def _types(seen: ValueSummary) -> set[str]:
     """The types of values other than null; integers are numbers."""
     numbers = {"numbers"} if seen.integers or seen.numbers else set()
     texts = {"texts"} if seen.texts.count else set()
@@ -102,31 +102,31 @@ class Family(msgspec.Struct):
 
     names: Names
     objects: int = 0
-    members: dict[str, Seen] = {}
+    members: dict[str, ValueSummary] = {}
 
-    def add(self, place: Seen, room: Room) -> None:
+    def add(self, place: ValueSummary, room: MemoryBudget) -> None:
         """Add one more place."""
         self.objects += place.objects
         for name, member in place.members.items():
             if name in self.members or room.take(name):
-                self.members.setdefault(name, Seen()).tally(member, room)
+                self.members.setdefault(name, ValueSummary()).tally(member, room)
 
     def alike(self, names: Names) -> bool:
         """Whether objects with these names belong here: most names of either are those of both."""
         return len(self.names & names) >= _ALIKE * len(self.names | names)
 
 
-class Kin:
+class ObjectFamilies:
     """The families of a stream."""
 
-    def __init__(self, places: Iterable[Seen]) -> None:
+    def __init__(self, places: Iterable[ValueSummary]) -> None:
         self._families: dict[Names, Family] = {}
-        self._room = Room()
+        self._room = MemoryBudget()
         for place in places:
             for objects in _objects(place):
                 self._sort(objects)
 
-    def _sort(self, place: Seen) -> None:
+    def _sort(self, place: ValueSummary) -> None:
         names = frozenset(place.members)
         family = self._families.get(names)
         if family is None:
@@ -137,12 +137,12 @@ class Kin:
             self._families[names] = family
         family.add(place, self._room)
 
-    def known(self, place: Seen) -> Family | None:
+    def known(self, place: ValueSummary) -> Family | None:
         """What is known of the objects in ``place`` from others like them; None if that is nothing, or not needed."""
         return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
 
 
-def _objects(place: Seen) -> Iterator[Seen]:
+def _objects(place: ValueSummary) -> Iterator[ValueSummary]:
     """All places of objects in ``place``."""
     whole = place.whole()
     if whole.objects and whole.others is None:
@@ -189,7 +189,7 @@ class Rules:
         return f"required are {required}, enums list {enums}{few}"
 
 
-LADDER: Final = (
+RULES_BY_STRICTNESS: Final = (
     Rules(required=10, enum=10, enough=100),
     Rules(required=20, enum=20, enough=300, few=30),
     Rules(required=50, enum=100, enough=1000, few=100),
@@ -198,20 +198,20 @@ LADDER: Final = (
 """From strict to lenient: the first is taken whose schemas accept what was held back."""
 
 
-def schema(seen: Seen, rules: Rules, kin: Kin | None = None) -> JSONObject:
+def schema(seen: ValueSummary, rules: Rules, kin: ObjectFamilies | None = None) -> JSONObject:
     """A schema that every value accepts that ``seen`` was made of. ``kin`` is what all of the stream knows."""
-    return {"$schema": DIALECT, **_Drafter(rules, kin or Kin(())).place(seen, seen)}
+    return {"$schema": DIALECT, **_SchemaBuilder(rules, kin or ObjectFamilies(())).place(seen, seen)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Drafter:
+class _SchemaBuilder:
     """Schemas of places, by the same rules and from the same stream."""
 
     rules: Rules
-    kin: Kin
+    kin: ObjectFamilies
     unions: bool = True
 
-    def place(self, seen: Seen, known: Seen, *, fractions: bool = False) -> JSONObject:
+    def place(self, seen: ValueSummary, known: ValueSummary, *, fractions: bool = False) -> JSONObject:
         """What stands in a place: ``known`` is what is known of it, ``seen`` what was within.
 
         ``fractions`` is whether members beside it have some.
@@ -226,7 +226,7 @@ class _Drafter:
             found |= self._object(seen, kinds)
         return found
 
-    def _texts(self, seen: Texts, known: Texts, kinds: list[JSON]) -> JSONObject:
+    def _texts(self, seen: TextSummary, known: TextSummary, kinds: list[JSON]) -> JSONObject:
         if known.formats:
             return {"format": known.formats[0]}
         rules, values = self.rules, known.values
@@ -236,7 +236,7 @@ class _Drafter:
             return {}
         return {"enum": [*sorted(values), *([None] if "null" in kinds else [])]}
 
-    def _object(self, seen: Seen, kinds: list[JSON]) -> JSONObject:
+    def _object(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
         whole = seen.whole()
         if is_map(whole):
             every = _every(whole)
@@ -253,7 +253,7 @@ class _Drafter:
             found["required"] = required
         return found | self._union(seen, kinds)
 
-    def _union(self, seen: Seen, kinds: list[JSON]) -> JSONObject:
+    def _union(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
         if not (self.unions and seen.cases and 0 < self.rules.enough <= seen.objects):
             return {}
         # What a case says of a member adds to what is said of all: unions within need not be said again.
@@ -266,7 +266,7 @@ class _Drafter:
             draft=lambda member: plain.place(member, member),
         ).schema()
 
-    def _required(self, whole: Seen, family: Family | None) -> list[JSON]:
+    def _required(self, whole: ValueSummary, family: Family | None) -> list[JSON]:
         least = self.rules.required
         objects = whole.objects if family is None else family.objects
         if not 0 < least <= whole.objects:
@@ -274,19 +274,19 @@ class _Drafter:
         return [name for name, member in whole.members.items() if _known(family, name, member).count == objects]
 
 
-def _known(family: Family | None, name: str, member: Seen) -> Seen:
+def _known(family: Family | None, name: str, member: ValueSummary) -> ValueSummary:
     return member if family is None else family.members.get(name, member)
 
 
-def _every(whole: Seen) -> Seen:
+def _every(whole: ValueSummary) -> ValueSummary:
     """All members of a map as one."""
-    every, room = Seen(), Room()
+    every, room = ValueSummary(), MemoryBudget()
     for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
         every.merge(member, room)
     return every
 
 
-def _kinds(seen: Seen, rules: Rules, *, fractions: bool) -> list[JSON]:
+def _kinds(seen: ValueSummary, rules: Rules, *, fractions: bool) -> list[JSON]:
     few = seen.count < rules.few
     numbers = seen.numbers or (seen.integers and few and fractions)
     counts = {
@@ -308,7 +308,7 @@ def _are_words(values: dict[str, int]) -> bool:
     )
 
 
-def is_map(seen: Seen) -> bool:
+def is_map(seen: ValueSummary) -> bool:
     """Whether the names of its members are values themselves, rather than names."""
     if seen.others is not None:
         return True

@@ -38,7 +38,7 @@ FORMATS: Final[dict[str, Callable[[str], object]]] = {
 """Formats of JSON Schema that are told from other texts by looking at them."""
 
 
-class Room(msgspec.Struct):
+class MemoryBudget(msgspec.Struct):
     """How much more a summary may remember, in bytes, roughly.
 
     Each of its places is bounded by itself, but a stream of strange messages may make any number of places.
@@ -55,7 +55,7 @@ class Room(msgspec.Struct):
         return True
 
 
-class Texts(msgspec.Struct, omit_defaults=True):
+class TextSummary(msgspec.Struct, omit_defaults=True):
     """The texts in one place: how many, which ones while they are few and short, and the formats all of them have.
 
     ``values`` is None once there were more than ``MOST_TEXTS`` different ones, or one beyond ``LONGEST_TEXT``
@@ -66,7 +66,7 @@ class Texts(msgspec.Struct, omit_defaults=True):
     values: dict[str, int] | None = {}
     formats: list[str] | None = None
 
-    def take(self, text: str, room: Room) -> None:
+    def take(self, text: str, room: MemoryBudget) -> None:
         """Count one more."""
         self.count += 1
         if self.formats is None:
@@ -75,7 +75,7 @@ class Texts(msgspec.Struct, omit_defaults=True):
             self.formats = [name for name in self.formats if FORMATS[name](text)]
         self._remember(text, 1, room)
 
-    def merge(self, other: Texts, room: Room) -> None:
+    def merge(self, other: TextSummary, room: MemoryBudget) -> None:
         """Add what ``other`` saw."""
         self.count += other.count
         if other.formats is not None:
@@ -87,7 +87,7 @@ class Texts(msgspec.Struct, omit_defaults=True):
         for text, count in other.values.items():
             self._remember(text, count, room)
 
-    def _remember(self, text: str, count: int, room: Room) -> None:
+    def _remember(self, text: str, count: int, room: MemoryBudget) -> None:
         values = self.values
         if values is None:
             return
@@ -105,18 +105,18 @@ MOST_CASES: Final = 32
 LONGEST_CASE: Final = 64
 # Putting cases together copies all that is within, level by level.
 DEEPEST_CASE: Final = 6
-TELLING: Final = (
+DISCRIMINATORS: Final = (
     "type", "kind", "action", "event", "eventType", "event_type", "@type", "__typename", "object", "operation", "op",
     "method", "status", "state",
 )  # fmt: skip
 """Members that tell by their text what else an object has, in the order they are looked for."""
 
 
-class Seen(msgspec.Struct, omit_defaults=True):
+class ValueSummary(msgspec.Struct, omit_defaults=True):
     """How often each kind of value stood in one place, and what was within.
 
     ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
-    ``Room``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
+    ``MemoryBudget``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
 
     As long as all objects have the same telling member ``by``, with at most ``MOST_CASES`` texts, members are in
     ``cases``, by its text; from then on ``cases`` is None. ``whole`` has them together.
@@ -128,12 +128,12 @@ class Seen(msgspec.Struct, omit_defaults=True):
     numbers: int = 0
     arrays: int = 0
     objects: int = 0
-    texts: Texts = msgspec.field(default_factory=Texts)
-    items: Seen | None = None
-    members: dict[str, Seen] = {}
-    others: Seen | None = None
+    texts: TextSummary = msgspec.field(default_factory=TextSummary)
+    items: ValueSummary | None = None
+    members: dict[str, ValueSummary] = {}
+    others: ValueSummary | None = None
     by: str = ""
-    cases: dict[str, Seen] | None = {}
+    cases: dict[str, ValueSummary] | None = {}
 
     @property
     def count(self) -> int:
@@ -141,7 +141,7 @@ class Seen(msgspec.Struct, omit_defaults=True):
         scalars = self.nulls + self.booleans + self.integers + self.numbers
         return scalars + self.texts.count + self.arrays + self.objects
 
-    def take(self, value: JSON, room: Room, depth: int = 0) -> None:
+    def take(self, value: JSON, room: MemoryBudget, depth: int = 0) -> None:
         """Look at one more value."""
         if value is None:
             self.nulls += 1
@@ -158,11 +158,11 @@ class Seen(msgspec.Struct, omit_defaults=True):
         else:
             self.numbers += 1
 
-    def _take_object(self, value: dict[str, JSON], room: Room, depth: int) -> None:
+    def _take_object(self, value: dict[str, JSON], room: MemoryBudget, depth: int) -> None:
         self.objects += 1
         if depth > DEEPEST:
             return
-        holder = self._case(*(_told(value) if depth <= DEEPEST_CASE else ("", "")), room)
+        holder = self._case(*(_discriminator(value) if depth <= DEEPEST_CASE else ("", "")), room)
         if holder is not self:
             holder.objects += 1
         for name, member in value.items():
@@ -171,7 +171,7 @@ class Seen(msgspec.Struct, omit_defaults=True):
                 place = holder._place(name, room)
             place.take(member, room, depth)
 
-    def _case(self, by: str, text: str, room: Room) -> Seen:
+    def _case(self, by: str, text: str, room: MemoryBudget) -> ValueSummary:
         """What holds the members of objects that have ``text`` in ``by``: a case of its own, or this place itself."""
         if self.cases is None:
             return self
@@ -183,10 +183,10 @@ class Seen(msgspec.Struct, omit_defaults=True):
             self._join(room)
             return self
         self.by = by
-        found = self.cases[text] = Seen(cases=None)
+        found = self.cases[text] = ValueSummary(cases=None)
         return found
 
-    def _join(self, room: Room) -> None:
+    def _join(self, room: MemoryBudget) -> None:
         """Forget which case a member was seen in; what has its place already needs no more room."""
         cases, self.cases, self.by = self.cases or {}, None, ""
         for case in cases.values():
@@ -195,24 +195,24 @@ class Seen(msgspec.Struct, omit_defaults=True):
             else:
                 self.members, self.others = case.members, case.others
 
-    def _place(self, name: str, room: Room) -> Seen:
+    def _place(self, name: str, room: MemoryBudget) -> ValueSummary:
         if len(self.members) < MOST_MEMBERS and room.take(name):
-            place = self.members[name] = Seen()
+            place = self.members[name] = ValueSummary()
             return place
         if self.others is None:
-            self.others = Seen()
+            self.others = ValueSummary()
         return self.others
 
-    def _take_array(self, value: list[JSON], room: Room, depth: int) -> None:
+    def _take_array(self, value: list[JSON], room: MemoryBudget, depth: int) -> None:
         self.arrays += 1
         if depth > DEEPEST:
             return
         if value and self.items is None:
-            self.items = Seen()
+            self.items = ValueSummary()
         for item in value:
             self.items.take(item, room, depth)  # type: ignore[union-attr]
 
-    def merge(self, other: Seen, room: Room) -> None:
+    def merge(self, other: ValueSummary, room: MemoryBudget) -> None:
         """Add what ``other`` saw."""
         self.tally(other, room)
         if other.items is not None:
@@ -226,7 +226,7 @@ class Seen(msgspec.Struct, omit_defaults=True):
             holder._add_members(case, room)
         self._add_members(other, room)
 
-    def tally(self, other: Seen, room: Room) -> None:
+    def tally(self, other: ValueSummary, room: MemoryBudget) -> None:
         """Add what ``other`` saw in this place itself, and nothing of what was within."""
         self.nulls += other.nulls
         self.booleans += other.booleans
@@ -236,7 +236,7 @@ class Seen(msgspec.Struct, omit_defaults=True):
         self.objects += other.objects
         self.texts.merge(other.texts, room)
 
-    def _add_members(self, other: Seen, room: Room) -> None:
+    def _add_members(self, other: ValueSummary, room: MemoryBudget) -> None:
         if other.others is not None:
             self.others = merged(self.others, other.others, room)
         for name, member in other.members.items():
@@ -246,27 +246,27 @@ class Seen(msgspec.Struct, omit_defaults=True):
         """The members of all cases."""
         return {name for case in (self, *(self.cases or {}).values()) for name in case.members}
 
-    def whole(self) -> Seen:
+    def whole(self) -> ValueSummary:
         """The same, with the members of all cases together."""
         if not self.cases:
             return self
-        found = Seen()
-        found.merge(self, Room())
-        found._join(Room())
+        found = ValueSummary()
+        found.merge(self, MemoryBudget())
+        found._join(MemoryBudget())
         return found
 
 
-def merged(one: Seen | None, other: Seen, room: Room) -> Seen:
+def merged(one: ValueSummary | None, other: ValueSummary, room: MemoryBudget) -> ValueSummary:
     """Both in one, which is ``one`` if there is one."""
     if one is None:
-        one = Seen()
+        one = ValueSummary()
     one.merge(other, room)
     return one
 
 
-def _told(value: dict[str, JSON]) -> tuple[str, str]:
+def _discriminator(value: dict[str, JSON]) -> tuple[str, str]:
     """The telling member of an object and its text, two empty ones if it has none."""
-    for name in TELLING:
+    for name in DISCRIMINATORS:
         text = value.get(name)
         if isinstance(text, str):
             return (name, text) if len(text) <= LONGEST_CASE else ("", "")
@@ -296,7 +296,7 @@ class Segment(msgspec.Struct):
         self.least = min(self.least, other.least)
 
 
-class Addresses(msgspec.Struct):
+class AddressSummary(msgspec.Struct):
     """All texts seen in one place, by their number of segments; None once there were too many numbers of them."""
 
     count: int = 0
@@ -316,7 +316,7 @@ class Addresses(msgspec.Struct):
             return
         self._add(len(parts), [Segment(only=part, prefix=part, suffix=part, least=len(part)) for part in parts])
 
-    def merge(self, other: Addresses) -> None:
+    def merge(self, other: AddressSummary) -> None:
         """Add what ``other`` saw."""
         self.count += other.count
         if self.shapes is None or other.shapes is None:

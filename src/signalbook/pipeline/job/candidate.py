@@ -9,7 +9,7 @@ from typing import Final
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.snapshot import Documents, Snapshot, group_of, reach, read_documents
+from signalbook.pipeline.job.snapshot import Documents, Snapshot, group_of, reachable_groups, read_documents
 from signalbook.values import JSONError, JSONObject, parse_json
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
@@ -78,7 +78,7 @@ def _content(path: Path) -> bytes:
 def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
     """Both, with those definitions of ``fresh`` selected that ``groups`` reach."""
     candidate = Snapshot.of_documents(fresh)
-    reached = {group for _, document in (*documents, *fresh) for group in reach(document, groups)}
+    reached = {group for _, document in (*documents, *fresh) for group in reachable_groups(document, groups)}
     chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]
     return Snapshot(
         messages={**today.messages, **candidate.messages},

@@ -21,7 +21,7 @@ _PATIENCE: Final = 10.0
 _PAUSE: Final = 10.0
 
 
-class _Clue(Protocol):
+class _ChangeMarker(Protocol):
     """Something that is another whenever the definitions may be."""
 
     def __call__(self) -> object: ...
@@ -112,7 +112,7 @@ def _is_down(error: Unreachable | Refused) -> bool:
     return isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def _feed(client: Client) -> _Clue:
+def _feed(client: Client) -> _ChangeMarker:
     """The position of the registry's change feed; where it has none, a clue that changes every few seconds."""
     down: tuple[float, Unreachable] | None = None
 
@@ -132,7 +132,7 @@ def _feed(client: Client) -> _Clue:
     return look
 
 
-def _stamps(path: Path) -> _Clue:
+def _stamps(path: Path) -> _ChangeMarker:
     """Which files there are, with their sizes and times."""
 
     def look() -> object:

@@ -24,7 +24,8 @@ from signalbook.messages import (
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
-from signalbook.pipeline.landing.rows import DeadLetter, DeadLetters, Mark, Row, Target
+from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.landing.rows import Mark, Row, Target
 from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
@@ -77,7 +78,7 @@ class Processing:
         self._mark = mark
         self._targets: dict[str, Target] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._letters = DeadLetters(mark)
+        self._letters = DeadLetterRows(mark)
         self._sideline = sideline or self._wait
         protocol = _protocol(source)
         self._structured = self._fast_path(protocol, StructuredMode()) if source.cloudevents_json else None

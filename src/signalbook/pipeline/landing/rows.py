@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
@@ -14,14 +14,14 @@ from msgspec import UNSET, structs
 
 from signalbook.formats import Schema
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.messages import Accepted, Message, attribute_text, to_record
+from signalbook.messages import Accepted, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, Attribute
 from signalbook.pipeline import columns, headers
 from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
-from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
+from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
 from signalbook.values import JSON, Finding
 
@@ -102,7 +102,7 @@ class Target:
                 text_map([row.context.items() or None for row in rows]),
                 *_transport(rows),
             ],
-            pa.array([[_violation(found) for found in row.violations] or None for row in rows], _TAG),
+            pa.array([[violation_row(found) for found in row.violations] or None for row in rows], _TAG),
         )
 
     def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
@@ -186,72 +186,7 @@ def address(message: Message) -> str | None:
     return next((place for place in places if isinstance(place, str)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """One message to be sidelined, with everything known of it.
-
-    ``message`` is None for bytes that are none, ``definition`` that for which it did not land, where it did for others.
-    """
-
-    reason: str
-    violations: Sequence[Finding]
-    original: bytes
-    place: MessageLocation
-    candidates: Sequence[str] = ()
-    message: Message | None = None
-    definition: str | None = None
-
-
-@dataclass(slots=True)
-class DeadLetters:
-    """Dead letters on their way to their table."""
-
-    mark: Mark
-    bytes: int = 0
-    _letters: list[DeadLetter] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self._letters)
-
-    def add(self, letter: DeadLetter) -> None:
-        """Take one."""
-        self._letters.append(letter)
-        self.bytes += max(len(letter.original), LIGHTEST)
-
-    def take(self) -> pa.RecordBatch:
-        """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
-        letters, self._letters, self.bytes = self._letters, [], 0
-        kinds = columns.DEAD_LETTER.types
-        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), kinds, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
-
-    def _columns(self, letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
-        messages = [letter.message for letter in letters]
-        yield (letter.reason for letter in letters)
-        yield ([_violation(finding) for finding in letter.violations] for letter in letters)
-        yield (letter.candidates for letter in letters)
-        yield (letter.original for letter in letters)
-        yield (_body(letter) for letter in letters)
-        yield (to_record(message) if message else None for message in messages)
-        yield (message.protocol or None if message else None for message in messages)
-        yield (message.content_type or None if message else None for message in messages)
-        yield (address(message) if message else None for message in messages)
-        yield (letter.place.path for letter in letters)
-        yield (letter.place.position for letter in letters)
-        yield (letter.place.element for letter in letters)
-        yield (message.received_at if message else None for message in messages)
-        yield (letter.definition for letter in letters)
-        yield (self.mark.fingerprint for _ in letters)
-        yield (self.mark.batch for _ in letters)
-        yield (self.mark.landed_at for _ in letters)
-
-
-def _body(letter: DeadLetter) -> bytes | None:
-    body = None if letter.message is None else letter.message.body
-    return None if body == letter.original else body
-
-
-def _violation(finding: Finding) -> dict[str, str]:
+def violation_row(finding: Finding) -> dict[str, str]:
     return {name: _storable(getattr(finding, name)) for name in ("path", "rule", "message")}
 
 

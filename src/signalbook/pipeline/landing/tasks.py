@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.commit.journal import STAGING, Batch, DataFile, Journal, Partition, TableFormat
+from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot, uncollected
@@ -48,7 +48,7 @@ _EVERY: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TaskPlan:
     """What every task of a run needs to know. ``staged`` is the run's folder below the output folder."""
 
     source: str
@@ -77,7 +77,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mileage:
+class TaskProgress:
     """How far one task is; ``bytes`` of its input are done."""
 
     bytes: int
@@ -123,13 +123,13 @@ class Task:
     """What the tasks of a run have in common."""
 
     staging: Path
-    plan: Plan
+    plan: TaskPlan
 
     @classmethod
     def of(cls, folder: str) -> Task:
         """Those whose plan lies in a staging folder."""
         staging = Path(folder)
-        return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=Plan))
+        return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=TaskPlan))
 
     def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
         """What becomes of ``frames``, the input of task ``number``."""
@@ -165,9 +165,9 @@ class Task:
         """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
         return _contract(self.staging, self.plan)
 
-    def odometer(self, number: int, tally: Tally) -> Odometer:
+    def odometer(self, number: int, tally: Tally) -> ProgressWriter:
         """What tells the driver how far task ``number`` is."""
-        return Odometer(self.staging / PROGRESS / f"{number}.json", tally)
+        return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
 
 
 def _attempt() -> int:
@@ -175,7 +175,7 @@ def _attempt() -> int:
     return 0 if context is None else context.attemptNumber()
 
 
-class Odometer:
+class ProgressWriter:
     """Writes down how far a task is, now and then, for the driver to show."""
 
     def __init__(self, path: Path, tally: Tally) -> None:
@@ -190,7 +190,7 @@ class Odometer:
         if time.monotonic() < self._next:
             return
         tally = self._tally
-        mileage = Mileage(
+        mileage = TaskProgress(
             bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
         )
         fresh = self._path.with_suffix(f".{os.getpid()}")
@@ -202,7 +202,7 @@ class Odometer:
 _contracts: dict[tuple[str, Policy], Contract] = {}
 
 
-def _contract(staging: Path, plan: Plan) -> Contract:
+def _contract(staging: Path, plan: TaskPlan) -> Contract:
     """The compiled contract, kept for the next task of this process."""
     key = plan.fingerprint, plan.policy
     if key not in _contracts:
@@ -250,7 +250,7 @@ class Intake:
         count = len(self.tasks)
         return session.range(0, count, 1, max(count, 1)).mapInArrow(partial(process_files, str(folder)), MANIFEST)
 
-    def outcome(self, manifests: Sequence[Manifest], batch: Batch) -> Batch:  # noqa: ARG002
+    def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
         """The batch with what these manifests say beyond files and counts: of messages that are read, nothing."""
         return batch
 
@@ -271,7 +271,7 @@ class Attempt:
     offsets: str = ""
     max_message_bytes: int = MAX_MESSAGE
 
-    def process(self, session: SparkSession, show: ShowProgress) -> Batch:
+    def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
         started = time.monotonic()
         folder = self._stage()
@@ -282,7 +282,7 @@ class Attempt:
             tally.add(manifest.tally)
         batch = self.intake.outcome(
             manifests,
-            Batch(
+            JournalEntry(
                 id=self.batch_id,
                 fingerprint=self.snapshot.fingerprint,
                 origin=self.intake.origin,
@@ -304,7 +304,7 @@ class Attempt:
         folder = self.journal.staging(name)
         (folder / PROGRESS).mkdir()
         (folder / SNAPSHOT).write_bytes(self.snapshot.to_json())
-        plan = Plan(
+        plan = TaskPlan(
             source=self.intake.source,
             tasks=self.intake.tasks,
             batch=self.batch_id,
@@ -322,10 +322,10 @@ def _collect(frame: DataFrame, output: Path) -> list[Manifest]:
     try:
         return [read_manifest(row["manifest"]) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(explain(str(error), output)) from error
+        raise PipelineError(explain_failure(str(error), output)) from error
 
 
-def explain(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
+def explain_failure(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
     """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
     own = _OWN_WORDS.search(text)
     if own:
@@ -357,7 +357,7 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
 
 
 def _progress(folder: Path, total: int) -> Progress:
-    miles = [_mileage(path) for path in (folder / PROGRESS).glob("*.json")]
+    miles = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
     return Progress(
         stage="processing",
         done=min(sum(mileage.bytes for mileage in miles), total) if total else 0,
@@ -368,5 +368,5 @@ def _progress(folder: Path, total: int) -> Progress:
     )
 
 
-def _mileage(path: Path) -> Mileage:
-    return msgspec.json.decode(path.read_bytes(), type=Mileage)
+def _task_progress(path: Path) -> TaskProgress:
+    return msgspec.json.decode(path.read_bytes(), type=TaskProgress)

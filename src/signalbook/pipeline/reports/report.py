@@ -26,7 +26,7 @@ _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class ViolationExample:
     """One message that was rejected: where it was read, what was said of it, and how its bytes begin."""
 
     source: str
@@ -36,7 +36,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class ViolationCount:
     """Something wrong with ``messages`` messages meant for ``definition`` (an xid; empty if that is in doubt).
 
     ``path`` is that of the findings, with ``*`` for the indices of arrays.
@@ -46,7 +46,7 @@ class Violation:
     path: str
     rule: str
     messages: int
-    example: Example
+    example: ViolationExample
 
     def to_json(self) -> JSONObject:
         """As reports have it."""
@@ -57,7 +57,7 @@ class Violation:
 class Violations:
     """Counts of violations. ``others`` are those of kinds that are not held any more."""
 
-    found: dict[str, Violation] = field(default_factory=dict)
+    found: dict[str, ViolationCount] = field(default_factory=dict)
     others: int = 0
 
     @property
@@ -71,19 +71,19 @@ class Violations:
         Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` and the paths, all
         cut to size.
         """
-        kinds = {kind(finding.path, finding.rule): finding for finding in reversed(findings)}
+        kinds = {violation_kind(finding.path, finding.rule): finding for finding in reversed(findings)}
         for (path, rule), finding in kinds.items():
             key = _key(definition, path, rule)
             if key in self.found:
                 self._count(key, 1)
                 continue
-            example = Example(
+            example = ViolationExample(
                 source=_text(source),
                 position=position,
                 message=_text(finding.message),
                 excerpt=_text(original[:_EXCERPT].decode(errors="replace")),
             )
-            self._hold(key, Violation(definition=definition, path=path, rule=rule, messages=1, example=example))
+            self._hold(key, ViolationCount(definition=definition, path=path, rule=rule, messages=1, example=example))
 
     def add(self, other: Violations) -> None:
         """Add the counts of ``other``; an example that was there first stays."""
@@ -94,7 +94,7 @@ class Violations:
                 self._hold(key, violation)
         self.others += other.others
 
-    def top(self) -> list[Violation]:
+    def top(self) -> list[ViolationCount]:
         """Those counted most, first: ``TOP`` for each definition, ``MOST`` altogether."""
         per_definition: Counter[str] = Counter()
         kept = []
@@ -114,13 +114,13 @@ class Violations:
         known = self.found[key]
         self.found[key] = replace(known, messages=known.messages + messages)
 
-    def _hold(self, key: str, violation: Violation) -> None:
+    def _hold(self, key: str, violation: ViolationCount) -> None:
         self.found[key] = violation
         if len(self.found) > HELD:
             self.trim()
 
 
-def kind(path: str, rule: str) -> tuple[str, str]:
+def violation_kind(path: str, rule: str) -> tuple[str, str]:
     """Path and rule of a violation as they are counted: with ``*`` for the indices of arrays, and cut to size."""
     return _text(_INDEX.sub("*", path)), _text(rule)
 

@@ -32,7 +32,7 @@ _PAUSE: Final = 30.0
 _FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-class Posts:
+class ReportUpload:
     """The reports of an output folder for the pipeline ``name`` of the registry at ``url``.
 
     ``tell`` is told what is wrong, once until it is right again; a registry that does not answer is left alone for
@@ -142,7 +142,7 @@ def reporting(output: Path, audience: ReportOptions, tell: Tell) -> Iterator[Cal
         if audience.metrics_file or audience.metrics_port:
             told.append(_exposed(journal, name, audience, tell, opened))
         if audience.to:
-            posts = Posts(journal, audience.to, name, tell)
+            posts = ReportUpload(journal, audience.to, name, tell)
             opened.callback(posts.close)
             told.append(posts.send)
 

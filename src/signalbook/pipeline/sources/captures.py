@@ -25,7 +25,7 @@ from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import headers
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.tables.sql import quoted
+from signalbook.pipeline.tables.naming import quoted
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import Batch, DataFile, sync_folder
+from signalbook.pipeline.commit.journal import DataFile, JournalEntry, sync_folder
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
@@ -29,7 +29,7 @@ class Tables(Protocol):
         """Make sure that a table can take ``columns``, without changing it yet. Raises ``Incompatible`` if not."""
         ...
 
-    def folder(self, table: TableName, batch: Batch) -> str:
+    def folder(self, table: TableName, batch: JournalEntry) -> str:
         """Where below its home a table keeps the files of ``batch``: nothing, or a path that ends in ``/``."""
         ...
 
@@ -45,7 +45,7 @@ class Tables(Protocol):
         """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables."""
         ...
 
-    def commit(self, batch: Batch, table: TableName) -> None:
+    def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
 
         All at once where the format can. Raises ``PipelineError`` or ``OSError``; the batch stays prepared then, and
@@ -63,12 +63,12 @@ def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
     return [file for file in files if file.table == table]
 
 
-def divides(batch: Batch, table: TableName) -> bool:
+def divides(batch: JournalEntry, table: TableName) -> bool:
     """Whether ``batch`` makes ``table`` one that is divided by day: a replay writes letters of many days anew."""
     return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
 
 
-def day_folder(batch: Batch) -> str:
+def day_folder(batch: JournalEntry) -> str:
     """The folder of the day a batch is landed on, as Hive names it; older entries of the journal do not know."""
     return "" if batch.landed_at is None else f"{DAY}={batch.landed_at:%Y-%m-%d}/"
 

@@ -29,12 +29,11 @@ from deltalake.transaction import (
 )
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import Batch, DataFile
+from signalbook.pipeline.commit.journal import DataFile, JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
-from signalbook.pipeline.tables.evolution import merge, plain, refuse
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name
-from signalbook.pipeline.tables.sql import quoted, readable
+from signalbook.pipeline.tables.evolution import merge, plain, readable, refuse
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
 
 LOG: Final = "_delta_log"
 _COMMENT: Final = b"comment"
@@ -74,7 +73,7 @@ class DeltaTables:
         """A table takes new columns only."""
         merge(self.columns(table), readable(columns), refuse)
 
-    def folder(self, table: TableName, batch: Batch) -> str:
+    def folder(self, table: TableName, batch: JournalEntry) -> str:
         """A folder a day for tables divided by it, as the table is already."""
         found = self._find(table)
         by_day = divides(batch, table) if found is None else DAY in found.metadata().partition_columns
@@ -94,7 +93,7 @@ class DeltaTables:
         """The folder."""
         return f"delta.{quoted(str(self._home(table)))}"
 
-    def commit(self, batch: Batch, table: TableName) -> None:
+    def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
         with _plainly(table):
             try:
@@ -103,7 +102,7 @@ class DeltaTables:
                 self._commit(batch, table)
         self._loaded.pop(table, None)
 
-    def _commit(self, batch: Batch, table: TableName) -> None:
+    def _commit(self, batch: JournalEntry, table: TableName) -> None:
         self._loaded.pop(table, None)
         found = self._find(table)
         if found is not None and found.transaction_version(_application(batch)) is not None:
@@ -119,7 +118,7 @@ class DeltaTables:
             _follow(found, columns)
             _write(found, batch, files, removed)
 
-    def _create(self, table: TableName, batch: Batch, columns: pa.Schema, files: Sequence[DataFile]) -> None:
+    def _create(self, table: TableName, batch: JournalEntry, columns: pa.Schema, files: Sequence[DataFile]) -> None:
         """A table that comes to be with its first files."""
         by_day = divides(batch, table)
         create_table_with_add_actions(
@@ -166,17 +165,17 @@ def _files(found: DeltaTable, folder: Path) -> list[str]:
     return [f"{folder}/{uri.removeprefix(escaped)}" if uri.startswith(escaped) else uri for uri in found.file_uris()]
 
 
-def _application(batch: Batch) -> str:
+def _application(batch: JournalEntry) -> str:
     return f"signalbook/{batch.id}"
 
 
-def _properties(batch: Batch, *, retries: int | None = None) -> CommitProperties:
+def _properties(batch: JournalEntry, *, retries: int | None = None) -> CommitProperties:
     done = Transaction(_application(batch), 0, int(time.time() * 1000))
     told = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
     return CommitProperties(custom_metadata=told, max_commit_retries=retries, app_transactions=[done])
 
 
-def _write(found: DeltaTable, batch: Batch, files: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
+def _write(found: DeltaTable, batch: JournalEntry, files: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
     found.create_write_transaction(
         [*(_addition(file, batch) for file in files), *(_removal(file, batch) for file in removed)],
         "append",
@@ -187,7 +186,7 @@ def _write(found: DeltaTable, batch: Batch, files: Sequence[DataFile], removed: 
     )
 
 
-def _addition(file: DataFile, batch: Batch) -> AddAction:
+def _addition(file: DataFile, batch: JournalEntry) -> AddAction:
     return AddAction(
         path=file.name,
         size=file.bytes,
@@ -198,7 +197,7 @@ def _addition(file: DataFile, batch: Batch) -> AddAction:
     )
 
 
-def _removal(file: DataFile, batch: Batch) -> RemoveAction:
+def _removal(file: DataFile, batch: JournalEntry) -> RemoveAction:
     return RemoveAction(file.name, not batch.compaction, int(time.time() * 1000), file.bytes, _day(file))
 
 

@@ -105,3 +105,29 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.map_(_plain_type(kind.key_type), _plain_field(kind.item_field))
     return pa.struct([_plain_field(field) for field in kind]) if pa.types.is_struct(kind) else kind
+
+
+def readable(columns: pa.Schema) -> pa.Schema:
+    """``columns`` without times of day, at any depth: Spark has no type for them and refuses such a table."""
+    return pa.schema(_readable(columns))
+
+
+def _readable(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    kinds = ((field, _kind(field.type)) for field in fields)
+    return [field.with_type(kind) for field, kind in kinds if kind is not None]
+
+
+def _kind(kind: pa.DataType) -> pa.DataType | None:
+    """The type without times of day; ``None`` if nothing is left of it."""
+    if pa.types.is_time(kind):
+        return None
+    if pa.types.is_struct(kind):
+        members = _readable(kind)
+        return pa.struct(members) if members else None
+    if pa.types.is_list(kind):
+        item = _kind(kind.value_type)
+        return None if item is None else pa.list_(kind.value_field.with_type(item))
+    if pa.types.is_map(kind):
+        value = _kind(kind.item_type)
+        return None if value is None else pa.map_(kind.key_type, value)
+    return kind

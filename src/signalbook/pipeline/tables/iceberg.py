@@ -31,13 +31,12 @@ from pyiceberg.transforms import DayTransform
 from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
-from signalbook.pipeline.commit.journal import PREPARED, Batch
+from signalbook.pipeline.commit.journal import PREPARED, JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
 from signalbook.pipeline.tables.evolution import merge, plain, promote
-from signalbook.pipeline.tables.iceberg_catalogs import Connection, connect, plainly
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home
-from signalbook.pipeline.tables.sql import quoted
+from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
 from signalbook.values import digest
 
 BATCH_KEY: Final = "signalbook.batch"
@@ -65,7 +64,7 @@ class IcebergTables:
         self._loaded: dict[TableName, Table] = {}
 
     @cached_property
-    def _connection(self) -> Connection:
+    def _connection(self) -> CatalogConnection:
         return connect(self.output)
 
     @property
@@ -101,7 +100,7 @@ class IcebergTables:
                 "run makes a new one"
             )
 
-    def folder(self, table: TableName, batch: Batch) -> str:
+    def folder(self, table: TableName, batch: JournalEntry) -> str:
         """A folder a day for tables divided by it, as the table is already; the catalog would find files anywhere."""
         found = self._find(table)
         by_day = divides(batch, table) if found is None else any(field.name == DAY for field in found.spec().fields)
@@ -119,7 +118,7 @@ class IcebergTables:
         """The table in ``catalog``, as Spark calls ours."""
         return ".".join(map(quoted, (catalog, *self.identifier(table))))
 
-    def commit(self, batch: Batch, table: TableName) -> None:
+    def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
         with self._plainly(f"table {table}"):
             try:
@@ -129,7 +128,7 @@ class IcebergTables:
                 self._commit(batch, table)
         self._loaded.pop(table, None)
 
-    def _commit(self, batch: Batch, table: TableName) -> None:
+    def _commit(self, batch: JournalEntry, table: TableName) -> None:
         folder = self.output / home(table, "iceberg")
         found = self._find(table)
         if found is not None and (_has(found, batch.id) or (_expired(found, batch) and self._taken(batch, table))):
@@ -143,7 +142,7 @@ class IcebergTables:
             elif places:
                 self._append(table, batch, places, summary)
 
-    def _append(self, table: TableName, batch: Batch, places: list[str], summary: dict[str, str]) -> None:
+    def _append(self, table: TableName, batch: JournalEntry, places: list[str], summary: dict[str, str]) -> None:
         schema = pq.read_schema(places[0])
         found = self._find(table)
         fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
@@ -152,7 +151,7 @@ class IcebergTables:
                 self._widen(transaction, schema)
             transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
 
-    def _taken(self, batch: Batch, table: TableName) -> bool:
+    def _taken(self, batch: JournalEntry, table: TableName) -> bool:
         """Whether the table has the files of a batch whose snapshot may be gone. Raises ``PipelineError`` if in doubt.
 
         A file that is still staged was never committed, and one that is in the table was.
@@ -225,7 +224,7 @@ class IcebergTables:
     def _namespace(self, group: str) -> tuple[str, ...]:
         return (*self._connection.namespace, group)
 
-    def _create(self, table: TableName, schema: pa.Schema, batch: Batch) -> Transaction:
+    def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> Transaction:
         """A table that comes to be with its first files: one commit instead of three."""
         if table.group not in self._names:
             self._make(self._namespace(table.group))
@@ -249,7 +248,7 @@ class IcebergTables:
                 self.catalog.create_namespace(namespace[:depth])
 
     def _plainly(self, what: str) -> AbstractContextManager[None]:
-        return plainly(what, self._connection.secrets)
+        return catalog_errors(what, self._connection.secrets)
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
@@ -297,7 +296,7 @@ def _has(table: Table, batch: str) -> bool:
     return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)
 
 
-def _expired(table: Table, batch: Batch) -> bool:
+def _expired(table: Table, batch: JournalEntry) -> bool:
     """Whether snapshots that are younger than a batch are gone: its own may be one of them."""
     first = min(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
     if first is None or (first.parent_snapshot_id is None and (first.sequence_number or 0) <= 1):

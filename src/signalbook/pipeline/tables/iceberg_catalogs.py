@@ -35,17 +35,17 @@ _KEPT: Final = "a batch that was under way is kept, and the next run goes on wit
 
 
 @contextmanager
-def plainly(what: str, secrets: Sequence[str] = ()) -> Iterator[None]:
+def catalog_errors(what: str, secrets: Sequence[str] = ()) -> Iterator[None]:
     """Raise ``PipelineError`` for what stops ``what``, without ``secrets``; the batch is prepared or not begun then."""
     try:
         yield
     except _NAMED as error:
-        raise _failure(what, error, hidden(str(error), secrets)) from error
+        raise _failure(what, error, masked(str(error), secrets)) from error
     except Exception as error:
         # those of SQLAlchemy, which SQL catalogs work with, stand for those of the database
         if type(error).__module__ != "sqlalchemy.exc":
             raise
-        said = hidden(str(error.__cause__ or error), secrets)
+        said = masked(str(error.__cause__ or error), secrets)
         raise PipelineError(
             f"{what} cannot be used: {said}. Another program may hold it: run again when it is done"
         ) from error
@@ -83,7 +83,7 @@ def _failure(what: str, error: Exception, said: str) -> PipelineError:
     )
 
 
-def hidden(text: str, secrets: Sequence[str]) -> str:
+def masked(text: str, secrets: Sequence[str]) -> str:
     """``text`` without any of ``secrets``."""
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
@@ -98,7 +98,7 @@ _ALL: Final = {"snapshot-loading-mode": "all"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class CatalogConnection:
     """A catalog, the namespace that those of groups are below, and who tables in it belong to: empty, if it is ours.
 
     ``secrets`` are what no message may say.
@@ -110,13 +110,13 @@ class Connection:
     secrets: tuple[str, ...] = ()
 
 
-def connect(output: Path) -> Connection:
+def connect(output: Path) -> CatalogConnection:
     """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
     choice = recorded(output)
     return _own(output) if choice is None else _chosen(choice)
 
 
-def _own(output: Path) -> Connection:
+def _own(output: Path) -> CatalogConnection:
     """The catalog in the folder, made when first used."""
     path = output / CATALOG
     if not path.exists() and any((output / BATCHES).glob("*.json")):
@@ -124,24 +124,26 @@ def _own(output: Path) -> Connection:
             f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
             "or choose another output; a batch that was under way is kept"
         )
-    with plainly(f"the catalog {path}"):
-        return Connection(catalog=SqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}"))
+    with catalog_errors(f"the catalog {path}"):
+        return CatalogConnection(
+            catalog=SqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}")
+        )
 
 
-def _chosen(choice: CatalogChoice) -> Connection:
+def _chosen(choice: CatalogChoice) -> CatalogConnection:
     given = {name: filled(f"catalog.{name}", value) for name, value in choice.properties.items()}
     properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **given})
     secrets = tuple({*_secrets(properties), *_variables(choice)})
-    with plainly(f"the catalog {choice}", secrets):
+    with catalog_errors(f"the catalog {choice}", secrets):
         try:
             catalog = _load(choice.name, properties)
         except pydantic.ValidationError:  # of what a server answered
             raise
         except (ValueError, TypeError, KeyError) as error:
             raise PipelineError(
-                f"the catalog {choice} is not described in a way that pyiceberg knows: {hidden(str(error), secrets)}"
+                f"the catalog {choice} is not described in a way that pyiceberg knows: {masked(str(error), secrets)}"
             ) from error
-    return Connection(catalog=catalog, namespace=choice.namespace, owner=choice.owner, secrets=secrets)
+    return CatalogConnection(catalog=catalog, namespace=choice.namespace, owner=choice.owner, secrets=secrets)
 
 
 def _load(name: str, properties: dict[str, Any]) -> Catalog:

@@ -104,3 +104,8 @@ def escape(text: str) -> str:
 
 def _percent(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier."""
+    return f"`{name.replace('`', '``')}`"

@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import Batch
+from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table
 from signalbook.pipeline.tables.evolution import merge, refuse
-from signalbook.pipeline.tables.naming import TableName, home
-from signalbook.pipeline.tables.sql import quoted
+from signalbook.pipeline.tables.naming import TableName, home, quoted
 
 COLUMNS: Final = "_common_metadata"
 _FILES: Final = "*.parquet"
@@ -56,7 +55,7 @@ class ParquetTables:
         """A folder takes new columns only."""
         merge(self.columns(table), columns, refuse)
 
-    def folder(self, table: TableName, batch: Batch) -> str:
+    def folder(self, table: TableName, batch: JournalEntry) -> str:
         """By day or not, as the folder is already: Spark does not see files beside folders of days."""
         home = self._home(table)
         by_day = next(home.glob(f"{DAY}=*"), None) is not None
@@ -76,7 +75,7 @@ class ParquetTables:
         """The folder."""
         return f"parquet.{quoted(str(self._home(table)))}"
 
-    def commit(self, batch: Batch, table: TableName) -> None:
+    def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Rename each file into its folder, then remove what others stand for; readers see whole files only.
 
         In this order a run that dies in between leaves rows twice until the next one, and never loses any.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -20,22 +21,103 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.commit.journal import Journal, TableFormat
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Tables
-from signalbook.pipeline.tables.evolution import as_text, merge
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of
+from signalbook.pipeline.tables.evolution import as_text, merge, readable
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, quoted
 from signalbook.pipeline.tables.registry import open_tables
-from signalbook.pipeline.tables.sql import ddl, quoted, readable, selection
 from signalbook.values import JSONObject
+
+_TYPES: Final = {
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+    pa.timestamp("us", "UTC"): "TIMESTAMP",
+    pa.timestamp("us"): "TIMESTAMP_NTZ",
+}
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """The type of Spark's SQL for a column's type."""
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{spark_type(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {spark_type(field.type)}' for field in kind)}>"
+    return _TYPES.get(kind, "STRING")
+
+
+def ddl(columns: pa.Schema) -> str:
+    """The columns as a schema for ``spark.read.schema``."""
+    return ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in columns)
+
+
+def selection(there: pa.Schema, wanted: pa.Schema) -> list[str]:
+    """An expression for each column of ``wanted``, over a table with the columns ``there``; null where it has none."""
+    known = {field.name.lower(): field for field in there}
+    found = []
+    for field in wanted:
+        own = known.get(field.name.lower())
+        value = _null(field.type) if own is None else converted(quoted(own.name), own.type, field.type)
+        found.append(f"{value} AS {quoted(field.name)}")
+    return found
+
+
+def converted(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int = 0) -> str:
+    """The expression ``text`` of one type, as an expression of another that ``evolution.as_text`` made of it."""
+    if kind == wanted:
+        return text
+    if wanted == pa.string():
+        nested = pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind)
+        return f"to_json({text})" if nested else f"CAST({text} AS STRING)"
+    if pa.types.is_struct(kind):
+        return f"IF({text} IS NULL, NULL, named_struct({_members(text, kind, wanted, depth)}))"
+    item = f"x{depth}"
+    if pa.types.is_list(kind):
+        return f"transform({text}, {item} -> {converted(item, kind.value_type, wanted.value_type, depth + 1)})"
+    if pa.types.is_map(kind):
+        value = converted(item, kind.item_type, wanted.item_type, depth + 1)
+        return f"transform_values({text}, (k{depth}, {item}) -> {value})"
+    return f"CAST({text} AS {spark_type(wanted)})"
+
+
+def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> str:
+    known = {field.name.lower(): field for field in kind}
+    parts = []
+    for field in wanted:
+        own = known.get(field.name.lower())
+        if own is None:
+            value = _null(field.type)
+        else:
+            value = converted(f"{text}.{quoted(own.name)}", own.type, field.type, depth)
+        parts.append(f"{_text(field.name)}, {value}")
+    return ", ".join(parts)
+
+
+def _null(kind: pa.DataType) -> str:
+    return f"CAST(NULL AS {spark_type(kind)})"
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 @dataclass(frozen=True)
-class Lake:
+class OutputTables:
     """The tables of an output folder, in one format."""
 
     output: Path
     table_format: TableFormat
 
     @classmethod
-    def of(cls, output: Path) -> Lake:
+    def of(cls, output: Path) -> OutputTables:
         """The lake in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
         journal = Journal.existing(output.absolute())
         table_format = journal.table_format()
@@ -106,7 +188,7 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
 
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
     """
-    lake = Lake.of(output)
+    lake = OutputTables.of(output)
     return lake.frame(session, lake.chosen([definition])[definition])
 
 
@@ -116,7 +198,7 @@ def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
     Raises ``PipelineError``.
     """
-    lake = Lake.of(output)
+    lake = OutputTables.of(output)
     return [
         {
             "definition": xid,

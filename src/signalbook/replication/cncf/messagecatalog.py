@@ -9,12 +9,12 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import BadAnswer, NotFound
-from signalbook.cncf.messagecatalog import definitions, documents, groups, originals
-from signalbook.cncf.messagecatalog.formats import format_of
-from signalbook.cncf.paths import entity_id
+from signalbook.client.registry import Refusal
+from signalbook.cncf.ids import entity_id
+from signalbook.cncf.messagecatalog import definitions, documents, originals
+from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 
 _ROOT: Final = "messagecatalog"
@@ -79,11 +79,11 @@ class FirstCatalog(_Catalog):
     def group(self, group: str) -> JSONObject | None:
         """As the protocol says."""
         found = self._requests.json(_ROOT, group)
-        return _said(groups.first_attributes(found)) if isinstance(found, dict) else None
+        return _said(definitions.first_group_attributes(found)) if isinstance(found, dict) else None
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
         """As the protocol says."""
-        self._put(group, groups.first_render(_whole(group, attributes)))
+        self._put(group, definitions.render_first_group(_whole(group, attributes)))
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         """As the protocol says."""
@@ -102,7 +102,7 @@ class FirstCatalog(_Catalog):
     def post(self, group: str, member: str, version: JSONObject) -> None:
         """As the protocol says."""
         form = format_of(self._group(group))
-        sent = originals.content(form, member, 1, version)
+        sent = originals.render_content(form, member, 1, version)
         said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
         said |= {"Description": version.get("description")}
         headers = {
@@ -120,27 +120,29 @@ class Catalog(_Catalog):
     def group(self, group: str) -> JSONObject | None:
         """As the protocol says."""
         found = self._requests.json(_ROOT, group)
-        return _said(groups.attributes(found, {})) if isinstance(found, dict) else None
+        return _said(definitions.group_attributes(found, {})) if isinstance(found, dict) else None
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
         """As the protocol says."""
-        self._put(group, groups.render(_whole(group, attributes)))
+        self._put(group, definitions.render_group(_whole(group, attributes)))
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         """As the protocol says."""
         found = self._requests.json(_ROOT, group, _MEMBERS, member, "versions")
         if not isinstance(found, list) or not found:
             return
-        reading = documents.Reading()
+        reading = documents.CatalogReader()
         shared = {name: value for name, value in found[-1].items() if name not in _SERVER}
         document = {
             "id": group,
             "format": format_of(self._group(group)),
             "definitions": [{**shared, "versions": found}],
         }
-        read = documents.entities(reading.group(document))
-        if reading.faults:
-            raise BadAnswer(f"{self.url}: {member} of {group}: {reading.faults[0].path}: {reading.faults[0].message}")
+        read = documents.registry_group(reading.group(document))
+        if reading.findings:
+            raise BadAnswer(
+                f"{self.url}: {member} of {group}: {reading.findings[0].path}: {reading.findings[0].message}"
+            )
         versions = read["messages"][entity_id(member)]["versions"]
         yield from sorted((int(number), version) for number, version in versions.items())
 
@@ -154,7 +156,11 @@ class Catalog(_Catalog):
             "createdat": "",
             "modifiedat": "",
         }
-        body = {name: value for name, value in definitions.render(form, whole, whole).items() if name not in _SERVER}
+        body = {
+            name: value
+            for name, value in definitions.render_definition(form, whole, whole).items()
+            if name not in _SERVER
+        }
         if not body.get("definition"):
             raise Refusal("it says nothing that the draft has words for")
         path = route(_ROOT, group, _MEMBERS)
@@ -172,8 +178,10 @@ def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONO
         document = parse_json(answer.content) if form in originals.KNOWN else None
     except JSONError as error:
         raise BadAnswer(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
-    posted = definitions.first(member, form, document, content, {name: text for name, text in named.items() if text})
-    return definitions.attributes(form, posted, group, before)
+    posted = definitions.first_posted(
+        member, form, document, content, {name: text for name, text in named.items() if text}
+    )
+    return definitions.definition_attributes(form, posted, group, before)
 
 
 def _whole(group: str, attributes: Mapping[str, JSON]) -> JSONObject:

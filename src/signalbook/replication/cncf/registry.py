@@ -8,9 +8,9 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from signalbook.client import BadAnswer, ClientError, NotFound, Refused
+from signalbook.client.registry import PAGE, ChangeBatch, NoHistory, ReadableRegistry, Refusal
 from signalbook.client.transport import Transport
-from signalbook.cncf.paths import draft_id, entity_id, message_path, schema_path
-from signalbook.cncf.uris import compose
+from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, schema_path
 from signalbook.replication.comparing import (
     Resource,
     Types,
@@ -21,7 +21,6 @@ from signalbook.replication.comparing import (
 )
 from signalbook.replication.copying import Hints
 from signalbook.replication.link import Link, within
-from signalbook.replication.registry import PAGE, Changes, NoHistory, Refusal, Source
 from signalbook.replication.report import Outcome, Report
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
@@ -205,9 +204,9 @@ class DraftSource:
         """As the protocol says."""
         raise NoHistory(f"{self.url} speaks a draft, which has no change feed: copy it every so many seconds")
 
-    def changes(self, after: int) -> Changes:
+    def changes(self, after: int) -> ChangeBatch:
         """As the protocol says."""
-        return Changes(events=(), position=after, more=False)
+        return ChangeBatch(events=(), position=after, more=False)
 
     def mark(self, position: int) -> str:  # noqa: ARG002 - there is no history
         """As the protocol says."""
@@ -234,7 +233,7 @@ class Push:
     """Copies what a draft has words for from ``source`` to ``target``. As ``copying.Copy``, but that URIs tell what
     is there: numbers of versions are the target's own."""
 
-    def __init__(self, source: Source, target: Draft, link: Link, report: Report) -> None:
+    def __init__(self, source: ReadableRegistry, target: Draft, link: Link, report: Report) -> None:
         self._source = source
         self._target = target
         self._link = link

@@ -1,0 +1,201 @@
+"""Ids, API paths and URIs of the drafts, as ids and xids of xRegistry, and back (domain.md A-2, A-27 to A-32, J-19).
+
+A draft's id is one segment of a path without colon (``segment-nz-nc`` of RFC3986): it may have ``!$&'()*+,;=`` and
+percent-encoded bytes, which an id of xRegistry may not; that may have ``:``, which becomes ``%3A``. What cannot stand
+in an id of xRegistry stands there as ``~`` and the two hexadecimal digits of each byte of its UTF-8; where it is the
+first character, behind a ``_``. A ``~`` that would be taken for such an escape is itself written as one, so that no two
+ids of either kind become the same of the other.
+
+The URI of a version is composed of an authority and an id. This is no resolution of a relative reference (RFC3986 5):
+the path of the authority stays, whatever the id is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from signalbook.uris import is_uri
+from signalbook.values import JSON, JSONObject, digest
+from signalbook.xid import ID, Kind, Xid
+
+_SEGMENT: Final = "!$&'()*+,;=@"
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+LAST_VERSION: Final = 2**31 - 1
+"""The highest number that an Integer of CloudEvents, and so a version of the drafts, may be."""
+
+_PLAIN: Final = rb"A-Za-z0-9._~:@-"
+_FOREIGN: Final = b"|".join(
+    b"%02X" % byte for byte in range(256) if not re.fullmatch(rb"[" + _PLAIN + rb"]", bytes([byte]))
+)
+_TO_ESCAPE: Final = re.compile(rb"[^" + _PLAIN + rb"]|~(?=(?:7E)*(?:" + _FOREIGN + rb"))")
+_ESCAPED: Final = re.compile(rb"~(" + _FOREIGN + rb"|7E(?=(?:7E)*(?:" + _FOREIGN + rb")))")
+# An id begins with a letter, a digit or "_": other plain characters are escaped there, too.
+_ESCAPED_FIRST: Final = re.compile(rb"_(?:~5F)*~(?:2D|2E|3A|40|7E|" + _FOREIGN + rb")")
+
+
+def entity_id(segment: str) -> str:
+    """The id in xRegistry of what has the id ``segment`` in a draft, percent-encoded as in a URL or a document (J-19).
+
+    It may be empty, or too long: ``xid.check_id`` tells.
+    """
+    raw = unquote_to_bytes(segment)
+    text = _TO_ESCAPE.sub(lambda match: _escape(match[0]), raw)
+    if raw and not re.match(rb"\w", raw, re.ASCII):
+        text = b"_" + (text if _TO_ESCAPE.match(raw) else _escape(text[:1]) + text[1:])
+    elif _ESCAPED_FIRST.match(text):
+        text = b"_" + _escape(text[:1]) + text[1:]
+    return text.decode("ascii")
+
+
+def draft_id(id: str) -> str:
+    """The id in a draft, percent-encoded where a segment needs it, of what has this id in xRegistry (J-19)."""
+    if "~" not in id and ":" not in id:
+        return id
+    text, first = id.encode("ascii"), b""
+    if _ESCAPED_FIRST.match(text):
+        first, text = _unescape(text[2:4]), text[4:]
+    return quote(first + _ESCAPED.sub(lambda match: _unescape(match[1]), text), safe=_SEGMENT)
+
+
+def version_number(versionid: str) -> int | None:
+    """The number of a Version in a draft, None for one that has none: only counted Versions are seen there (J-10)."""
+    number = int(versionid) if _VERSION.fullmatch(versionid) else 0
+    return number if 0 < number <= LAST_VERSION else None
+
+
+def schema_path(xid: Xid) -> str | None:
+    """The path of a schema group, schema or version in the Schema Registry API, None for anything else (J-8)."""
+    return _path(xid, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
+
+
+def message_path(xid: Xid) -> str | None:
+    """The path of a message group, definition or version in the Message Catalog API, None for anything else (J-11)."""
+    return _path(xid, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
+
+
+def schema_xid(path: str) -> Xid | None:
+    """What ``schema_path`` has this path, percent-encoded; None if it is none, whether the entity exists or not."""
+    return _xid(path, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
+
+
+def message_xid(path: str) -> Xid | None:
+    """What ``message_path`` has this path; as ``schema_xid``."""
+    return _xid(path, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
+
+
+def _path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
+    """``names`` in place of the entity's ``types``."""
+    if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or xid.parts[:4:2] != types[: len(xid.parts) // 2]:
+        return None
+    path = "".join(f"/{name}/{draft_id(part)}" for name, part in zip(names, xid.parts[1:4:2], strict=False))
+    if xid.kind is not Kind.VERSION:
+        return path
+    number = version_number(xid.version_id)
+    return None if number is None else f"{path}/versions/{number}"
+
+
+def _xid(path: str, types: tuple[str, str], names: tuple[str, str]) -> Xid | None:
+    """``types`` in place of the path's ``names``, ids in place of its segments."""
+    parts = path.split("/")[1:]
+    if len(parts) not in (2, 4, 6) or tuple(parts[::2]) != (*names, "versions")[: len(parts) // 2]:
+        return None
+    ids = [entity_id(segment) for segment in parts[1:4:2]]
+    if not all(ID.fullmatch(each) for each in ids) or (len(parts) == 6 and version_number(parts[5]) is None):
+        return None
+    entities = (part for pair in zip(types, ids, strict=False) for part in pair)
+    return Xid((*entities, *parts[4:]))
+
+
+def _escape(text: bytes) -> bytes:
+    return b"".join(b"~%02X" % byte for byte in text)
+
+
+def _unescape(digits: bytes) -> bytes:
+    return bytes.fromhex(digits.decode("ascii"))
+
+
+_SEGMENTS: Final = 6  # /schemagroups/g/schemas/s/versions/1
+
+
+def compose(authority: str, id: str, base: str) -> str:
+    """The URI of a version with this ``id`` under this ``authority``; ``base`` is the URL of the API (A-28).
+
+    ``id`` is a URI reference, or the version's path in the API if it has none of its own (A-20). An ``authority`` of
+    "" is the API itself (A-13).
+    """
+    text = id.replace(" ", "%20")
+    if is_uri(text):
+        return text
+    return _joined(authority, text) if authority else f"{base.rstrip('/')}/{text.removeprefix('/')}"
+
+
+def lookup_key(authority: str, id: str) -> str:
+    """What a version with an ``id`` of its own is found by: its URI, or what of it comes behind the API's URL and "/".
+
+    The API's URL is a matter of who asks, and by which mount.
+    """
+    return compose(authority, id, "").removeprefix("/")
+
+
+def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
+    """What of ``lookup_key`` leads to the version with this ``uri`` in an API that has the URLs ``bases``."""
+    starts = [f"{base.rstrip('/')}/" for base in bases]
+    return [uri, *(uri[len(start) :] for start in starts if uri.startswith(start))]
+
+
+def uri_digest(groups: str, attributes: JSONObject) -> str | None:
+    """What a version with an id of its own, the attribute ``globaluri``, is stored under to be found by its URI.
+
+    ``groups`` is the plural name of the Group type it is below: a URI of each names another thing.
+    """
+    named = attributes.get("globaluri")
+    if not named or not isinstance(named, str):
+        return None
+    return _digest(groups, lookup_key(authority_of(attributes), named))
+
+
+def digests(groups: str, uri: str, bases: Iterable[str]) -> list[str]:
+    """Where to look for the version with this ``uri`` (``uri_digest``) in an API that has the URLs ``bases``."""
+    return [_digest(groups, key) for key in lookup_keys(uri, bases)]
+
+
+def authority_of(attributes: Mapping[str, JSON]) -> str:
+    """The ``authority``, "" if there is none (A-13)."""
+    authority = attributes.get("authority")
+    return authority if isinstance(authority, str) else ""
+
+
+def path_in(uri: str) -> str:
+    """The path in the API that ``uri`` ends in, if it is the URI of a version with no id of its own (A-20).
+
+    Whether it is, ``compose`` tells; what comes before it would be the authority.
+    """
+    return "/" + "/".join(uri.split("/")[-_SEGMENTS:])
+
+
+def _joined(authority: str, id: str) -> str:
+    rest = authority.partition(":")[2]
+    if rest and not rest.startswith("/") and is_uri(authority):
+        return f"{authority}:{id}"
+    return f"{authority.removesuffix('/')}/{id.removeprefix('/')}"
+
+
+def _digest(groups: str, key: str) -> str:
+    return digest(f"{groups} {key}".encode("utf-8", "surrogatepass"))
+
+
+SEGMENT: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+", re.ASCII)
+"""``segment-nz-nc`` of RFC3986 3.3."""
+
+
+def is_segment(text: object) -> bool:
+    """Whether ``text`` is a legal id of the drafts."""
+    return isinstance(text, str) and SEGMENT.fullmatch(text) is not None
+
+
+def same_id(one: str, other: str) -> bool:
+    """Whether two ids differ by no more than what is percent-encoded: in a CloudEvents type nothing is (B-13)."""
+    return one == other or unquote(one) == unquote(other)

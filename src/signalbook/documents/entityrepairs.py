@@ -1,0 +1,371 @@
+"""Repairs of entities of older drafts: endpoints, message groups, messages, schemas; their references and timestamps.
+
+Every change is reported (domain G-4, F-57, F-58, I-3 to I-7, L-2, L-4, L-5, L-30, L-33).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from signalbook.documents.errors import Repair
+from signalbook.values import JSON, JSONObject, parse_timestamp
+
+
+@dataclass(slots=True, kw_only=True)
+class RepairedObject:
+    """An entity at ``xid``, or an object ``within`` it, and what was repaired in the document so far.
+
+    ``rules`` are those of the repairs to this entity; the objects within it share them.
+    """
+
+    xid: str
+    body: JSONObject
+    log: list[Repair]
+    within: str = ""
+    rules: list[str] = field(default_factory=list)
+
+    def report(self, name: str, message: str, rule: str) -> None:
+        """Report that ``message`` was done to the attribute ``name``."""
+        path = f"{self.within}{name}"
+        self.log.append(Repair(path=f"{self.xid}#{path}" if path else self.xid, message=message, rule=rule))
+        self.rules.append(rule)
+
+    def member(self, name: str) -> RepairedObject | None:
+        """The object at ``name``, if there is one."""
+        body = self.body.get(name)
+        if not isinstance(body, dict):
+            return None
+        return RepairedObject(xid=self.xid, body=body, log=self.log, within=f"{self.within}{name}.", rules=self.rules)
+
+    def members(self) -> Iterator[RepairedObject]:
+        """Every object that is a value here."""
+        for name in list(self.body):
+            item = self.member(name)
+            if item is not None:
+                yield item
+
+    def _entity(self, collection: str, name: str) -> RepairedObject | None:
+        body = self.body[collection].get(name)
+        if not isinstance(body, dict):
+            return None
+        return RepairedObject(xid=f"{self.xid.rstrip('/')}/{collection}/{name}", body=body, log=self.log)
+
+    def entities(self, collection: str) -> Iterator[RepairedObject]:
+        """All entities of a collection that is inlined here."""
+        members = self.body.get(collection)
+        for name in list(members) if isinstance(members, dict) else ():
+            item = self._entity(collection, name)
+            if item is not None:
+                yield item
+
+    def rename(self, old: str, new: str, rule: str) -> None:
+        """Give the value of ``old`` to ``new``. Where both say different things nothing is done: it will be refused."""
+        if old in self.body and self.body.get(new) in (None, self.body[old]):
+            self.body[new] = self.body.pop(old)
+            self.report(old, f"renamed to {new}", rule)
+
+    def change(self, name: str, value: JSON, message: str, rule: str) -> None:
+        """Put ``value`` at ``name``, reported with ``message``."""
+        if self.body.get(name) != value:
+            self.body[name] = value
+            self.report(name, message, rule)
+
+    def drop(self, name: str, why: str, rule: str) -> None:
+        """Leave ``name`` out, if it is there."""
+        if name in self.body:
+            del self.body[name]
+            self.report(name, f"left out: {why}", rule)
+
+    def move(self, name: str, inner: str, new: str, rule: str) -> None:
+        """Give the value of ``name`` to the member ``new`` of the object ``inner``, which is made if it is missing."""
+        target = self.body.setdefault(inner, {}) if name in self.body else None
+        if isinstance(target, dict) and target.get(new) in (None, self.body[name]):
+            target[new] = self.body.pop(name)
+            self.report(name, f"moved to {inner}.{new}", rule)
+
+
+SENTINEL: Final = "01-01-0000T00:00:00Z"
+_OLD_STAMPS: Final = {"createdtimeutc": "createdat", "updatedtimeutc": "modifiedat"}
+_IN_DEPRECATED: Final = ("effective", "removal")
+
+
+def mend_timestamps(item: RepairedObject) -> None:
+    """``createdat``, ``modifiedat`` and the dates of ``deprecated``; what is no date is left out."""
+    for old, new in _OLD_STAMPS.items():
+        item.rename(old, new, "I-6")
+    for name in ("createdat", "modifiedat"):
+        mend_timestamp(item, name)
+    deprecated = item.member("deprecated")
+    for name in _IN_DEPRECATED if deprecated else ():
+        assert deprecated is not None
+        mend_timestamp(deprecated, name)
+
+
+def mend_timestamp(item: RepairedObject, name: str) -> None:
+    """Leave ``name`` out if it is no timestamp."""
+    text = item.body.get(name)
+    if not isinstance(text, str):
+        return
+    if text == SENTINEL:
+        item.drop(name, f"{text} stands for no date", "I-6")
+        return
+    try:
+        parse_timestamp(text)
+    except ValueError:
+        item.drop(name, f"{text} is no date", "I-5")
+
+
+GROUP_TYPES: Final = {
+    "definitionGroups": "messagegroups",
+    "definitiongroups": "messagegroups",
+    "schemaGroups": "schemagroups",
+}
+RESOURCE_TYPES: Final = {"definitions": "messages", "schema": "schemas", "message": "messages"}
+_KNOWN: Final = frozenset({"endpoints", "messagegroups", "schemagroups"})
+_FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
+_LONGEST: Final = 128
+
+
+def modern_reference(text: str) -> str:
+    """``text`` with today's names, as an xid if it points into its own document; anything else as it is."""
+    path = text.removeprefix("#")
+    if not path.startswith("/"):
+        return text
+    segments = [segment.replace("~1", "/").replace("~0", "~") for segment in path[1:].split("/")]
+    named = _named(segments)
+    return "/" + "/".join(named) if named[0] in _KNOWN else text
+
+
+def legal_id(id: str) -> str:
+    """``id`` with an underscore for every character that no id has, and in front where it cannot begin so (L-4)."""
+    legal = _FORBIDDEN.sub("_", id)
+    return (legal if re.match(r"\w", legal) else f"_{legal}")[:_LONGEST]
+
+
+def _named(segments: Sequence[str]) -> list[str]:
+    named = list(segments)
+    named[0] = GROUP_TYPES.get(named[0], named[0])
+    if len(named) > 2:
+        named[2] = RESOURCE_TYPES.get(named[2], named[2])
+    if len(named) > 4 and named[4] == "version":
+        named[4] = "versions"
+    return [segment if position % 2 == 0 else _legal_link(segment) for position, segment in enumerate(named)]
+
+
+def _legal_link(segment: str) -> str:
+    """An id in a reference may have a pointer into the schema behind a colon; both keep to the same characters."""
+    return legal_id(segment) if segment else segment
+
+
+_NO_CODE: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_DAMAGED: Final = re.compile(r"(.+)version", re.DOTALL)
+
+
+def mend_schema(item: RepairedObject) -> None:
+    """The attributes of a schema, its Versions apart, and what those have of it."""
+    mend_schema_version(item)
+    shared = item.body.get("format")
+    for version in item.entities("versions"):
+        stated = version.body.get("format")
+        if isinstance(shared, str) and stated is None:
+            version.change("format", shared, f"took {shared} from the schema", "I-6")
+        if isinstance(stated, str) and (match := _DAMAGED.fullmatch(stated)):
+            version.change("format", match[1], f"was {stated}", "I-6")
+    _unify_formats(item)
+
+
+def _unify_formats(item: RepairedObject) -> None:
+    """Versions of one format's different versions: the name alone is what they share, and have to (G-4)."""
+    items = [item, *item.entities("versions")]
+    stated = {stated for each in items if isinstance(stated := each.body.get("format"), str)}
+    names = {text.partition("/")[0].lower() for text in stated}
+    if len({text.lower() for text in stated}) > 1 and len(names) == 1:
+        for each in items:
+            if "format" in each.body:
+                name = each.body["format"].partition("/")[0]
+                each.change("format", name, f"was {each.body['format']}; all Versions have one format", "G-4")
+
+
+def mend_schema_version(item: RepairedObject) -> None:
+    """The attributes of a Version of a schema, or those of a schema's default Version."""
+    item.rename("schemauri", "schemaurl", "I-7")
+    item.rename("schemaformat", "format", "I-6")
+    mend_protobuf(item, "schema", item.body.get("format"))
+
+
+def mend_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
+    """Protobuf text that ends in one brace too many (L-33)."""
+    text = item.body.get(name)
+    if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
+        return
+    code = _NO_CODE.sub("", text)
+    if code.count("}") == code.count("{") + 1 and text.rstrip().endswith("}"):
+        item.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
+
+
+_SELECTORS: Final = {"protocol": ("amqp", "http", "kafka", "mqtt", "nats"), "envelope": ("cloudevents", "cloudsevents")}
+_ENVELOPES: Final = {"cloudsevents": "CloudEvents/1.0", "cloudsevents/1.0": "CloudEvents/1.0"}
+_PROPERTY_TYPES: Final = {"var": "any", "datetime": "timestamp", "urireference": "uri"}
+_SECURITY: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_SCHEMA_NAMES: Final = {
+    "schemaformat": "dataschemaformat",
+    "schema": "dataschema",
+    "schemaurl": "dataschemauri",
+    "schemauri": "dataschemauri",
+    "dataschemaurl": "dataschemauri",
+}
+_REFERENCES: Final = ("dataschemauri", "dataschemaxid", "basemessage", "basemessageuri")
+
+
+def mend_endpoint(item: RepairedObject) -> None:
+    """The attributes of an endpoint, its messages apart."""
+    if isinstance(item.body.get("usage"), str):
+        item.change("usage", [item.body["usage"]], "made an array of it", "I-6")
+    item.rename("definitionGroups", "messagegroups", "I-6")
+    _config(item)
+    mend_selectors(item)
+    for name in ("deployed", "endpoints"):
+        item.move(name, "protocoloptions", name, "I-7")
+    _addresses(item)
+    _groups(item)
+    _options(item)
+
+
+def mend_selectors(item: RepairedObject) -> None:
+    """``format`` as it was called before it was split into ``envelope`` and ``protocol``; misspelt envelopes (L-2)."""
+    stated = item.body.get("format")
+    for name, prefixes in _SELECTORS.items():
+        if isinstance(stated, str) and stated.lower().startswith(prefixes):
+            item.rename("format", name, "I-6")
+    envelope = item.body.get("envelope")
+    if isinstance(envelope, str) and envelope.lower() in _ENVELOPES:
+        item.change("envelope", _ENVELOPES[envelope.lower()], f"was {envelope}", "L-2")
+
+
+def mend_message(item: RepairedObject) -> None:
+    """The attributes of a message, or of one of its Versions."""
+    if _cross_reference(item):
+        return
+    for old, new in _SCHEMA_NAMES.items():
+        item.rename(old, new, "I-6")
+    item.rename("metadata", "envelopemetadata", "I-6")
+    item.rename("basemessageurl", "basemessageuri", "F-57")
+    mend_selectors(item)
+    _config(item)
+    _lift_attributes(item)
+    for name in _REFERENCES:
+        mend_reference(item, name)
+    mend_protobuf(item, "dataschema", item.body.get("dataschemaformat"))
+    metadata, options = item.member("envelopemetadata"), item.member("protocoloptions")
+    for section in (metadata, options):
+        _properties(section, 3) if section else None
+    _query(item)
+    _options(item)
+
+
+def mend_reference(item: RepairedObject, name: str) -> None:
+    """A reference to an entity, in today's names and as an xid."""
+    text = item.body.get(name)
+    if isinstance(text, str):
+        item.change(name, modern_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
+
+
+def _cross_reference(item: RepairedObject) -> bool:
+    """A message that only points to another one by ``uri`` shows it through ``meta.xref`` today (F-58, L-27)."""
+    uri = item.body.get("uri")
+    target = modern_reference(uri) if isinstance(uri, str) else ""
+    if not target.startswith(("/messagegroups/", "/endpoints/")):
+        return False
+    kept = {name: item.body[name] for name in ("messageid",) if name in item.body}
+    item.body.clear()
+    item.body.update(kept, meta={"xref": target})
+    item.report("uri", f"made it a cross reference (meta.xref) to {target}, without attributes of its own", "F-58")
+    return True
+
+
+def _config(item: RepairedObject) -> None:
+    """``config`` of 2023: protocol, addresses and options in one object."""
+    config = item.body.pop("config", None)
+    if not isinstance(config, dict):
+        if config is not None:
+            item.body["config"] = config
+        return
+    item.report("config", "spread over protocol and protocoloptions", "I-6")
+    options = item.body.setdefault("protocoloptions", {})
+    given = config.get("options")
+    for name, value in {**(given if isinstance(given, dict) else {}), **config}.items():
+        if name == "protocol":
+            item.body.setdefault("protocol", value)
+        elif name not in ("options", "strict") and isinstance(options, dict):
+            options.setdefault(name, value)
+    if not options:
+        del item.body["protocoloptions"]
+
+
+def _addresses(item: RepairedObject) -> None:
+    """Addresses are objects; those of Kafka are lists of ``bootstrap.servers``."""
+    options = item.member("protocoloptions")
+    entries = options.body.get("endpoints") if options else None
+    if options is None or not isinstance(entries, list):
+        return
+    objects = [{"uri": entry} if isinstance(entry, str) else entry for entry in entries]
+    options.change("endpoints", objects, "made objects of the addresses", "I-6")
+    if str(item.body.get("protocol", "")).lower().startswith("kafka"):
+        servers = [_bootstrap(entry) for entry in objects]
+        options.change("endpoints", servers, "made bootstrap.servers of the addresses", "I-7")
+
+
+def _bootstrap(entry: JSON) -> JSON:
+    if not isinstance(entry, dict) or not isinstance(entry.get("uri"), str) or "bootstrap.servers" in entry:
+        return entry
+    parts = urlsplit(entry["uri"])
+    security = {"security.protocol": parts.scheme.upper()} if parts.scheme.upper() in _SECURITY else {}
+    rest = {name: value for name, value in entry.items() if name != "uri"}
+    return {"bootstrap.servers": [parts.netloc or entry["uri"]], **security, **rest}
+
+
+def _groups(item: RepairedObject) -> None:
+    groups = item.body.get("messagegroups")
+    if isinstance(groups, list):
+        named = [modern_reference(item) if isinstance(item, str) else item for item in groups]
+        item.change("messagegroups", named, "named the groups by xid", "I-3")
+
+
+def _options(item: RepairedObject) -> None:
+    """AMQP's options have dashes, not underscores (I-7)."""
+    options = item.member("protocoloptions")
+    if options is not None and str(item.body.get("protocol", "")).lower().startswith("amqp"):
+        for name in [name for name in options.body if "_" in name]:
+            options.rename(name, name.replace("_", "-"), "I-7")
+
+
+def _lift_attributes(item: RepairedObject) -> None:
+    metadata = item.body.get("envelopemetadata")
+    if isinstance(metadata, dict) and set(metadata) == {"attributes"} and isinstance(metadata["attributes"], dict):
+        item.change("envelopemetadata", metadata["attributes"], "took its attributes out of attributes", "I-6")
+
+
+def _properties(section: RepairedObject, depth: int) -> None:
+    """Types of property definitions, at whatever depth a protocol has them."""
+    named, value = section.body.get("type"), section.body.get("value")
+    if isinstance(named, str) and named in _PROPERTY_TYPES:
+        section.change("type", _PROPERTY_TYPES[named], f"was {named}", "I-6")
+    if value == SENTINEL:
+        section.drop("value", f"{value} stands for any value", "I-6")
+    for item in section.members() if depth else ():
+        _properties(item, depth - 1)
+
+
+def _query(item: RepairedObject) -> None:
+    """HTTP's ``query`` is an array in the model of rc4 and a map in its text (L-30)."""
+    options = item.member("protocoloptions")
+    query = options.body.get("query") if options else None
+    if options is not None and isinstance(query, dict):
+        listed = [
+            {"name": name, **(item if isinstance(item, dict) else {"value": item})} for name, item in query.items()
+        ]
+        options.change("query", listed, "made a list of the map", "L-30")

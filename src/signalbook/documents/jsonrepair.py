@@ -1,0 +1,153 @@
+"""Damaged JSON, repaired in the open: every repair is reported with its line.
+
+Published documents are damaged in a handful of ways (comments, lost or surplus commas, raw newlines in strings, a
+lost colon, an object inside an object without a key, a lost or surplus closing bracket); these are repaired, nothing
+is guessed beyond them. Asked for only, by ``import --lenient``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from signalbook.documents.errors import DocumentError, Repair, line_of
+from signalbook.values import JSON
+
+_SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
+_COMMENT: Final = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_SCALAR: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
+
+
+def repair_json(text: str, *, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
+    """The value of damaged JSON, and what had to be repaired, in the order of the text.
+
+    Raises ``DocumentError`` with the line of anything else that is wrong, and for nesting beyond ``max_depth``.
+    """
+    reader = _Reader(text, max_depth)
+    return reader.document(), tuple(reader.repairs)
+
+
+class _Reader:
+    """A JSON parser that goes on where it knows the damage."""
+
+    def __init__(self, text: str, max_depth: int) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = max_depth
+        self.repairs: list[Repair] = []
+
+    def document(self) -> JSON:
+        value = self.value()
+        while self.peek() in ("}", "]", ","):
+            self.repaired("L-33", f"took away a surplus {self.peek()}")
+            self.at += 1
+        if self.peek():
+            raise self.error("the document ends before this")
+        return value
+
+    def value(self) -> JSON:
+        ahead = self.peek()
+        if ahead in ("{", "["):
+            if self.depth == 0:
+                raise self.error("nested too deep")
+            self.depth -= 1
+            value = self.object() if ahead == "{" else self.array()
+            self.depth += 1
+            return value
+        return self.string() if ahead == '"' else self.scalar()
+
+    def object(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        self.at += 1
+        while not self.ended("}"):
+            if self.peek() == "{":
+                self.repaired("L-16", "took an object without a key as members of the object around it")
+                found.update(self.value())
+            elif self.peek() == '"':
+                key = self.string()
+                self.colon()
+                found[key] = self.value()
+            else:
+                raise self.error("here a member needs to start with its key in double quotes")
+            self.comma("}")
+        return found
+
+    def array(self) -> list[Any]:
+        found: list[Any] = []
+        self.at += 1
+        while not self.ended("]"):
+            found.append(self.value())
+            self.comma("]")
+        return found
+
+    def ended(self, bracket: str) -> bool:
+        """Whether the object or array ends here; if so, go behind its bracket."""
+        ahead = self.peek()
+        if ahead == bracket:
+            self.at += 1
+        elif ahead == "":
+            self.repaired("L-37", f"added the closing {bracket} that the end of the document lacks")
+        elif ahead in ("}", "]"):
+            raise self.error(f"{ahead} stands where {bracket} is expected")
+        return ahead in (bracket, "")
+
+    def colon(self) -> None:
+        if self.peek() == ":":
+            self.at += 1
+        elif self.peek() in ("{", "["):
+            self.repaired("L-28", f"added the colon before {self.peek()}")
+        else:
+            raise self.error("here a colon is expected")
+
+    def comma(self, bracket: str) -> None:
+        """Go behind what separates two members."""
+        if self.peek() == ",":
+            comma = self.at
+            self.at += 1
+            if self.peek() in (bracket, ""):
+                self.repaired("L-1", f"took away the comma before {self.peek() or 'the end'}", comma)
+        elif self.peek() not in (bracket, ""):
+            self.repaired("L-1", "added a comma between two members", len(self.text[: self.at].rstrip()))
+
+    def string(self) -> str:
+        match = _STRING.match(self.text, self.at)
+        if match is None:
+            raise self.error("a string that starts here has no end")
+        raw = match[0]
+        if _CONTROL.search(raw):
+            self.repaired("L-17", "took a raw line break or control character in a string as it is")
+        try:
+            value: str = json.loads(raw, strict=False)
+        except json.JSONDecodeError as error:
+            raise self.error(f"a string with a fault: {error.msg}") from None
+        self.at = match.end()
+        return value
+
+    def scalar(self) -> JSON:
+        match = _SCALAR.match(self.text, self.at)
+        if match is None:
+            raise self.error(
+                "here a value is expected" if self.peek() else "the document ends where a value is expected"
+            )
+        self.at = match.end()
+        return json.loads(match[0])
+
+    def peek(self) -> str:
+        """The next character that counts, ``""`` at the end; the position moves to it."""
+        while True:
+            self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # matches the empty string
+            comment = _COMMENT.match(self.text, self.at)
+            if comment is None:
+                return self.text[self.at : self.at + 1]
+            self.repaired("L-26", "took away a comment")
+            self.at = comment.end()
+
+    def repaired(self, rule: str, message: str, at: int | None = None) -> None:
+        line = line_of(self.text, self.at if at is None else at)
+        self.repairs.append(Repair(line=line, message=message, rule=rule))
+
+    def error(self, message: str) -> DocumentError:
+        return DocumentError(f"line {line_of(self.text, self.at)}: {message}")

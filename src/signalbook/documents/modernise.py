@@ -1,0 +1,248 @@
+"""Documents of older drafts with the names and shapes of today: which repairs are tried where, and those of models.
+
+See docs/documents.md, "Repairs"; core l-1, l-4, l-7, l-18, domain F-56.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from signalbook.documents.entityrepairs import (
+    GROUP_TYPES,
+    RepairedObject,
+    legal_id,
+    mend_endpoint,
+    mend_message,
+    mend_reference,
+    mend_schema,
+    mend_schema_version,
+    mend_selectors,
+    mend_timestamps,
+)
+from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.uploads import collections, is_model, target_of
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Kind, Xid
+
+_SPECVERSION: Final = "1.0-rc4"
+_GONE_CAPABILITIES: Final = ("apis", "schemas", "sticky", "mutable")
+_FLAGS_GONE: Final = frozenset(
+    {"nodefaultversionid", "nodefaultversionsticky", "noepoch", "noreadonly", "offered", "schema", "nested"}
+)
+
+
+def mend_registry(item: RepairedObject) -> None:
+    """The Registry's own attributes, and the names of its collections."""
+    stated = item.body.get("specversion")
+    if stated not in (None, _SPECVERSION):
+        item.drop("specversion", f"it was written for {stated}", "rc4")
+    for old, new in GROUP_TYPES.items():
+        item.rename(old, new, "I-6")
+    capabilities = item.member("capabilities")
+    if capabilities is not None:
+        _capabilities(capabilities)
+
+
+def _capabilities(item: RepairedObject) -> None:
+    for name in _GONE_CAPABILITIES:
+        item.drop(name, "there is no such capability any more", "rc4")
+    flags = item.body.get("flags")
+    if isinstance(flags, list):
+        item.change("flags", [flag for flag in flags if flag not in _FLAGS_GONE], "left out flags of old", "rc4")
+
+
+_GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
+# A Resource type with this singular has a document in an attribute that every Version has for something else.
+TAKEN: Final = "format"
+
+
+def mend_model(item: RepairedObject) -> None:
+    """A model source."""
+    for group in _type_definitions(item, "groups"):
+        _aspects(group)
+        for resource in _type_definitions(group, "resources"):
+            _aspects(resource)
+            if resource.body.get("singular") == TAKEN:
+                resource.change("singular", f"{group.body.get('singular', '')}{TAKEN}", f"was {TAKEN}", "rc4")
+
+
+def _type_definitions(item: RepairedObject, name: str) -> list[RepairedObject]:
+    members = item.member(name)
+    return list(members.members()) if members else []
+
+
+def _aspects(item: RepairedObject) -> None:
+    item.rename("compatiblewith", "modelcompatiblewith", "F-56")
+    for name in _GONE_ASPECTS:
+        item.drop(name, "the model language has it no more", "F-56")
+
+
+Mend = Callable[[RepairedObject], None]
+
+_SINGULARS: Final = {
+    "endpoints": "endpoint",
+    "messagegroups": "messagegroup",
+    "schemagroups": "schemagroup",
+    "messages": "message",
+    "schemas": "schema",
+    "versions": "version",
+}
+_GROUPS: Final[dict[str, Mend]] = {"endpoints": mend_endpoint, "messagegroups": mend_selectors}
+_RESOURCES: Final[dict[str, Mend]] = {"messages": mend_message, "schemas": mend_schema}
+_VERSIONS: Final[dict[str, Mend]] = {"messages": mend_message, "schemas": mend_schema_version}
+_MARKERS: Final = frozenset(
+    {"definition", "definitiongroup", "endpoint", "message", "messagegroup", "schema", "schemagroup", "schemaversion"}
+)
+
+
+def modernise(document: JSON, *, source: str, text: Sequence[Repair] = ()) -> tuple[JSON, tuple[Repair, ...]]:
+    """A copy of ``document`` in today's names, shapes and values, and what that took.
+
+    Each repaired entity has the labels ``import.source`` (``source``, a file's name) and ``import.repairs`` (the rules,
+    L-38); so has each Group of a document whose ``text`` was repaired. What is sound is not touched, and what is not
+    known to be a slip of old neither.
+    """
+    log: list[Repair] = []
+    if isinstance(document, dict):
+        document = copy.deepcopy(document)
+        _Walk(log, source, [repair.rule for repair in text]).document(document)
+    return document, tuple(log)
+
+
+class _Walk:
+    def __init__(self, log: list[Repair], source: str, everywhere: list[str]) -> None:
+        self._log = log
+        self._source = source
+        self._everywhere = everywhere
+
+    def document(self, document: JSONObject) -> None:
+        if is_model(document):
+            mend_model(RepairedObject(xid="/", body=document, log=self._log))
+            return
+        try:
+            target = target_of(document)
+        except DocumentError:
+            return
+        if target.is_collection:
+            item = RepairedObject(xid=str(target.parent), body={target.parts[-1]: document}, log=self._log)
+            self._members(item, target.parts[-1], target.parts)
+        else:
+            self._entity(RepairedObject(xid=str(target), body=document, log=self._log), target)
+
+    def _entity(self, item: RepairedObject, xid: Xid) -> None:
+        if xid.kind is Kind.REGISTRY:
+            self._registry(item)
+        elif xid.kind is Kind.GROUP:
+            self._group(item, xid.parts[0])
+        elif xid.kind is Kind.RESOURCE:
+            self._resource(item, xid.parts[0], xid.parts[2])
+        elif xid.kind is Kind.VERSION:
+            self._version(item, xid.parts[2])
+
+    def _members(self, item: RepairedObject, collection: str, parts: tuple[str, ...]) -> None:
+        self._ids(item, collection)
+        for member in item.entities(collection):
+            if len(parts) == 1:
+                self._group(member, collection)
+            elif len(parts) == 3:
+                self._resource(member, parts[0], collection)
+            else:
+                self._version(member, parts[2])
+
+    def _registry(self, item: RepairedObject) -> None:
+        mend_registry(item)
+        mend_timestamps(item)
+        source = item.member("modelsource")
+        if source is not None:
+            mend_model(source)
+        for plural in collections(item.body):
+            self._members(item, plural, (plural,))
+
+    def _group(self, item: RepairedObject, plural: str) -> None:
+        item.rules += self._everywhere
+        _repair_common(item, plural)
+        if plural in _SINGULARS:
+            item.rename("definitions", "messages", "I-6")
+        _GROUPS.get(plural, _nothing)(item)
+        for collection in collections(item.body):
+            _rename_format(item, plural, collection)
+            self._members(item, collection, (plural, "", collection))
+        self._label(item)
+
+    def _resource(self, item: RepairedObject, group: str, plural: str) -> None:
+        _repair_common(item, plural)
+        _RESOURCES.get(plural, _nothing)(item)
+        meta = item.member("meta")
+        if meta is not None:
+            _repair_meta(meta)
+        if isinstance(item.body.get("versions"), dict):
+            self._members(item, "versions", (group, "", plural, "", "versions"))
+        if meta is None or "xref" not in meta.body:
+            self._label(item)
+
+    def _version(self, item: RepairedObject, plural: str) -> None:
+        _repair_common(item, "versions")
+        _VERSIONS.get(plural, _nothing)(item)
+        self._label(item)
+
+    def _ids(self, item: RepairedObject, collection: str) -> None:
+        """Keys with characters that no id has (L-4); a key that would take another's place stays, and is refused."""
+        members = item.body[collection]
+        for name in [name for name in members if legal_id(name) != name]:
+            if legal_id(name) not in members:
+                members[legal_id(name)] = members.pop(name)
+                item.report(f"{collection}.{name}", f"renamed to {legal_id(name)}", "L-4")
+
+    def _label(self, item: RepairedObject) -> None:
+        if item.rules and isinstance(item.body.get("labels", {}), dict):
+            rules = " ".join(sorted(set(item.rules)))
+            item.body["labels"] = {
+                **item.body.get("labels", {}), "import.source": self._source, "import.repairs": rules
+            }  # fmt: skip
+
+
+def _nothing(_: RepairedObject) -> None:
+    """No repairs are known for this type."""
+
+
+def _repair_common(item: RepairedObject, plural: str) -> None:
+    """What every entity has: its id under the right name and equal to its key, its xid, its dates."""
+    singular = _SINGULARS.get(plural)
+    own = item.xid.rpartition("/")[2]
+    if singular is not None:
+        if isinstance(item.body.get("type"), str) and item.body["type"] in _MARKERS:
+            item.drop("type", "entities do not name their type any more", "I-6")
+        item.rename("id", f"{singular}id", "I-6")
+        if f"{singular}id" in item.body:
+            stated = item.body[f"{singular}id"]
+            item.change(f"{singular}id", own, f"was {stated}, which is not its key", "L-27")
+        item.rename("docs", "documentation", "rc2")
+    item.rename("ancestor", "ancestorid", "F-50")
+    if item.body.get("xid") not in (None, item.xid):
+        item.drop("xid", f"{item.body['xid']} is not where it stands", "I-5")
+    mend_timestamps(item)
+    deprecated = item.member("deprecated")
+    if deprecated is not None and plural != "endpoints":
+        deprecated.rename("docs", "documentation", "H-21")
+
+
+def _repair_meta(item: RepairedObject) -> None:
+    mend_timestamps(item)
+    mend_reference(item, "xref")
+    item.drop("validation", "the model says what is validated", "G-10")
+    item.drop("compatibilityauthority", "it is no attribute any more", "rc4")
+    if str(item.body.get("compatibility", "")).lower() == "none":
+        item.drop("compatibility", "no rule is told by its absence", "rc4")
+
+
+def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:
+    """Documents in an attribute ``format``, which every Version has for something else, as ``mend_model`` names it."""
+    if collection != f"{TAKEN}s":
+        return
+    items = [item for member in group.entities(collection) for item in (member, *member.entities("versions"))]
+    if any(f"{TAKEN}base64" in item.body or " " in str(item.body.get(TAKEN, "")) for item in items):
+        for item in items:
+            for suffix in ("", "base64", "url", "id"):
+                item.rename(f"{TAKEN}{suffix}", f"{plural.removesuffix('s')}{TAKEN}{suffix}", "rc4")

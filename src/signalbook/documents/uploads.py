@@ -1,0 +1,255 @@
+"""What a document is about, the request that brings it into a registry, and what of it is new there.
+
+PATCH touches every entity it names, and new epochs and events tell of it; so what says nothing new is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from signalbook.documents.errors import DocumentError
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Kind, Xid, XidError
+
+_MODEL_KEYS: Final = frozenset({"$schema", "attributes", "description", "documentation", "groups", "icon", "labels"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A document as the body of a PATCH on ``target`` (an entity or a collection).
+
+    PATCH creates and changes what it names and leaves the rest alone (R50, R144). ``ignore`` is the flag of that name:
+    epochs are those of another day, and the id is that of another registry.
+    """
+
+    target: Xid
+    body: JSONObject
+    ignore: tuple[str, ...] = ("epoch",)
+
+
+def aim(document: JSON, *, to: Xid | None = None) -> Upload:
+    """Where ``document`` belongs; ``to`` says it, else the document itself.
+
+    By its own words it is a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their
+    ``xid`` tells), a model source, or, without any of these signs, a map of Groups. Raises ``DocumentError``.
+    """
+    if not isinstance(document, dict):
+        raise DocumentError("a registry document is a JSON object")
+    if to is not None:
+        return Upload(target=to, body=_without_identity(document, to))
+    if is_model(document):
+        return Upload(target=ROOT, body={"modelsource": document})
+    target = target_of(document)
+    if target == ROOT and "registryid" in document:
+        return Upload(target=ROOT, body=document, ignore=("epoch", "id"))
+    return Upload(target=target, body=document)
+
+
+def extend_model(upload: Upload, current: JSONObject) -> Upload:
+    """``upload`` with a ``modelsource`` that keeps the Group types and attributes of ``current`` it does not name.
+
+    Sent as it is, it would take the place of the registry's whole model. Left out if it changes nothing.
+    """
+    given = upload.body["modelsource"]
+    if not isinstance(given, dict):
+        return upload
+    wanted = {**current, **given}
+    for name in ("groups", "attributes"):
+        if isinstance(given.get(name), dict) and isinstance(current.get(name), dict):
+            wanted[name] = {**current[name], **given[name]}
+    body = {name: value for name, value in upload.body.items() if name != "modelsource"}
+    return replace(upload, body=body if wanted == current else {"modelsource": wanted, **body})
+
+
+def _without_identity(document: JSONObject, to: Xid) -> JSONObject:
+    """``document`` under another name: its ids go. Raises ``DocumentError`` if it is no such thing as ``to``."""
+    own = target_of(document)
+    if own != ROOT and own.kind is not to.kind:
+        raise DocumentError(f"it is a {own.kind} ({own}) and cannot become {to}, a {to.kind}")
+    names = {"xid", "self", "shortself"}
+    if own != ROOT and not own.is_collection:
+        names |= {name for name, value in document.items() if name.endswith("id") and value == own.id}
+    return {name: value for name, value in document.items() if name not in names}
+
+
+def is_model(document: JSONObject) -> bool:
+    """Whether ``document`` is a model source, and no entity."""
+    groups = document.get("groups")
+    return (
+        document.keys() <= _MODEL_KEYS
+        and isinstance(groups, dict)
+        and all(isinstance(group, dict) and group.keys() & {"singular", "resources"} for group in groups.values())
+    )
+
+
+def target_of(document: JSONObject) -> Xid:
+    """The entity or collection that ``document`` is, by its own words; the Registry without any."""
+    if isinstance(document.get("xid"), str):
+        return _parse_xid(document["xid"])
+    members = [value.get("xid") if isinstance(value, dict) else None for value in document.values()]
+    xids = [_parse_xid(xid) for xid in members if isinstance(xid, str)]
+    parents = {xid.parent for xid in xids}
+    if len(xids) == len(members) and len(parents) == 1 and (parent := parents.pop()).is_collection:
+        return parent
+    return ROOT
+
+
+def _parse_xid(text: str) -> Xid:
+    try:
+        return Xid.parse(text)
+    except XidError as error:
+        raise DocumentError(f"its xid {text!r} is none: {error}") from None
+
+
+_NO_COLLECTIONS: Final = frozenset(
+    {"capabilities", "constraints", "deprecated", "envelopemetadata", "envelopeoptions", "labels", "meta", "model"}
+    | {"modelsource", "protocoloptions"}
+)
+
+
+def collections(body: JSONObject) -> Iterator[str]:
+    """Attributes of a Registry or Group that hold entities: objects of objects."""
+    for name in list(body):
+        value = body[name]
+        if name not in _NO_COLLECTIONS and isinstance(value, dict) and all(isinstance(x, dict) for x in value.values()):
+            yield name
+
+
+def entities(document: JSON) -> Iterator[tuple[Xid, JSONObject]]:
+    """Every Group, Resource and Version in ``document``. Raises ``DocumentError`` for an ``xid`` that is none."""
+    if isinstance(document, dict) and not is_model(document):
+        target = target_of(document)
+        yield from _entities_of(target, document) if target.is_collection else _entities_at(target, document)
+
+
+def _entities_of(collection: Xid, members: JSON) -> Iterator[tuple[Xid, JSONObject]]:
+    for name, body in members.items() if isinstance(members, dict) else ():
+        if isinstance(body, dict):
+            yield from _entities_at(collection / name, body)
+
+
+def _entities_at(xid: Xid, body: JSONObject) -> Iterator[tuple[Xid, JSONObject]]:
+    if xid.kind in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
+        yield xid, body
+    match xid.kind:
+        case Kind.REGISTRY | Kind.GROUP:
+            for plural in collections(body):
+                yield from _entities_of(xid / plural, body[plural])
+        case Kind.RESOURCE:
+            yield from _entities_of(xid / "versions", body.get("versions"))
+
+
+Find = Callable[[Xid], JSONObject | None]
+Collections = Callable[[Xid], Iterable[str]]
+
+# What the server sets, or says in other words too.
+_SERVER: Final = frozenset(
+    {"self", "shortself", "xid", "epoch", "modifiedat", "isdefault", "metaurl", "versionsurl", "versionscount"}
+    | {"defaultversionurl", "formatvalidated", "formatvalidatedreason", "compatibilityvalidated", "$schema"}
+    | {"compatibilityvalidatedreason", "specversion", "registryid", "model", "meta", "versions"}
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportPlan:
+    """What is left of a document: ``upload``, None if nothing is, and what it will do to which entities."""
+
+    upload: Upload | None = None
+    created: list[Xid] = field(default_factory=list)
+    changed: list[Xid] = field(default_factory=list)
+    unchanged: list[Xid] = field(default_factory=list)
+
+
+def compare(upload: Upload, find: Find, collections: Collections) -> ImportPlan:
+    """What ``upload`` has to say that is new.
+
+    ``find`` gives an entity in document view with all beneath it, None where there is none (of the Registry its own
+    attributes are enough); ``collections`` the names of the collections an entity has by the model.
+    """
+    comparison = _Comparison(find, collections)
+    target = upload.target
+    if target.is_collection:
+        body: JSONObject | None = comparison.members(target, upload.body, None)
+    else:
+        body = comparison.entity(target, upload.body, find(target))
+    comparison.work.upload = None if body is None else replace(upload, body=body)
+    return comparison.work
+
+
+def attributes(tree: JSONObject, xid: Xid, collections: Collections) -> dict[Xid, JSONObject]:
+    """The own attributes of every entity in ``tree``, which is at ``xid``, without what the server sets."""
+    own = {xid: _own_attributes(tree, xid, tuple(collections(xid)))}
+    for plural in collections(xid):
+        for name, member in (tree.get(plural) or {}).items():
+            own |= attributes(member, xid / plural / name, collections)
+    return own
+
+
+class _Comparison:
+    def __init__(self, find: Find, collections: Collections) -> None:
+        self.work = ImportPlan()
+        self._find = find
+        self._collections = collections
+
+    def entity(self, xid: Xid, given: JSONObject, current: JSONObject | None) -> JSONObject | None:
+        """What of ``given`` is new."""
+        if current is None:
+            self._created(xid, given)
+            return given
+        plurals = tuple(self._collections(xid))
+        there = _own_attributes(_effective(given, current), xid, plurals)
+        wanted = _own_attributes(given, xid, plurals)
+        news: JSONObject = {name: given[name] for name in wanted if name != "meta" and wanted[name] != there.get(name)}
+        if "meta" in wanted and _meta_differs(wanted["meta"], there.get("meta")):
+            news["meta"] = given["meta"]
+        if wanted or xid.kind is not Kind.REGISTRY:  # a document of Groups says nothing of the Registry
+            (self.work.changed if news else self.work.unchanged).append(xid)
+        for plural in plurals:
+            members = self.members(xid / plural, given.get(plural), current.get(plural) or {})
+            news |= {plural: members} if members else {}
+        return news or None
+
+    def members(self, collection: Xid, given: JSON, current: JSONObject | None) -> JSONObject | None:
+        """What of a collection is new; ``current`` None asks for each member, and so do the Registry's Groups."""
+        if not isinstance(given, dict):
+            refused: JSONObject | None = given  # by the registry, in its words
+            return refused
+        news = {}
+        for name, body in given.items():
+            news[name] = body
+            if isinstance(body, dict):
+                xid = collection / name
+                known = self._find(xid) if current is None or xid.kind is Kind.GROUP else current.get(name)
+                news[name] = self.entity(xid, body, known)
+        return {name: body for name, body in news.items() if body is not None} or None
+
+    def _created(self, xid: Xid, given: JSONObject) -> None:
+        self.work.created.append(xid)
+        for plural in self._collections(xid):
+            members = given.get(plural)
+            for name, body in members.items() if isinstance(members, dict) else ():
+                if isinstance(body, dict):
+                    self._created(xid / plural / name, body)
+
+
+def _effective(given: JSONObject, current: JSONObject) -> JSONObject:
+    """``current`` with the attributes that a Resource shows of its default Version, or of the one ``given`` names."""
+    versions = current.get("versions") or {}
+    default = (current.get("meta") or {}).get("defaultversionid")
+    shown = versions.get(given.get("versionid", default))
+    return {**shown, **current} if shown else current
+
+
+def _own_attributes(body: JSONObject, xid: Xid, plurals: tuple[str, ...]) -> JSONObject:
+    derived = {f"{plural}{suffix}" for plural in plurals for suffix in ("", "url", "count")}
+    own = {name: value for name, value in body.items() if name not in _SERVER and name not in derived}
+    if xid.kind is Kind.RESOURCE and isinstance(body.get("meta"), dict):
+        own["meta"] = _own_attributes(body["meta"], xid, ())
+    return own
+
+
+def _meta_differs(given: JSONObject, current: JSONObject | None) -> bool:
+    there = current or {}
+    return any(value != there.get(name) for name, value in given.items())
