@@ -21,7 +21,7 @@ from signalbook.formats.jsonschema.guards import EXACT_FLOAT, counted, guard, un
 from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import Form, builder
+from signalbook.pipeline.arrays import ValueForm, builder
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import Decode, Make, NoPlan, guarded, lists, maps, plain, structs
 
@@ -154,7 +154,9 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -
     if check is None:
         raise NoPlan
     shape = shape_of(document, node)
-    return ("raw", False), guarded(check, None if isinstance(shape, Anything) else builder(shape, kind, Form.TYPED))
+    return ("raw", False), guarded(
+        check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
+    )
 
 
 def _name(name: str) -> str:
