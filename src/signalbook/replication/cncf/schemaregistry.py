@@ -20,7 +20,7 @@ _TIMES: Final = ("createdtimeutc", "updatedtimeutc")
 
 
 class SchemaRegistry:
-    """As ``base.Draft`` says."""
+    """As ``registry.CncfApi`` says."""
 
     kinds = ("schemagroups", "schemas")
 
