@@ -234,7 +234,7 @@ def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
-    """A version, or a document with several; answered with what is stored of it (C-9)."""
+    """A version, or a document with several; the response shows what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
     reading = CatalogReader()
     posted = reading.definition(request.json, form)

@@ -123,7 +123,7 @@ def document_response(
 
 
 def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:
-    """The answer to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
+    """The response to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
     view, path = session.view, request.path
     if request.method == "DELETE":
         return Response(status=204)
@@ -138,10 +138,10 @@ def write_response(session: Session, request: RegistryRequest, result: WriteResu
     return render(view, request, result.target, status=status, extra=tuple(_locations(view, request, result)))
 
 
-def limited(answer: Response, request: RegistryRequest) -> Response:
-    """``answer`` if it is not too large to be sent (R203)."""
-    _fitting(answer.body, request)
-    return answer
+def limited(response: Response, request: RegistryRequest) -> Response:
+    """``response`` if it is not too large to be sent (R203)."""
+    _fitting(response.body, request)
+    return response
 
 
 def _fitting(content: bytes, request: RegistryRequest) -> bytes:
