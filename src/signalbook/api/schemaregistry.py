@@ -25,10 +25,11 @@ from signalbook.api.kernel.responses import (
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
+from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers, version_with_document
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
     GROUPS,
-    Given,
+    Stated,
     draft_format,
     given_faults,
     number_of,
@@ -36,10 +37,8 @@ from signalbook.cncf.schemaregistry import (
     version_id,
     version_uri,
 )
-from signalbook.engine import numbers, uris
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View, ViewOptions
-from signalbook.engine.uris import Places
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError
@@ -107,18 +106,18 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         raise RegistryError("not_found", subject=self.path.text, detail=self.path.fault)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> UriBases:
         """Where versions of schemas are to be had."""
-        return Places(groups="schemagroups", bases=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
+        return UriBases(groups="schemagroups", urls=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity in this API."""
         return f"{self.base}{schema_path(xid)}"
 
     @property
-    def given(self) -> Given:
+    def given(self) -> Stated:
         """What came beside the document, in the query or in headers (A-47). Raises ``bad_request``."""
-        found = Given(**{name: self._given(name) for name in ATTRIBUTES})
+        found = Stated(**{name: self._given(name) for name in ATTRIBUTES})
         faults = given_faults(found)
         if faults:
             detail = "what came beside the document cannot be used"
@@ -231,7 +230,7 @@ def show_latest(view: View, request: SchemaRequest) -> Response:
 
 def list_versions(view: View, request: SchemaRequest) -> Response:
     """The numbers of a schema's versions (A-42)."""
-    return limited_json(numbers.listed(view, request.target.owner), request)
+    return limited_json(version_numbers(view, request.target.owner), request)
 
 
 def show_version(view: View, request: SchemaRequest) -> Response:
@@ -241,7 +240,7 @@ def show_version(view: View, request: SchemaRequest) -> Response:
 
 def lookup(view: View, request: SchemaRequest) -> Response:
     """The version with a URI (A-43b, A-54)."""
-    found = uris.find(view, request.uri, request.places)
+    found = find_by_uri(view, request.uri, request.places)
     if found is None or draft.number_of(found) is None:
         raise RegistryError("not_found", subject=request.uri)
     return version_response(view, request, found)
@@ -291,7 +290,7 @@ def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
 
 
 def _latest(view: View, schema: Xid) -> Xid:
-    number = numbers.latest(view, schema)
+    number = latest_number(view, schema)
     if number is None:
         raise RegistryError("not_found", subject=str(schema), detail="none of its versions has a number")
     return schema / "versions" / str(number)
@@ -301,7 +300,7 @@ def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     """What the latest version of a schema says, be it one that is not seen here; None if there is no schema."""
     if not view.exists(schema):
         return None
-    number = numbers.latest(view, schema)
+    number = latest_number(view, schema)
     return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
 
 
@@ -315,7 +314,7 @@ def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> 
         raise Conflict(request.path.text, detail)
 
 
-def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
+def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
     """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
     fault = draft.format_fault(given, group, latest)
     if fault is not None:
@@ -333,10 +332,10 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
     """
     contenttype = request.headers.get("content-type")
     if "globaluri" not in attributes:
-        holder = numbers.holder(view, request.target, request.body, contenttype)
+        holder = version_with_document(view, request.target, request.body, contenttype)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
-    taken = uris.find(view, uri, request.places)
+    taken = find_by_uri(view, uri, request.places)
     if taken is None:
         return None
     row = view.reader.get(taken)

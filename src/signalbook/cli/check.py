@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from signalbook.client.registry import WriteChecks
-    from signalbook.documents import Source
+    from signalbook.documents import SourceDocument
 HELP: Final = (
     "Tell whether something would be accepted, and if not, why; nothing is changed.\n\n"
     "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
@@ -40,7 +40,7 @@ _DIALECTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class CheckedSource:
     """The verdict on one source, and which of its files what is told is in, if it has several."""
 
     name: str
@@ -114,7 +114,7 @@ def run(
 
     if against is not None and _is_file(against):
         verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)
-        told = [Told(name=source, verdict=verdict)]
+        told = [CheckedSource(name=source, verdict=verdict)]
     elif against is not None:
         xid = _resource(against)
         with open_checks(server, db, offline=offline) as checks:
@@ -122,7 +122,7 @@ def run(
             name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
             rule = None if compatibility is None else compatibility.value
             verdict = checks.version(xid, schema.content, name, rule)
-            told = [Told(name=source, verdict=verdict)]
+            told = [CheckedSource(name=source, verdict=verdict)]
     else:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
@@ -134,15 +134,15 @@ def run(
     _tell(told, strict=strict, as_json=as_json)
 
 
-def _about(source: Source, verdict: Verdict) -> Told:
+def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     places = [str(finding.path) for finding in verdict.findings]
     for error in verdict.errors:
         places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
     found = source.naming([place.partition("#")[0] for place in places]) if source.parts else []
-    return Told(name=source.name, verdict=verdict, files=tuple(found))
+    return CheckedSource(name=source.name, verdict=verdict, files=tuple(found))
 
 
-def _tell(told: list[Told], *, strict: bool, as_json: bool) -> None:
+def _tell(told: list[CheckedSource], *, strict: bool, as_json: bool) -> None:
     """Print the verdicts, and end with 1 unless all is accepted."""
     accepted = all(row.passes(strict) for row in told)
     if as_json:
@@ -201,12 +201,12 @@ def _schema(source: str, format: str) -> SchemaFile:
     return SchemaFile(name=source, content=content, stated=format)
 
 
-def _has_no_model(source: Source) -> bool:
+def _has_no_model(source: SourceDocument) -> bool:
     """Models first: other documents may need them."""
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 
-def _lines(told: Told, strict: bool) -> Iterator[Text]:
+def _lines(told: CheckedSource, strict: bool) -> Iterator[Text]:
     """A verdict for people: what would happen, or what is in the way."""
     from rich.text import Text
 

@@ -109,11 +109,11 @@ def _vacant(registry: Registry, group: str) -> None:
 
 def _store(registry: Registry, group: str, draft: InferredDefinitions) -> None:
     from signalbook.cli.importing import import_source
-    from signalbook.documents import Source
+    from signalbook.documents import SourceDocument
 
     # Again, since drafting takes its time.
     _vacant(registry, group)
-    done = import_source(registry, Source(name="the draft", document=draft.document), ignore=(), to=None)
+    done = import_source(registry, SourceDocument(name="the draft", document=draft.document), ignore=(), to=None)
     say(f"imported {done}")
 
 

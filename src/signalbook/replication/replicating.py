@@ -25,7 +25,7 @@ class StateError(SignalbookError):
     """A state that cannot be read or written."""
 
 
-class Keeping(Protocol):
+class StateStore(Protocol):
     """Where a state is kept."""
 
     def load(self) -> JSON:
@@ -35,7 +35,7 @@ class Keeping(Protocol):
         """Keep ``state`` in place of what was there."""
 
 
-class Memory:
+class StateInMemory:
     """A state that ends with the program."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Memory:
         self._state = state
 
 
-class File:
+class StateFile:
     """A state in a file, which is always whole."""
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +78,7 @@ class File:
             raise StateError(f"{self._path} cannot be written: {error.strerror}") from None
 
 
-class Note:
+class StateInDatabase:
     """A state beside the registry that this process has open; ``name`` tells it from others."""
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -126,7 +126,7 @@ class Replication:
     there. Whatever happens in between is done again, which changes nothing.
     """
 
-    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: Keeping) -> None:
+    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: StateStore) -> None:
         self._source = source
         self._copying = copying
         self._link = link

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.fastpath.batch import FrameColumns
+from signalbook.pipeline.fastpath.batch import EventColumns
 from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
 from signalbook.pipeline.sources import records
 from signalbook.pipeline.sources.base import MessageBatch
@@ -37,7 +37,7 @@ def frame(*messages: bytes) -> MessageBatch:
     return MessageBatch(path="f", content=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
 
 
-def events(block: FrameColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
+def events(block: EventColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
     """Attributes and data of each event, by its index."""
     assert all(len(array) == len(block) for array in (*block.arrays, block.data))
     texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}

@@ -208,7 +208,7 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
 def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
     reading = CatalogReader()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
-    refuse(request.path.text, reading.faults)
+    refuse(request.path.text, reading.findings)
     return group
 
 
@@ -238,7 +238,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     form = writing.catalog.format(request.path.group)
     reading = CatalogReader()
     posted = reading.definition(request.json, form)
-    refuse(request.path.text, reading.faults)
+    refuse(request.path.text, reading.findings)
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)

@@ -31,7 +31,7 @@ _HEADER: Final = {
 _TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
 _MEDIA: Final = ("content-type", "content-encoding")
 _RULES: Final = outgoing.names((f"{section}." for section in ("header", *_SECTIONS)), outgoing.plain)
-_TELLING: Final = ("to", "subject")
+_DISTINGUISHING: Final = ("to", "subject")
 _PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
 _MANDATORY: Final = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
 
@@ -149,7 +149,7 @@ def _section(section: str, entries: Any) -> Iterator[Property]:
     for name, entry in entries.items():
         value = entry.get("value")
         constant = value is not None and not is_template(str(value))
-        telling = section == "application-properties" or (section == "properties" and name in _TELLING)
+        distinguishing = section == "application-properties" or (section == "properties" and name in _DISTINGUISHING)
         known = section == "properties" and name in _MEDIA
         yield Property(
             name=f"{section}.{name}",
@@ -157,7 +157,7 @@ def _section(section: str, entries: Any) -> Iterator[Property]:
             type="string" if known else entry.get("type") or _TYPES.get(name, "string"),
             value=value,
             required=entry.get("required") is True,
-            role="discriminator" if telling and constant else "plain",
+            role="discriminator" if distinguishing and constant else "plain",
             comparison="content_type" if known and name == "content-type" else "value",
         )
 

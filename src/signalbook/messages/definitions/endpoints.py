@@ -111,7 +111,7 @@ def option_findings(options: JSONObject, protocol: str, roles: Roles) -> Iterato
         if name in known:
             yield from _value(path, known[name], value)
         else:
-            yield from _stranger(path, name, protocol)
+            yield from _unknown_option(path, name, protocol)
     if protocol in _RULES:
         yield from _RULES[protocol](options, roles)
 
@@ -130,7 +130,7 @@ def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
         yield _option_finding(path, "maximum", f"{value} is more than {option.most}")
 
 
-def _stranger(path: str, name: str, protocol: str) -> Iterator[Finding]:
+def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
     """An extension, unless it is an option misspelt or one of another version of the protocol."""
     known = OPTIONS.get(protocol, {})
     meant = next((other for other in known if _bare(other) == _bare(name)), None)
@@ -422,12 +422,12 @@ def _authorization(entries: JSON) -> Iterator[Finding]:
     for position, entry in enumerate(entries):
         path = f"protocoloptions.authorization[{position}]"
         if isinstance(entry, dict):
-            yield from _way_in(path, entry)
+            yield from _authorization_entry(path, entry)
         else:
             yield _finding(path, "structure", "must be an object")
 
 
-def _way_in(path: str, entry: JSONObject) -> Iterator[Finding]:
+def _authorization_entry(path: str, entry: JSONObject) -> Iterator[Finding]:
     kind = entry.get("type")
     if kind is not None and kind not in _AUTHORIZATIONS:
         yield _finding(f"{path}.type", "enum", f"{kind!r} is none of {', '.join(_AUTHORIZATIONS)}", "warning")

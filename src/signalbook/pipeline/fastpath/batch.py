@@ -71,7 +71,7 @@ class ExtensionColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameColumns:
+class EventColumns:
     """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
 
     frame: MessageBatch
@@ -81,14 +81,14 @@ class FrameColumns:
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: MessageBatch, attributes: int) -> FrameColumns:
+    def empty(cls, frame: MessageBatch, attributes: int) -> EventColumns:
         """None of the frame's events, which would have so many attributes."""
         return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def take(self, places: Offsets) -> FrameColumns:
+    def take(self, places: Offsets) -> EventColumns:
         """Some of them."""
         taken = pa.array(places)
         extensions = {
@@ -96,7 +96,7 @@ class FrameColumns:
             for name, column in self.extensions.items()
         }
         arrays = [array.take(taken) for array in self.arrays]
-        return FrameColumns(self.frame, arrays, extensions, self.data.take(taken), self.indices[places])
+        return EventColumns(self.frame, arrays, extensions, self.data.take(taken), self.indices[places])
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
@@ -149,7 +149,7 @@ _MAP: Final = columns.TEXT_MAP
 class EventBatch:
     """The events of some frames, numbered through."""
 
-    def __init__(self, frames: Sequence[FrameColumns]) -> None:
+    def __init__(self, frames: Sequence[EventColumns]) -> None:
         self._frames = frames
         self._bounds = np.cumsum([0, *map(len, frames)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}

@@ -16,7 +16,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
-from signalbook.messages.matching.contract import Book, Deferred, Outline, compile_all
+from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline, compile_all
 from signalbook.messages.payloads import wireprefix
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
@@ -288,9 +288,9 @@ class Snapshot:
             return Contract.outlined(self.outlines, book, policy)
         return Contract.compile(book.definitions, book.schemas, policy, bases=book.bases)
 
-    def _book(self) -> Book:
+    def _book(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
-        return Book(definitions=definitions, schemas=self.schema, bases=self.message)
+        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message)
 
     @uncollected()
     def check(self, policy: Policy) -> Snapshot:
@@ -301,9 +301,9 @@ class Snapshot:
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
         """
-        strangers = policy.strangers(self.selected)
-        if strangers:
-            raise PipelineError(f"there is a policy for {', '.join(strangers)}, but no definition it is about")
+        unknown = policy.unknown_overrides(self.selected)
+        if unknown:
+            raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
         compiled = compile_all(self._book(), policy)
         uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
         broken = {

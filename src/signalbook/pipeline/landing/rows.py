@@ -16,8 +16,8 @@ from signalbook.formats import Schema
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, Attribute
-from signalbook.pipeline import columns, headers
-from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline import arrays, columns
+from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
@@ -148,7 +148,7 @@ class Target:
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
         """From decoded payloads to their columns, where they have a schema."""
         assert self._schema is not None
-        return payload_builder(self._schema.shape(), Form.DECODED)
+        return payload_builder(self._schema.shape(), ValueForm.DECODED)
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
@@ -171,7 +171,7 @@ def _transport(rows: Sequence[Row]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([headers.texts(message.protocol, headers.carried(message)) for message in messages]),
+        text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([place.path for place in places], pa.string()),
         pa.array([place.position for place in places], pa.int64()),

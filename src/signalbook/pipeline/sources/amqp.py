@@ -20,7 +20,7 @@ from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encod
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, receiver
@@ -137,7 +137,7 @@ def _spooled(content: bytes) -> SpooledMessage:
         around, body = taken_apart(content)
         value = _bytes(body)
         found = _message(around, value)
-        named = headers.encoded(headers.carried(found))
+        named = arrays.encoded_headers(arrays.message_headers(found))
     except AMQPError:
         return SpooledMessage(address=None, value=content, received_at=now)
     return SpooledMessage(address=address(found), value=value, headers=named, key=around, received_at=now)

@@ -22,7 +22,7 @@ from pyspark.sql.types import DataType, DateType, MapType, StringType, StructTyp
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.tables.naming import quoted
@@ -75,7 +75,7 @@ class Captures:
         return record(
             row["address"] or "",
             row["value"],
-            headers.pairs(row["headers"]),
+            arrays.header_pairs(row["headers"]),
             key=row["key"],
             partition=row["partition"],
             offset=None if row["partition"] is None else row["position"],

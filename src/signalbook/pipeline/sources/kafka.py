@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
 
@@ -69,7 +69,7 @@ class Kafka:
         return record(
             row["address"],
             row["value"],
-            headers.pairs(row["headers"]),
+            arrays.header_pairs(row["headers"]),
             key=row["key"],
             partition=row["partition"],
             offset=row["position"],

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.brokers.mqtt import MQTTClient, MQTTSession
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V3, V5, publish
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
@@ -98,7 +98,7 @@ class Mqtt:
             if value is not None:
                 sections[name] = value
         key, address, payload = msgspec.msgpack.encode(sections), _topic(received), bytes(received.payload)
-        named = headers.encoded(headers.carried(self._message(address, key, payload)))
+        named = arrays.encoded_headers(arrays.message_headers(self._message(address, key, payload)))
         return SpooledMessage(
             address=address, value=payload, headers=named, key=key, received_at=time.time_ns() // 1000
         )

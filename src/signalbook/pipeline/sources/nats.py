@@ -24,7 +24,7 @@ from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, StoredMessage
 from signalbook.messages import Message
 from signalbook.messages.bindings.nats import message
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers
 from signalbook.pipeline.sources.base import MessageBatch
@@ -218,7 +218,7 @@ class Nats:
         """The message, with all that the stream says of it."""
         assert batch.records is not None
         row = batch.records.slice(index, 1).to_pylist()[0]
-        named = [(name, value.decode(errors="backslashreplace")) for name, value in headers.pairs(row["headers"])]
+        named = [(name, value.decode(errors="backslashreplace")) for name, value in arrays.header_pairs(row["headers"])]
         return message(
             row["address"],
             row["value"],

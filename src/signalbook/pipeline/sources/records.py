@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.pipeline import columns, headers
+from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 COLUMNS: Final = (
@@ -81,7 +81,7 @@ def is_event(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 def delivered(records: pa.RecordBatch) -> list[pa.Array]:
     """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is."""
     protocol = _protocol(records)
-    found = headers.maps(protocol, records.column("headers"))
+    found = arrays.header_maps(protocol, records.column("headers"))
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
     return [protocols, addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
 

@@ -11,7 +11,7 @@ import httpx
 
 from signalbook.client import NotFound
 from signalbook.client.registry import Refusal
-from signalbook.cncf.schemaregistry import Given, draft_format, group_attributes, render_group, version_attributes
+from signalbook.cncf.schemaregistry import Stated, draft_format, group_attributes, render_group, version_attributes
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
 from signalbook.values import JSON, JSONObject, dump_json
@@ -20,7 +20,7 @@ _TIMES: Final = ("createdtimeutc", "updatedtimeutc")
 
 
 class SchemaRegistry:
-    """As ``base.Draft`` says."""
+    """As ``registry.CncfApi`` says."""
 
     kinds = ("schemagroups", "schemas")
 
@@ -101,7 +101,7 @@ class SchemaRegistry:
 def _attributes(answer: httpx.Response, path: str) -> JSONObject:
     """A version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
     headers = answer.headers
-    given = Given(
+    given = Stated(
         format=unquote(headers.get("schema-format", "")),
         description=unquote(headers.get("schema-description", "")),
         authority=headers.get("schema-authority", ""),
