@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -17,7 +15,8 @@ from signalbook.events import filters
 from signalbook.events.subscriptions.documents import OLD_TYPE
 from signalbook.storage.base import Store
 
-from .conftest import Client, Serve
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
 
 SINK = "https://93.184.215.14/hook"
 """A public address, which nobody here connects to."""
@@ -475,79 +474,3 @@ def test_replay(client: Client) -> None:
     for after in (0, "0"):
         made = create(client, config={"after": after})
         assert (made["config"], made["status"]["position"]) == ({"after": 0}, 0)
-
-
-CONSENTING_SINK = "https://sink.example.com/hook"
-
-
-@pytest.fixture
-def client(store: Store, serve: Serve) -> Client:
-    with store.write() as writer:
-        writer.settings.put("delivery/consents", "ab" * 32)
-    return serve(store, base_url="https://r.example")
-
-
-def subscribe(client: Client, **settings: Any) -> tuple[str, str]:
-    """The path of a new subscription's consent, and the key to it."""
-    made = client.send(
-        "POST", "/subscriptions", json={"protocol": "HTTP", "sink": CONSENTING_SINK, "protocolsettings": settings}
-    )
-    assert made.status_code == 201, made.text
-    made_id = made.json()["id"]
-    key = hmac.new(bytes.fromhex("ab" * 32), f"{made_id}\n{CONSENTING_SINK}".encode(), hashlib.sha256).hexdigest()
-    return f"/subscriptions/{made_id}/consent", key
-
-
-def given(store: Store, path: str) -> Any:
-    with store.read() as reader:
-        consent = reader.subscriptions.consent(path.split("/")[2])
-        return consent and {"sink": consent.sink, "rate": consent.rate}
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_both_methods_agree(client: Client, store: Store, method: str) -> None:
-    """D-34: POST by the sink, GET by a person with a browser"""
-    path, key = subscribe(client)
-    answer = client.send(method, f"{path}?key={key}")
-    assert (answer.status_code, answer.text) == (200, "Thank you. Events will be delivered from now on.\n")
-    assert given(store, path) == {"sink": CONSENTING_SINK, "rate": None}
-
-
-@pytest.mark.parametrize(
-    ("header", "rate"), [({}, 60), ({"WebHook-Allowed-Rate": "30"}, 30), ({"WebHook-Allowed-Rate": "*"}, None)]
-)
-def test_the_rate_is_that_of_the_call_or_what_was_asked(
-    client: Client, store: Store, header: dict[str, str], rate: int | None
-) -> None:
-    """D-34"""
-    path, key = subscribe(client, rate=60)
-    assert client.send("POST", f"{path}?key={key}", headers=header).status_code == 200
-    assert given(store, path)["rate"] == rate
-
-
-@pytest.mark.parametrize("query", ["", "?key=", "?key=é", "?key=" + "0" * 64, "?key=" + "0" * 10_000])
-def test_without_the_key_nothing_is_learned(client: Client, store: Store, query: str) -> None:
-    path, _ = subscribe(client)
-    unknown = client.get(f"/subscriptions/none/consent{query}")
-    known = client.get(path + query)
-    assert (known.status_code, unknown.status_code) == (404, 404)
-    assert known.json()["type"] == unknown.json()["type"]
-    assert given(store, path) is None
-
-
-def test_a_key_is_for_one_subscription(client: Client, store: Store) -> None:
-    (one, _), (_, other) = subscribe(client), subscribe(client)
-    assert client.get(f"{one}?key={other}").status_code == 404
-
-
-def test_what_is_no_rate(client: Client, store: Store) -> None:
-    path, key = subscribe(client)
-    answer = client.send("POST", f"{path}?key={key}", headers={"WebHook-Allowed-Rate": "fast"})
-    assert (answer.status_code, given(store, path)) == (400, None)
-
-
-def test_methods(client: Client) -> None:
-    path, key = subscribe(client)
-    assert client.send("OPTIONS", path).headers["Allow"] == "GET, POST, OPTIONS"
-    answer = client.send("DELETE", f"{path}?key={key}")
-    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, POST, OPTIONS")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api.kernel.caching import Freshness, ResponseCache, entity_tag, if_modified, with_etag
+from signalbook.api.kernel.caching import CachedResponses, Freshness, entity_tag, if_modified, with_etag
 from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.responses import Response
 from signalbook.storage import open_store
@@ -196,7 +196,7 @@ if TYPE_CHECKING:
 
 
 def test_an_answer_lasts_as_long_as_its_generation() -> None:
-    memory, answer = ResponseCache(), Response(body=b"x")
+    memory, answer = CachedResponses(), Response(body=b"x")
     assert memory.get("k", 1) is None
     memory.put("k", 1, answer)
     assert memory.get("k", 1) == answer
@@ -205,7 +205,7 @@ def test_an_answer_lasts_as_long_as_its_generation() -> None:
 
 
 def test_an_answer_made_before_a_change_is_not_kept() -> None:
-    memory = ResponseCache()
+    memory = CachedResponses()
     memory.get("k", 1)
     memory.get("other", 2)
     memory.put("k", 1, Response(body=b"old"))
@@ -213,7 +213,7 @@ def test_an_answer_made_before_a_change_is_not_kept() -> None:
 
 
 def test_errors_and_large_answers_are_not_kept() -> None:
-    memory = ResponseCache()
+    memory = CachedResponses()
     for key, answer in (("error", Response(status=404)), ("large", Response(body=b"x" * (1 << 21)))):
         memory.get(key, 1)
         memory.put(key, 1, answer)
@@ -221,7 +221,7 @@ def test_errors_and_large_answers_are_not_kept() -> None:
 
 
 def test_the_oldest_goes_first() -> None:
-    memory = ResponseCache(limit=3 * 5000)
+    memory = CachedResponses(limit=3 * 5000)
     for key in "abcd":
         memory.get(key, 1)
         memory.put(key, 1, Response(body=b"x" * 900))
