@@ -117,6 +117,7 @@ class KafkaClient:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise BrokerTimeout(f"the cluster did not answer within {self._timeout:g} seconds")
+            # In short steps: the library's thread may find meanwhile that there is no hope.
             with suppress(TimeoutError, KafkaError):
                 future.get(timeout=min(left, _LOOK))
         future.get(timeout=0)
@@ -158,7 +159,7 @@ class _Gate:
 
     def watch(self, made: _Socket) -> _Socket:
         """The same socket, which is closed with the gate: the library forgets some that fail."""
-        self._sockets = [one for one in self._sockets if one.fileno() >= 0]
+        self._sockets = [one for one in self._sockets if one.fileno() >= 0]  # those that were closed are forgotten
         self._sockets.append(made)
         return made
 
@@ -166,6 +167,7 @@ class _Gate:
         """End whatever anybody waits for at a socket, such as a handshake that the other side does not go on with."""
         for made in self._sockets:
             with suppress(OSError):
+                # The plain socket's: that of an SSL socket drops what the handshake in the other thread still uses.
                 socket.socket.shutdown(made, socket.SHUT_RDWR)
 
     def close(self) -> None:
