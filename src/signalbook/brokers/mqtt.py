@@ -209,6 +209,25 @@ class MQTTClient:
             raise BrokerUnavailable(str(reason or error_string(code)))
 
 
+@dataclass(frozen=True, slots=True)
+class MQTTPublisher:
+    """Sends messages to one topic over a client."""
+
+    client: MQTTClient
+    topic: str
+    qos: int
+    retain: bool = False
+    properties: Properties | None = None
+
+    def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
+        """As the client."""
+        return self.client.publish(messages, self.topic, qos=self.qos, retain=self.retain, properties=self.properties)
+
+    def close(self) -> None:
+        """As the client."""
+        self.client.close()
+
+
 class _HostContext:
     """TLS for the name of a server, whatever address the connection goes to.
 

@@ -287,7 +287,7 @@ class AMQPSender:
             connection.close()
             raise
 
-    def send(self, messages: Sequence[bytes]) -> Iterator[None]:
+    def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
         """Send encoded messages; yields once for each that is confirmed, in their order.
 
         Several are on their way at once, as many as the other side has given credit for. Raises ``BrokerRefused`` for
@@ -302,6 +302,10 @@ class AMQPSender:
                 raise
             yield from self._confirmed_by_now()
         yield from self._confirm()
+
+    def close(self) -> None:
+        """Say good-bye, and hang up; raises nothing."""
+        self.connection.close()
 
     def _confirm(self) -> Iterator[None]:
         while self._confirmed < self._sent:
