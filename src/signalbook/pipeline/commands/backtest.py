@@ -34,7 +34,7 @@ from signalbook.pipeline.landing.deadletters import (
     message_batches,
     read_dead_letters,
 )
-from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.pipeline.landing.tasks import explain_failure
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage

@@ -46,7 +46,7 @@ from signalbook.pipeline.landing.deadletters import (
     verdicts,
 )
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.landing.tasks import Attempt, Intake, Manifest, Task, manifest_row
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
@@ -91,7 +91,12 @@ class _Rewriting:
     """Runs the letters of files again; ``rejected`` is where ``processing`` puts those that are letters still."""
 
     def __init__(
-        self, task: Task, wanted: DeadLetterFilter, processing: Processing, landing: Landing, rejected: list[DeadLetter]
+        self,
+        task: Task,
+        wanted: DeadLetterFilter,
+        processing: Processing,
+        landing: StagedFiles,
+        rejected: list[DeadLetter],
     ) -> None:
         self.replayed = 0
         self.changed = 0

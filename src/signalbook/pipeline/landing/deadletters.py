@@ -17,7 +17,7 @@ from signalbook.messages import Message, of_record, to_record
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import DeadLetterFilter
-from signalbook.pipeline.landing.rows import Mark, address, violation_row
+from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
 from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch, MessageLocation, Offsets, UnreadableMessage
 from signalbook.values import Finding
 
@@ -165,7 +165,7 @@ class DeadLetter:
 class DeadLetterRows:
     """Dead letters on their way to their table."""
 
-    mark: Mark
+    mark: Bookkeeping
     bytes: int = 0
     _letters: list[DeadLetter] = field(default_factory=list)
 

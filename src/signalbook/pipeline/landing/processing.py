@@ -25,8 +25,8 @@ from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
-from signalbook.pipeline.landing.rows import Mark, Row, Target
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
     LIGHTEST,
@@ -52,8 +52,8 @@ _LONGEST: Final = 500
 class _Waiting:
     """Accepted messages of one definition."""
 
-    target: Target
-    rows: list[Row] = field(default_factory=list)
+    target: RowBuilder
+    rows: list[AcceptedRow] = field(default_factory=list)
     bytes: int = 0
 
 
@@ -67,8 +67,8 @@ class Processing:
         self,
         contract: Contract,
         source: Source,
-        landing: Landing,
-        mark: Mark,
+        landing: StagedFiles,
+        mark: Bookkeeping,
         sideline: Callable[[DeadLetter], None] | None = None,
     ) -> None:
         self.tally = Tally()
@@ -76,7 +76,7 @@ class Processing:
         self._source = source
         self._landing = landing
         self._mark = mark
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, RowBuilder] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._letters = DeadLetterRows(mark)
         self._sideline = sideline or self._wait
@@ -123,13 +123,13 @@ class Processing:
                 case LeftOver():
                     self._slowly(result.messages, result.indices)
 
-    def _target(self, definition: CompiledDefinition) -> Target:
+    def _target(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
             schema = definition.schema_use.schema
-            self._targets[definition.xid] = Target(definition.xid, definition.version, schema, self._mark)
+            self._targets[definition.xid] = RowBuilder(definition.xid, definition.version, schema, self._mark)
         return self._targets[definition.xid]
 
-    def _land(self, target: Target, rows: pa.RecordBatch) -> None:
+    def _land(self, target: RowBuilder, rows: pa.RecordBatch) -> None:
         self._landing.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
@@ -193,7 +193,7 @@ class Processing:
             self._rows(waiting.target, waiting.rows)
             waiting.rows, waiting.bytes = [], 0
 
-    def _rows(self, target: Target, rows: Sequence[Row]) -> None:
+    def _rows(self, target: RowBuilder, rows: Sequence[AcceptedRow]) -> None:
         """Land all, or if one has a value that does not fit its column, each half, down to that one."""
         try:
             self._land(target, target.rows(rows))
@@ -261,7 +261,7 @@ def _letter(rejected: Rejected, original: bytes, place: MessageLocation, *, shar
     )
 
 
-def _misfit(target: Target, row: Row, error: Exception) -> DeadLetter:
+def _misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
     text = f"a conforming value does not fit its column: {error}"
     return DeadLetter(
         reason=Reason.MAPPING_ERROR,

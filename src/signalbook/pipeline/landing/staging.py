@@ -71,7 +71,7 @@ class _Table:
     writer: pq.ParquetWriter | None = None
 
 
-class Landing:
+class StagedFiles:
     """Takes the rows of one task and writes them to files in ``folder``, which is ``staged`` below the output.
 
     ``prefix`` begins the names of all files; it must be the task's own.

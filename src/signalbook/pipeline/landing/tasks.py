@@ -33,8 +33,8 @@ from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot, uncollected
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base, records
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
@@ -143,10 +143,10 @@ class Task:
             return Manifest(files=landing.finish(), tally=processing.tally)
 
     @contextmanager
-    def landing(self, number: int) -> Iterator[Landing]:
+    def landing(self, number: int) -> Iterator[StagedFiles]:
         """Where task ``number`` lands its rows; closed as it is when something fails."""
         prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
-        landing = Landing(self.staging, staged=self.plan.staged, prefix=prefix)
+        landing = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
         try:
             yield landing
         except OSError as error:
@@ -157,9 +157,9 @@ class Task:
             raise
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> Bookkeeping:
         """What every row says of the run."""
-        return Mark(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
+        return Bookkeeping(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
 
     def contract(self) -> Contract:
         """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
