@@ -199,12 +199,12 @@ def _merged(session: SparkSession, webhooks: github.Webhooks) -> StructType:
 
 def _left(contract: Contract, folder: Path) -> int:
     """How many events of a folder the fast path leaves to the slow one."""
-    mark = Bookkeeping(fingerprint="f", batch="b", landed_at=now())
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=now())
     fast = FastPath(
         contract,
         "",
         StructuredMode(),
-        lambda found: RowBuilder(found.xid, found.version, found.schema_use.schema, mark),
+        lambda found: RowBuilder(found.xid, found.version, found.schema_use.schema, bookkeeping),
     )
     results: Iterator[Result] = chain.from_iterable(
         fast.take(frame)

@@ -69,8 +69,8 @@ def catalogue(parcels: Any) -> Snapshot:
 def sidelined(snapshot: Snapshot, source: Any, folder: Path, *flags: str) -> list[dict[str, Any]]:
     """The dead letters of all messages of a source."""
     landing = StagedFiles(folder, staged="s", prefix="p")
-    mark = Bookkeeping(fingerprint="f", batch="b1", landed_at=NOW)
-    processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, mark)
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b1", landed_at=NOW)
+    processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, bookkeeping)
     for frame in source.frames():
         processing.take(frame)
     processing.clear()

@@ -37,9 +37,9 @@ def take(tmp_path: Path, parcels: Any) -> Take:
         path = tmp_path / "input"
         path.write_bytes(content)
         landing = StagedFiles(tmp_path, staged="s", prefix=name)
-        mark = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+        bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
         source = base.file_source(name)
-        processing = Processing(contract, source, landing, mark)
+        processing = Processing(contract, source, landing, bookkeeping)
         for frame in within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
             processing.take(frame)
         processing.clear()
@@ -106,8 +106,8 @@ def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> N
     taken = {"protocol": "KAFKA", "protocoloptions": {"topic": topic}}
     contract = Snapshot.of_documents([("x", {"messagegroups": {"g": {"messages": {"m": taken}}}})]).compile(Policy())
     landing = Scales(tmp_path)
-    mark = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
-    processing = Processing(contract, KAFKA, landing, mark)
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+    processing = Processing(contract, KAFKA, landing, bookkeeping)
     for _ in range(5):
         for frame in records.record_batches(rows(*[(None, [])] * 4000)):
             processing.take(frame)

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -35,6 +34,7 @@ from signalbook.pipeline.landing.deadletters import (
     read_dead_letters,
 )
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.landing.tasks import explain_failure
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
@@ -198,7 +198,6 @@ def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[
 
 
 RESULT: Final = "result string"
-_ROWS: Final = 1024
 _BUCKETS: Final = 1 << 20
 # Columns of tables that dead letters have, without the underscore.
 _SHARED: Final = frozenset({"_address", "_batch", "_protocol", "_source"})
@@ -228,7 +227,7 @@ def compare(plan: BacktestPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[p
         for number in batch.column(0).to_pylist():
             work = _Comparing(plan, today, tomorrow)
             for xid, path in plan.tasks[number]:
-                work.landed(xid, path) if xid else work.letters(path)
+                work.landed(xid, path) if xid else work.dead_letters(path)
             text = msgspec.json.encode(work.found).decode()
             yield pa.RecordBatch.from_pydict({"result": pa.array([text], pa.string())})
 
@@ -253,7 +252,7 @@ class _Comparing:
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
         rebuild = _unread if known is None else payloads_of(known)
-        for first, rows in _portions(path):
+        for first, rows in read_rows(path, "the table file"):
             read = _sent if _is_opaque(rows.schema) else rebuild
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
                 attributes, payload = attributes_of(row), read(row)
@@ -263,29 +262,29 @@ class _Comparing:
                 else:
                     self._tell(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
 
-    def letters(self, path: str) -> None:
+    def dead_letters(self, path: str) -> None:
         """Hold dead letters to both contracts, as a run would."""
         source = DeadLetterSource()
         for first, rows in read_dead_letters(path):
             mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
             for frame in message_batches(first, rows, mask):
                 for index in range(len(frame)):
-                    self._letter(source, frame, index)
+                    self._dead_letter(source, frame, index)
 
-    def _letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
-        letter = _DeadLetterRow(frame.records, index)
+    def _dead_letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
+        dead_letter = _DeadLetterRow(frame.records, index)
         try:
             message = source.message(frame, index)
         except UnreadableMessage:
-            self.found.refused += self._asked(letter, ())
+            self.found.refused += self._asked(dead_letter, ())
             return
         now, then = self._today.process(message), self._tomorrow.process(message)
-        if self._asked(letter, (*now, *then)):
-            self._tell(_refused(now), _refused(then), partial(letter.example, self._plan.by, now, then))
+        if self._asked(dead_letter, (*now, *then)):
+            self._tell(_refused(now), _refused(then), partial(dead_letter.example, self._plan.by, now, then))
 
-    def _asked(self, letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
+    def _asked(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
         """Whether a letter is, was or would be meant for one of the definitions that are asked about."""
-        meant = chain(letter.candidates, *map(_meant, outcomes))
+        meant = chain(dead_letter.candidates, *map(_meant, outcomes))
         return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
     def _tell(self, now: bool, then: bool, example: Callable[[], ChangedVerdict]) -> None:
@@ -303,17 +302,6 @@ class _Comparing:
             int(self._plan.sample * _BUCKETS)
         )
         return found
-
-
-def _portions(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    first = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS):
-                yield first, batch
-                first += len(batch)
-    except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read the table file {path}: {error}") from error
 
 
 def _is_opaque(schema: pa.Schema) -> bool:

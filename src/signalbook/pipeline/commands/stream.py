@@ -135,13 +135,13 @@ _TURNS: Final = 5
 def stream(
     job: StreamJob,
     stop: threading.Event,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     done: Callable[[Report], None] = lambda _: None,
     show: ShowProgress = lambda _: None,
 ) -> None:
     """Land messages as they come until ``stop`` is set, and with ``job.once`` no longer than there are some.
 
-    ``done`` takes the report of each batch, ``tell`` notices for people. Raises ``PipelineError`` and what reading
+    ``done`` takes the report of each batch, ``notify`` notices for people. Raises ``PipelineError`` and what reading
     definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
     """
     check(job.job.policy)
@@ -154,24 +154,24 @@ def stream(
             check_tables(journal, job.job)
             check_reachable(journal, job.job.table_format)
         kept = home / kept_name(job.job.registry, job.job.groups)
-        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
+        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, notify=notify)
         with (
             closing(definitions),
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
-            _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
+            _after_others(session, home / _JAVA_LOCK, job.name, stop, notify) as alone,
         ):
             behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
-                tell(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
+                notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             for left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
                 try:
-                    _follow(query, batches, stop, job, partial(_look, journal, job.name, tell))
+                    _follow(query, batches, stop, job, partial(_look, journal, job.name, notify))
                 except _SlowError as failure:
                     if not left:
                         raise
-                    tell(f"{failure}; it is begun once more")
+                    notify(f"{failure}; it is begun once more")
                 else:
                     return
 
@@ -292,13 +292,13 @@ def _follow(
         raise PipelineError(explain_failure(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 
 
-def _look(journal: Journal, name: str, tell: Callable[[str], None], before: bool) -> bool:
+def _look(journal: Journal, name: str, notify: Callable[[str], None], before: bool) -> bool:
     """Whether the stream's folder is full, and say so when it has come to be or is no longer."""
     full = status.is_full(journal, name)
     if full and not before:
-        tell(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
+        notify(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
     if before and not full:
-        tell(f"the stream {name} receives again")
+        notify(f"the stream {name} receives again")
     return full
 
 
@@ -323,7 +323,7 @@ def _alone(home: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def _after_others(
-    session: SparkSession, file: Path, name: str, stop: threading.Event, tell: Callable[[str], None]
+    session: SparkSession, file: Path, name: str, stop: threading.Event, notify: Callable[[str], None]
 ) -> Iterator[bool]:
     """Wait for the Java process of a driver that was killed: until it ends it writes to the stream's checkpoint.
 
@@ -333,7 +333,7 @@ def _after_others(
     with java_lock(session, file) as locked:
         alone = locked()
         if not alone:
-            tell(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")
+            notify(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")
         while not alone and not stop.wait(_LOOK):
             if time.monotonic() > deadline:
                 raise PipelineError(f"a Java process of an earlier run of the stream {name!r} still runs: end it")

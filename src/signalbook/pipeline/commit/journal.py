@@ -3,7 +3,7 @@
 A batch is *prepared* once all of its files are staged and its totals add up, and *committed* when every table has
 them. A run that dies before the first leaves only staged files, which the next run removes; one that dies between the
 two is completed by the next run, since committing a file or a table twice changes nothing. Entries are replaced
-atomically, so that a reader sees one state or the other.
+atomically, so that a reader sees one state or the other. ``commit/committing.py`` has the steps in between.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class JournalEntry:
     """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
 
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
-    not tell. ``removed`` are files of earlier batches that ``files`` stand for from now on; ``replayed`` counts the
+    not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
     the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
     has no input: its files hold the rows of those it removes.
@@ -150,7 +150,7 @@ class Journal:
         return (entry for entry in self._entries() if not entry.compaction)
 
     def files(self) -> dict[TableName, list[DataFile]]:
-        """The files of each table that no others stand for, as far as they are still where they were left."""
+        """The files of each table that no others replaced, as far as they are still where they were left."""
         entries = list(self._entries())
         removed = {(file.table, file.name) for entry in entries for file in entry.removed}
         found: dict[TableName, list[DataFile]] = {}
@@ -196,11 +196,12 @@ class Journal:
 
     def commit(self, batch: JournalEntry) -> None:
         """Enter a batch as committed, once all of its tables are."""
+        # in this order: killed in between, the batch is committed and merely committed again; never is it in neither
         _write(self._path(BATCHES, batch.id), batch)
         self._path(PREPARED, batch.id).unlink()
 
     def withdraw(self, batch: JournalEntry) -> None:
-        """Forget a prepared batch that cannot be committed any more."""
+        """Take back a prepared batch that cannot be committed any more."""
         self._path(PREPARED, batch.id).unlink()
 
     def staging(self, attempt: str) -> Path:
@@ -245,6 +246,7 @@ def _write(path: Path, batch: JournalEntry) -> None:
         # ``news`` goes by this time; the clock of a file system may tick more slowly than batches are committed
         os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))
         os.fsync(file.fileno())
+    # the content is on disk before the name is, and the name before anyone relies on it
     fresh.replace(path)
     sync_folder(path.parent)
 

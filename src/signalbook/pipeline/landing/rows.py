@@ -53,7 +53,7 @@ class AcceptedRow:
     message: Message
     payload: bytes | None
     data: JSON
-    place: MessageLocation
+    location: MessageLocation
     original: bytes
     shared: bool
     violations: Sequence[Finding]
@@ -65,17 +65,17 @@ class RowBuilder:
     ``xid`` and ``version`` are the definition's, ``schema`` that of its payloads if it has one.
     """
 
-    def __init__(self, xid: str, version: str, schema: Schema | None, mark: Bookkeeping) -> None:
+    def __init__(self, xid: str, version: str, schema: Schema | None, bookkeeping: Bookkeeping) -> None:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = schema
         self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
-        values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
+        values = (xid, version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
 
-    def row(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> AcceptedRow:
+    def row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
         message, event = accepted.message, accepted.event
         if message.body == original:  # the same bytes twice are once too many
@@ -89,7 +89,7 @@ class RowBuilder:
             message=message,
             payload=payload if decodes or self._schema is None else None,
             data=UNSET if decodes else accepted.data,
-            place=place,
+            location=location,
             original=original,
             shared=shared,
             violations=violations,
@@ -169,23 +169,23 @@ def _extensions(attributes: Mapping[str, Attribute]) -> list[tuple[str, str]] | 
 
 
 def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
-    messages, places = [row.message for row in rows], [row.place for row in rows]
+    messages, locations = [row.message for row in rows], [row.location for row in rows]
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
         text_map([headers.texts(message.protocol, headers.carried(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
-        pa.array([place.path for place in places], pa.string()),
-        pa.array([place.position for place in places], pa.int64()),
+        pa.array([location.path for location in locations], pa.string()),
+        pa.array([location.position for location in locations], pa.int64()),
     ]
 
 
 def address(message: Message) -> str | None:
     """Where a message was sent: its HTTP path, topic, subject, or the address in its properties."""
     properties = message.sections.get("properties")
-    places = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
-    places += [properties.get("to")] if isinstance(properties, Mapping) else []
-    return next((place for place in places if isinstance(place, str)), None)
+    locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
+    locations += [properties.get("to")] if isinstance(properties, Mapping) else []
+    return next((location for location in locations if isinstance(location, str)), None)
 
 
 def violation_row(finding: Finding) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One task: messages in, files of rows out. Runs in Spark's Python workers.
+"""A batch as tasks on Spark: what the driver plans and collects (``Attempt``), and what a worker does (``Task``).
 
 Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
 tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
@@ -44,7 +44,14 @@ PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
 PROGRESS: Final = "progress"
 MANIFEST: Final = "manifest string"
+# Seconds between two notes of a task's progress, and between two looks of the driver at all of them.
 _EVERY: Final = 0.5
+_LOOK: Final = 0.3
+_NAME: Final = 100
+_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
+# What follows is about the query, and not about its failure.
+_QUERY: Final = "=== Streaming Query ==="
+_FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +72,8 @@ class TaskPlan:
 class Manifest:
     """What one task did.
 
-    Of a replay, ``replaced`` are paths of the files of dead letters that its own stand for, ``replayed`` and
-    ``changed`` how many letters were run again and have another reason now.
+    Of a replay, ``replaced`` are paths of the files of dead letters that its own files replace, ``replayed`` and
+    ``changed`` how many dead letters were processed again and have another reason now.
     """
 
     files: tuple[DataFile, ...]
@@ -133,31 +140,32 @@ class Task:
 
     def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
         """What becomes of ``frames``, the input of task ``number``."""
-        with self.landing(number) as landing:
-            processing = Processing(self.contract(), source, landing, self.mark)
-            odometer = self.odometer(number, processing.tally)
+        with self.staged_files(number) as staged:
+            processing = Processing(self.contract(), source, staged, self.bookkeeping)
+            progress = self.progress(number, processing.tally)
             for frame in within_limit(frames, self.plan.max_message_bytes):
                 processing.take(frame)
-                odometer.advance(len(frame.content))
+                progress.advance(len(frame.content))
             processing.clear()
-            return Manifest(files=landing.finish(), tally=processing.tally)
+            return Manifest(files=staged.finish(), tally=processing.tally)
 
     @contextmanager
-    def landing(self, number: int) -> Iterator[StagedFiles]:
+    def staged_files(self, number: int) -> Iterator[StagedFiles]:
         """Where task ``number`` lands its rows; closed as it is when something fails."""
+        # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
         prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
-        landing = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
+        staged = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
         try:
-            yield landing
+            yield staged
         except OSError as error:
-            landing.abandon()
+            staged.abandon()
             raise disk_failure(error, self.staging.parent.parent) from error
         except BaseException:
-            landing.abandon()
+            staged.abandon()
             raise
 
     @property
-    def mark(self) -> Bookkeeping:
+    def bookkeeping(self) -> Bookkeeping:
         """What every row says of the run."""
         return Bookkeeping(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
 
@@ -165,8 +173,8 @@ class Task:
         """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
         return _contract(self.staging, self.plan)
 
-    def odometer(self, number: int, tally: Tally) -> ProgressWriter:
-        """What tells the driver how far task ``number`` is."""
+    def progress(self, number: int, tally: Tally) -> ProgressWriter:
+        """Notes for the driver how far task ``number`` is."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
 
 
@@ -190,11 +198,12 @@ class ProgressWriter:
         if time.monotonic() < self._next:
             return
         tally = self._tally
-        mileage = TaskProgress(
+        progress = TaskProgress(
             bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
         )
         fresh = self._path.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(msgspec.json.encode(mileage))
+        # written aside and renamed: the driver reads while we write
+        fresh.write_bytes(msgspec.json.encode(progress))
         fresh.replace(self._path)
         self._next = time.monotonic() + _EVERY
 
@@ -215,14 +224,6 @@ def _contract(staging: Path, plan: TaskPlan) -> Contract:
             ) from error
         _contracts[key] = snapshot.compile(plan.policy)
     return _contracts[key]
-
-
-_LOOK: Final = 0.3
-_NAME: Final = 100
-_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
-# What follows is about the query, and not about its failure.
-_QUERY: Final = "=== Streaming Query ==="
-_FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,10 +297,11 @@ class Attempt:
                 offsets=self.offsets,
             ),
         )
-        batch.check()
+        batch.check()  # before anything is committed: no message may be lost or there twice
         return batch
 
     def _stage(self) -> Path:
+        # a folder of its own: workers of a run that died may still be writing to another of the same batch
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
         (folder / PROGRESS).mkdir()
@@ -357,14 +359,14 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
 
 
 def _progress(folder: Path, total: int) -> Progress:
-    miles = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
+    tasks = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
     return Progress(
         stage="processing",
-        done=min(sum(mileage.bytes for mileage in miles), total) if total else 0,
+        done=min(sum(progress.bytes for progress in tasks), total) if total else 0,
         total=total,
-        read=sum(mileage.read for mileage in miles),
-        landed=sum(mileage.landed for mileage in miles),
-        dead_lettered=sum(mileage.dead_lettered for mileage in miles),
+        read=sum(progress.read for progress in tasks),
+        landed=sum(progress.landed for progress in tasks),
+        dead_lettered=sum(progress.dead_lettered for progress in tasks),
     )
 
 

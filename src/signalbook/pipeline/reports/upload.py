@@ -35,7 +35,7 @@ _FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 class ReportUpload:
     """The reports of an output folder for the pipeline ``name`` of the registry at ``url``.
 
-    ``tell`` is told what is wrong, once until it is right again; a registry that does not answer is left alone for
+    ``notify`` is told what is wrong, once until it is right again; a registry that does not answer is left alone for
     ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError`` for
     what is no URL.
     """
@@ -45,7 +45,7 @@ class ReportUpload:
         journal: Journal,
         url: str,
         name: str,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         pause: float = _PAUSE,
         most: int = _MOST,
@@ -54,7 +54,7 @@ class ReportUpload:
         self._journal = journal
         self._url = url
         self._name = name
-        self._tell = tell
+        self._notify = notify
         self._said = ""
         self._next = 0.0
         self._pause = pause
@@ -93,7 +93,7 @@ class ReportUpload:
         except Refused as error:
             if error.status not in _FINAL:
                 raise
-            self._tell(f"the report of batch {batch} was refused by {self._url} and is not sent again: {error}")
+            self._notify(f"the report of batch {batch} was refused by {self._url} and is not sent again: {error}")
 
     def _note(self, *names: str) -> None:
         if names:
@@ -104,7 +104,7 @@ class ReportUpload:
 
     def _say(self, words: str) -> None:
         if words != self._said:
-            self._tell(words)
+            self._notify(words)
         self._said = words
 
 
@@ -126,10 +126,10 @@ Tell = Callable[[str], None]
 
 
 @contextmanager
-def reporting(output: Path, audience: ReportOptions, tell: Tell) -> Iterator[Callable[[], None]]:
+def reporting(output: Path, audience: ReportOptions, notify: Tell) -> Iterator[Callable[[], None]]:
     """Something to call after each batch of an output folder: it sends reports and renews metrics as ``audience`` says.
 
-    What is called never raises, and ``tell`` takes what went wrong. Raises ``PipelineError`` and other
+    What is called never raises, and ``notify`` takes what went wrong. Raises ``PipelineError`` and other
     ``SignalbookError`` for options that cannot work.
     """
     if not (audience.to or audience.metrics_file or audience.metrics_port):
@@ -140,9 +140,9 @@ def reporting(output: Path, audience: ReportOptions, tell: Tell) -> Iterator[Cal
     with ExitStack() as opened:
         told: list[Callable[[], None]] = []
         if audience.metrics_file or audience.metrics_port:
-            told.append(_exposed(journal, name, audience, tell, opened))
+            told.append(_exposed(journal, name, audience, notify, opened))
         if audience.to:
-            posts = ReportUpload(journal, audience.to, name, tell)
+            posts = ReportUpload(journal, audience.to, name, notify)
             opened.callback(posts.close)
             told.append(posts.send)
 
@@ -163,7 +163,9 @@ def exposition(output: Path, name: str = "") -> bytes:
     return found.text()
 
 
-def _exposed(journal: Journal, name: str, audience: ReportOptions, tell: Tell, opened: ExitStack) -> Callable[[], None]:
+def _exposed(
+    journal: Journal, name: str, audience: ReportOptions, notify: Tell, opened: ExitStack
+) -> Callable[[], None]:
     found, known = Metrics(name), set[str]()
     _refresh(found, journal, known)
     if audience.metrics_port:
@@ -175,7 +177,7 @@ def _exposed(journal: Journal, name: str, audience: ReportOptions, tell: Tell, o
             if audience.metrics_file:
                 found.write(Path(audience.metrics_file))
         except PipelineError as error:
-            tell(f"metrics: {error}")
+            notify(f"metrics: {error}")
 
     return refresh
 
