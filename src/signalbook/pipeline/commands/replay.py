@@ -1,8 +1,8 @@
 """``pipeline replay``: dead letters held to the definitions of today, and landed where they conform by now.
 
-A replay is a batch of the journal whose input are files of dead letters. It adds files to tables and writes what remains
-of the dead letters into new files that replace the old ones, all by one entry: killed anywhere, it is completed by the
-next run, or was never begun.
+A replay is a batch of the journal whose input are files of dead letters. It adds files to tables and writes what is
+left of the dead letters into new files that replace the old ones, all by one entry: killed anywhere, it is completed
+by the next run, or was never begun.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import numpy as np
@@ -26,7 +26,6 @@ from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing import tasks
 from signalbook.pipeline.landing.deadletters import (
     DeadLetter,
     DeadLetterLocation,
@@ -40,7 +39,15 @@ from signalbook.pipeline.landing.deadletters import (
 )
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.staging import StagedFiles
-from signalbook.pipeline.landing.tasks import Attempt, Intake, Manifest, Task, manifest_row
+from signalbook.pipeline.landing.tasks import (
+    Attempt,
+    Intake,
+    Manifest,
+    Task,
+    encoded_manifest,
+    numbered_tasks,
+    task_results,
+)
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
@@ -56,9 +63,7 @@ def rewrite(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
     """The function for ``mapInArrow`` over dead letters: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     wanted = msgspec.json.decode((Path(folder) / WANTED).read_bytes(), type=DeadLetterFilter)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield manifest_row(partial(_replay_task, task, wanted, number))
+    return task_results(batches, lambda number: encoded_manifest(partial(_replay_task, task, wanted, number)))
 
 
 def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
@@ -219,7 +224,7 @@ def _replay_on(
     attempt = Attempt(
         journal=journal,
         batch_id=f"replay-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-        intake=LetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),
+        intake=DeadLetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),
         snapshot=snapshot,
         table_format=table_format,
         partition="day",
@@ -236,14 +241,14 @@ def _nothing(job: ReplayJob, snapshot: Snapshot) -> Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetterIntake(Intake):
+class DeadLetterIntake(Intake):
     """Files of dead letters, by their paths, as the input of a batch."""
 
     wanted: DeadLetterFilter
     files: dict[str, DataFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], folder: Path, wanted: DeadLetterFilter, parallelism: int) -> LetterIntake:
+    def of(cls, files: Sequence[DataFile], folder: Path, wanted: DeadLetterFilter, parallelism: int) -> Self:
         """The files below ``folder``, dealt out to about ``parallelism`` tasks."""
         known = {str(folder / file.name): file for file in files}
         splits = [Split(path=path, start=0, end=file.bytes) for path, file in known.items()]
@@ -254,10 +259,9 @@ class LetterIntake(Intake):
     def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
         """The manifest of each task."""
         (folder / WANTED).write_bytes(msgspec.json.encode(self.wanted))
-        count = len(self.tasks)
-        return session.range(0, count, 1, count).mapInArrow(partial(rewrite, str(folder)), tasks.MANIFEST)
+        return numbered_tasks(session, len(self.tasks), partial(rewrite, str(folder)))
 
-    def outcome(self, manifests: Sequence[tasks.Manifest], batch: JournalEntry) -> JournalEntry:
+    def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
         """The batch with the files it replaces."""
         return replace(
             batch,

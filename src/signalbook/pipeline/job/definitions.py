@@ -1,4 +1,4 @@
-"""The definitions of a stream, looked after between its batches, so that no batch is held to two states of them."""
+"""The definitions of a stream: read again between its batches, so that no batch is held to two states of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _ChangeMarker(Protocol):
 class Definitions:
     """The last good state of the definitions of ``registry``, kept in the file ``kept`` for when that is out of reach.
 
-    ``notify`` is told, once each, what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
+    ``notify`` is called, once each, with what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
     ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
     """
 

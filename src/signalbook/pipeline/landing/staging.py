@@ -124,7 +124,7 @@ class StagedFiles:
             self._relieve()
 
     def finish(self) -> tuple[DataFile, ...]:
-        """Write what is held, close all files and tell what they are. Raises ``OSError``."""
+        """Write what is held, close all files and return what they are. Raises ``OSError``."""
         for table in self._tables.values():
             self._write(table)
             self._close(table)

@@ -43,7 +43,8 @@ from signalbook.pipeline.tables.naming import escape
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
 PROGRESS: Final = "progress"
-MANIFEST: Final = "manifest string"
+# What every task answers, one row for each.
+RESULT: Final = "result binary"
 # Seconds between two notes of a task's progress, and between two looks of the driver at all of them.
 _EVERY: Final = 0.5
 _LOOK: Final = 0.3
@@ -97,11 +98,13 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     source = base.file_source(task.plan.source)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-            frames = (frame for split in splits for frame in source.read(split))
-            yield manifest_row(partial(task.process, number, source, frames))
+
+    def work(number: int) -> bytes:
+        splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
+        frames = (frame for split in splits for frame in source.read(split))
+        return encoded_manifest(partial(task.process, number, source, frames))
+
+    return task_results(batches, work)
 
 
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,19 +113,27 @@ def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[
     frames = (frame for batch in batches for frame in records.record_batches(batch))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    yield manifest_row(partial(task.process, number, base.find_source(task.plan.source), frames))
+    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), frames)))
 
 
-def read_manifest(text: str) -> Manifest:
-    """The manifest that a task wrote as ``text``."""
-    return decode(text.encode(), Manifest)
+def task_results(batches: Iterator[pa.RecordBatch], work: Callable[[int], bytes]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow`` over the numbers of tasks: what ``work`` answers to each, as rows of ``RESULT``."""
+    return (_row(work(number)) for batch in batches for number in batch.column(0).to_pylist())
 
 
-def manifest_row(work: Callable[[], Manifest]) -> pa.RecordBatch:
-    """The manifest of a task, once it is done, as a row."""
+def _row(result: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"result": pa.array([result], pa.binary())})
+
+
+def encoded_manifest(work: Callable[[], Manifest]) -> bytes:
+    """The manifest of a task, once it is done, as JSON."""
     with uncollected():
-        text = msgspec.json.encode(work()).decode()
-    return pa.RecordBatch.from_pydict({"manifest": pa.array([text], pa.string())})
+        return msgspec.json.encode(work())
+
+
+def read_manifest(text: bytes) -> Manifest:
+    """The manifest that a task wrote as ``text``."""
+    return decode(text, Manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +258,8 @@ class Intake:
     def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
         """The manifest of each task that finds the plan in ``folder``, once Spark is asked for them."""
         if self.records is not None:
-            return self.records.mapInArrow(partial(process_records, str(folder)), MANIFEST)
-        count = len(self.tasks)
-        return session.range(0, count, 1, max(count, 1)).mapInArrow(partial(process_files, str(folder)), MANIFEST)
+            return self.records.mapInArrow(partial(process_records, str(folder)), RESULT)
+        return numbered_tasks(session, len(self.tasks), partial(process_files, str(folder)))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
         """The batch with what these manifests say beyond files and counts: of messages that are read, nothing."""
@@ -277,7 +287,8 @@ class Attempt:
         started = time.monotonic()
         folder = self._stage()
         with _watching(folder, self.intake.size, show):
-            manifests = _collect(self.intake.manifests(session, folder), self.journal.output)
+            results = collect_results(self.intake.manifests(session, folder), self.journal.output)
+        manifests = [read_manifest(text) for text in results]
         tally = Tally()
         for manifest in manifests:
             tally.add(manifest.tally)
@@ -320,9 +331,17 @@ class Attempt:
         return folder
 
 
-def _collect(frame: DataFrame, output: Path) -> list[Manifest]:
+def numbered_tasks(
+    session: SparkSession, count: int, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
+    """``count`` tasks that get nothing but their number; ``work`` answers as ``task_results`` does."""
+    return session.range(0, count, 1, max(count, 1)).mapInArrow(work, RESULT)
+
+
+def collect_results(frame: DataFrame, output: Path) -> list[bytes]:
+    """What all tasks answered. Raises ``PipelineError`` in the words of a task that failed."""
     try:
-        return [read_manifest(row["manifest"]) for row in frame.collect()]
+        return [bytes(row["result"]) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:
         raise PipelineError(explain_failure(str(error), output)) from error
 

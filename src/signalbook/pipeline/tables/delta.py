@@ -133,7 +133,7 @@ class DeltaTables:
         )
 
     def _check(self, table: TableName, removed: Sequence[DataFile]) -> None:
-        """Raise ``Outdated`` if files that others are to stand for are not in the table."""
+        """Raise ``Outdated`` if files to be replaced are not in the table."""
         lost = {str(self._home(table) / file.name) for file in removed} - self.live(table)
         if lost:
             raise Outdated(
@@ -171,8 +171,8 @@ def _application(batch: JournalEntry) -> str:
 
 def _properties(batch: JournalEntry, *, retries: int | None = None) -> CommitProperties:
     done = Transaction(_application(batch), 0, int(time.time() * 1000))
-    told = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
-    return CommitProperties(custom_metadata=told, max_commit_retries=retries, app_transactions=[done])
+    metadata = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
+    return CommitProperties(custom_metadata=metadata, max_commit_retries=retries, app_transactions=[done])
 
 
 def _write(found: DeltaTable, batch: JournalEntry, files: Sequence[DataFile], removed: Sequence[DataFile]) -> None:

@@ -171,7 +171,7 @@ class IcebergTables:
         )
 
     def _live(self, table: TableName, paths: set[str]) -> list[IcebergFile]:
-        """The files at ``paths``, which others are to stand for. Raises ``Outdated`` if one is not in the table."""
+        """The files at ``paths``, which are to be replaced. Raises ``Outdated`` if one is not in the table."""
         tasks = self._tasks(table) if paths else []
         found = [task.file for task in tasks if _path(task.file) in paths]
         if len(found) < len(paths):

@@ -76,7 +76,7 @@ class ParquetTables:
         return f"parquet.{quoted(str(self._home(table)))}"
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
-        """Rename each file into its folder, then remove what others stand for; readers see whole files only.
+        """Rename each file into its folder, then remove those that are replaced; readers see whole files only.
 
         In this order a run that dies in between leaves rows twice until the next one, and never loses any.
         """
