@@ -1,4 +1,4 @@
-"""``pipeline profile``: of each column in landed tables, how often it is empty, its least and greatest value, how many."""
+"""``pipeline profile``: of each column in landed tables, how often it is empty, its least and greatest values."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
+    """One entry of the journal. ``origin`` distinguishes the input from another under the same batch id.
 
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
     not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
@@ -183,7 +183,7 @@ class Journal:
         return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
 
     def entry(self, name: str) -> JournalEntry:
-        """A committed entry by one of the names that ``news`` tells."""
+        """A committed entry by one of the names out of ``news``."""
         return _read(self.output / BATCHES / f"{name}.json")
 
     def unfinished(self) -> list[JournalEntry]:
@@ -192,12 +192,12 @@ class Journal:
 
     def prepare(self, batch: JournalEntry) -> None:
         """Enter a batch whose files are all staged."""
-        _write(self._path(PREPARED, batch.id), batch)
+        replace_file(self._path(PREPARED, batch.id), msgspec.json.encode(batch))
 
     def commit(self, batch: JournalEntry) -> None:
         """Enter a batch as committed, once all of its tables are."""
         # in this order: killed in between, the batch is committed and merely committed again; never is it in neither
-        _write(self._path(BATCHES, batch.id), batch)
+        replace_file(self._path(BATCHES, batch.id), msgspec.json.encode(batch))
         self._path(PREPARED, batch.id).unlink()
 
     def withdraw(self, batch: JournalEntry) -> None:
@@ -238,10 +238,11 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _write(path: Path, batch: JournalEntry) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Give a file this content, lasting through a crash of the machine; readers see the old or the new one."""
     fresh = path.with_suffix(".new")
     with fresh.open("wb") as file:
-        file.write(msgspec.json.encode(batch))
+        file.write(content)
         file.flush()
         # ``news`` goes by this time; the clock of a file system may tick more slowly than batches are committed
         os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))

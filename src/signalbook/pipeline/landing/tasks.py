@@ -242,7 +242,7 @@ class Intake:
     """What a batch reads by the source called ``source``.
 
     Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``records.COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
+    ``records.COLUMNS``, each of its partitions a task. ``origin`` distinguishes this input from another.
     """
 
     source: str
