@@ -21,6 +21,24 @@ class Decoder:
         the next. Raises ``ValueError`` for offsets outside of the data.
         """
 
+class AvroDecoder:
+    """Decodes payloads of one Avro schema, in its binary encoding, into columns."""
+
+    def __new__(cls, program: tuple[object, ...]) -> AvroDecoder:
+        """Of the plan of a record; raises ``ValueError`` for one that is none."""
+
+    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
+        """As ``Decoder.read``."""
+
+class ProtobufDecoder:
+    """Decodes Protobuf messages of one type into columns."""
+
+    def __new__(cls, program: tuple[object, ...]) -> ProtobufDecoder:
+        """Of the plan of a message type; raises ``ValueError`` for one that is none."""
+
+    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
+        """As ``Decoder.read``."""
+
 class Envelopes:
     """Takes apart structured CloudEvents in JSON that have no other attributes than these."""
 

@@ -1,4 +1,4 @@
-//! What `signalbook.pipeline` has done natively: it works without this module too, and slower.
+//! The fast path of `signalbook.pipeline`: envelopes and payloads of events into the buffers of Arrow arrays.
 #![forbid(unsafe_code)]
 
 mod arrays;
@@ -16,7 +16,7 @@ mod rules;
 
 use pyo3::prelude::*;
 
-/// What this module takes and gives, by number: the next whenever descriptions, arguments or results become others.
+/// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
 const INTERFACE: u32 = 1;
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-from signalbook.documents import DocumentError, Source, Upload, extend_model, merge, read_folder
+from signalbook.documents import DocumentError, SourceDocument, Upload, extend_model, merge, read_folder
 from signalbook.documents.uploads import entities
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import MODELSOURCE
@@ -48,7 +48,7 @@ class FolderSnapshot:
     they were read from.
     """
 
-    source: Source
+    source: SourceDocument
     revision: str
     mark: str
 
@@ -74,7 +74,7 @@ def read_snapshot(folder: Path) -> FolderSnapshot:
     return FolderSnapshot(source=source, revision=fingerprint(source.document), mark=before)
 
 
-def _check_complete(source: Source) -> None:
+def _check_complete(source: SourceDocument) -> None:
     """A file that ends too soon is being written: what it lacks is not to be deleted for that."""
     for repair in source.repairs:
         if repair.rule == _UNFINISHED:

@@ -14,35 +14,35 @@ if TYPE_CHECKING:
 
 def test_an_answer_lasts_as_long_as_its_generation() -> None:
     memory, answer = ResponseCache(), Response(body=b"x")
-    assert memory.recall("k", 1) is None
-    memory.keep("k", 1, answer)
-    assert memory.recall("k", 1) == answer
-    assert memory.recall("k", 2) is None
-    assert memory.recall("k", 1) is None
+    assert memory.get("k", 1) is None
+    memory.put("k", 1, answer)
+    assert memory.get("k", 1) == answer
+    assert memory.get("k", 2) is None
+    assert memory.get("k", 1) is None
 
 
 def test_an_answer_made_before_a_change_is_not_kept() -> None:
     memory = ResponseCache()
-    memory.recall("k", 1)
-    memory.recall("other", 2)
-    memory.keep("k", 1, Response(body=b"old"))
-    assert memory.recall("k", 2) is None
+    memory.get("k", 1)
+    memory.get("other", 2)
+    memory.put("k", 1, Response(body=b"old"))
+    assert memory.get("k", 2) is None
 
 
 def test_errors_and_large_answers_are_not_kept() -> None:
     memory = ResponseCache()
     for key, answer in (("error", Response(status=404)), ("large", Response(body=b"x" * (1 << 21)))):
-        memory.recall(key, 1)
-        memory.keep(key, 1, answer)
-        assert memory.recall(key, 1) is None
+        memory.get(key, 1)
+        memory.put(key, 1, answer)
+        assert memory.get(key, 1) is None
 
 
 def test_the_oldest_goes_first() -> None:
     memory = ResponseCache(limit=3 * 5000)
     for key in "abcd":
-        memory.recall(key, 1)
-        memory.keep(key, 1, Response(body=b"x" * 900))
-    assert [key for key in "abcd" if memory.recall(key, 1)] == ["b", "c", "d"]
+        memory.get(key, 1)
+        memory.put(key, 1, Response(body=b"x" * 900))
+    assert [key for key in "abcd" if memory.get(key, 1)] == ["b", "c", "d"]
 
 
 def test_what_another_process_wrote_is_seen(store_url: str, serve: Serve) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.kernel.errors import Conflict, PreconditionFailed, ReadOnly, problem_response
+from signalbook.api.kernel.errors import Conflict, NotAllowed, PreconditionFailed, ReadOnly, problem_response
 from signalbook.api.kernel.responses import Response
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
@@ -26,9 +26,9 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
     """A-53: RFC9457's members, with the single faults beside."""
     faults = [Finding(path="a.b", rule="r", message="too odd")]
     found = body(
-        problem_response(RegistryError("bad_request", subject="/g", error_detail="no", faults=faults), "/door/g")
+        problem_response(RegistryError("bad_request", subject="/g", error_detail="no", faults=faults), "/api/g")
     )
-    assert (found["status"], found["instance"]) == (400, "/door/g")
+    assert (found["status"], found["instance"]) == (400, "/api/g")
     assert found["type"].endswith("#bad_request")
     assert "a.b: too odd [r]" in found["detail"]
     assert found["faults"][0]["path"] == "a.b"
@@ -40,7 +40,7 @@ def test_an_error_of_the_catalogue_tells_all_in_its_detail() -> None:
 )
 def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
     """A-26, J-20: xRegistry has no 409, the drafts do."""
-    found = body(problem_response(error, "/door/g"))
+    found = body(problem_response(error, "/api/g"))
     assert (found["status"], found["type"]) == (409, error.definition.type)
 
 
@@ -52,19 +52,23 @@ def test_conflicts_of_the_catalogue(error: RegistryError) -> None:
     ],
 )
 def test_errors_outside_the_catalogue(error: Exception, status: int) -> None:
-    found = body(problem_response(error, "/door/g"))
+    found = body(problem_response(error, "/api/g"))
     assert (found["status"], found["type"]) == (status, "about:blank")
 
 
 @pytest.mark.parametrize(
-    "error", [ReadOnly("it is read-only"), RegistryError("action_not_supported", subject="/g", action="PUT")]
+    "error",
+    [
+        ReadOnly("it is read-only", ("GET", "HEAD")),
+        NotAllowed(subject="/g", allow=("GET", "HEAD"), action="PUT"),
+    ],
 )
 def test_405_tells_what_is_allowed(error: Exception) -> None:
     """C-37."""
-    answer = problem_response(error, "/door/g", ("GET", "HEAD"))
+    answer = problem_response(error, "/api/g")
     assert answer.status == 405
     assert ("Allow", "GET, HEAD") in answer.headers
 
 
 def test_anything_else_is_the_servers_fault() -> None:
-    assert problem_response(ValueError("secret"), "/door/g").status == 500
+    assert problem_response(ValueError("secret"), "/api/g").status == 500

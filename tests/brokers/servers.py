@@ -86,11 +86,11 @@ def kafka(folder: Path, certificates: Certificates) -> Broker:
     def configure(folder: Path, ports: Ports) -> list[str]:
         near = [(name.upper(), "127.0.0.1", ports[name]) for name in ("plain", "password", "tls")]
         far = ("FAR", "127.0.0.2", ports["far"])
-        told = [*near, far, ("AWAY", *far[1:])]
+        advertised = [*near, far, ("AWAY", *far[1:])]
         own = [("AWAY", "127.0.0.1", ports["away"]), ("CONTROL", "127.0.0.1", ports["control"])]
         places = {
             "listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in [*near, far, *own]),
-            "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in told),
+            "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, host, port in advertised),
         }
         return cluster.configure(folder, ports, {**settings, **places})
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from signalbook.cncf.ids import is_segment
 from signalbook.cncf.schemaregistry import (
-    Given,
+    Stated,
     format_fault,
     given_faults,
     group_attributes,
@@ -21,7 +21,7 @@ from signalbook.cncf.schemaregistry import (
     version_attributes,
     version_headers,
     version_id,
-    version_uri,  # fmt: skip
+    version_uri,
 )
 from signalbook.xid import Xid
 
@@ -69,25 +69,25 @@ def test_ids(text: str, right: bool) -> None:
 @pytest.mark.parametrize(
     ("given", "group", "latest", "wrong"),
     [
-        (Given(), {}, None, True),
-        (Given(format="avro"), {}, None, False),
-        (Given(), {}, AVRO, False),
-        (Given(), AVRO, None, False),
-        (Given(format="avro"), AVRO, None, True),
-        (Given(format="avro"), AVRO, AVRO, True),
+        (Stated(), {}, None, True),
+        (Stated(format="avro"), {}, None, False),
+        (Stated(), {}, AVRO, False),
+        (Stated(), AVRO, None, False),
+        (Stated(format="avro"), AVRO, None, True),
+        (Stated(format="avro"), AVRO, AVRO, True),
     ],
 )
-def test_where_the_format_is_stated(given: Given, group: Any, latest: Any, wrong: bool) -> None:
+def test_where_the_format_is_stated(given: Stated, group: Any, latest: Any, wrong: bool) -> None:
     """A-15, A-16"""
     assert (format_fault(given, group, latest) is not None) == wrong
 
 
 @pytest.mark.parametrize(
     ("given", "latest", "other"),
-    [(Given(), AVRO, None), (Given(format="avro"), AVRO, None), (Given(format="own"), AVRO, "avro"),
-     (Given(format="own"), None, None)],
+    [(Stated(), AVRO, None), (Stated(format="avro"), AVRO, None), (Stated(format="own"), AVRO, "avro"),
+     (Stated(format="own"), None, None)],
 )  # fmt: skip
-def test_another_format(given: Given, latest: Any, other: str | None) -> None:
+def test_another_format(given: Stated, latest: Any, other: str | None) -> None:
     """A-16"""
     assert other_format(given, latest) == other
 
@@ -95,28 +95,29 @@ def test_another_format(given: Given, latest: Any, other: str | None) -> None:
 @pytest.mark.parametrize(
     ("given", "group", "latest", "attributes"),
     [
-        (Given(), AVRO, None, AVRO),
-        (Given(format="avro"), {}, None, {"format": "Avro/1.11"}),
-        (Given(format="Avro/1.9"), {}, None, {"format": "Avro/1.9", "formatname": "Avro/1.9"}),
-        (Given(), {}, {"format": "Avro/1.9", "formatname": "Avro/1.9"},
+        (Stated(), AVRO, None, AVRO),
+        (Stated(format="avro"), {}, None, {"format": "Avro/1.11"}),
+        (Stated(format="Avro/1.9"), {}, None, {"format": "Avro/1.9", "formatname": "Avro/1.9"}),
+        (Stated(), {}, {"format": "Avro/1.9", "formatname": "Avro/1.9"},
          {"format": "Avro/1.9", "formatname": "Avro/1.9"}),
-        (Given(id="1"), AVRO, {"authority": "urn:a", "globaluri": "2"},
+        (Stated(id="1"), AVRO, {"authority": "urn:a", "globaluri": "2"},
          {**AVRO, "authority": "urn:a", "globaluri": "1"}),
-        (Given(authority="urn:b", description="d"), AVRO, {"authority": "urn:a", "description": "c"},
+        (Stated(authority="urn:b", description="d"), AVRO, {"authority": "urn:a", "description": "c"},
          {**AVRO, "authority": "urn:b", "description": "d"}),
     ],
 )  # fmt: skip
-def test_what_a_new_version_says(given: Given, group: Any, latest: Any, attributes: Any) -> None:
+def test_what_a_new_version_says(given: Stated, group: Any, latest: Any, attributes: Any) -> None:
     """A-13, A-17, A-22, J-8, J-9"""
     assert version_attributes(given, group, latest, b"") == attributes
 
 
 @pytest.mark.parametrize(
     ("given", "count"),
-    [(Given(), 0), (Given(authority="urn:x", id="342"), 0), (Given(authority="example.com"), 1), (Given(id="a%b"), 1),
-     (Given(id="a b"), 0), (Given(authority="no", id="%"), 2), (Given(description="x" * 5000), 1)],
+    [(Stated(), 0), (Stated(authority="urn:x", id="342"), 0), (Stated(authority="example.com"), 1),
+     (Stated(id="a%b"), 1), (Stated(id="a b"), 0), (Stated(authority="no", id="%"), 2),
+     (Stated(description="x" * 5000), 1)],
 )  # fmt: skip
-def test_attributes_that_are_none(given: Given, count: int) -> None:
+def test_attributes_that_are_none(given: Stated, count: int) -> None:
     """A-13, A-20"""
     assert len(given_faults(given)) == count
 

@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 
 from signalbook.demo.results import differences, misplaced
-from signalbook.demo.traffic import Ledger, Place
+from signalbook.demo.traffic import Place, TrafficLedger
 from signalbook.pipeline import Report
 from signalbook.pipeline.reports.report import Tally
 
 PLACE = ("deliveries-0.jsonl", 120)
 
 
-def ledger() -> Ledger:
-    return Ledger(written=3, landed=Counter({"/m": 2}), sidelined={PLACE: "no_match"})
+def ledger() -> TrafficLedger:
+    return TrafficLedger(written=3, landed=Counter({"/m": 2}), sidelined={PLACE: "no_match"})
 
 
 def report(**changed: object) -> Report:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from signalbook.demo import github
-from signalbook.demo.traffic import Fault
+from signalbook.demo.traffic import SeededFault
 
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema",
@@ -76,9 +76,9 @@ def test_payloads_that_miss_their_schema_are_known_beforehand(webhooks: github.W
 
 def test_every_kind_of_fault_is_seeded(webhooks: github.Webhooks) -> None:
     http, cloudevents = github.faulty_templates(webhooks)
-    assert {template.fault for template in http} == set(Fault) - {Fault.BAD_SOURCE}
-    assert {template.fault for template in cloudevents} == set(Fault)
-    wrong = next(t for t in http if t.fault is Fault.WRONG_TYPE)
+    assert {template.fault for template in http} == set(SeededFault) - {SeededFault.BAD_SOURCE}
+    assert {template.fault for template in cloudevents} == set(SeededFault)
+    wrong = next(t for t in http if t.fault is SeededFault.WRONG_TYPE)
     assert json.loads(json.loads(wrong.line)["body"])["sender"] == -0.5
 
 

@@ -7,7 +7,7 @@ import json
 import jsonschema_rs
 
 from signalbook.demo import parcels
-from signalbook.demo.traffic import REASONS, Fault
+from signalbook.demo.traffic import REASONS, SeededFault
 
 
 def test_every_message_of_the_catalogue_but_the_base_has_traffic() -> None:
@@ -19,7 +19,7 @@ def test_every_message_of_the_catalogue_but_the_base_has_traffic() -> None:
 
 def test_each_kind_of_fault_is_made_and_named() -> None:
     _, faulty = parcels.templates(1)
-    assert {t.fault for t in faulty} == set(Fault)
+    assert {t.fault for t in faulty} == set(SeededFault)
     assert all(t.fault and t.reason == REASONS[t.fault] for t in faulty)
 
 

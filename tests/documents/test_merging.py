@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.documents import DocumentError, Source, merge
+from signalbook.documents import DocumentError, SourceDocument, merge
 from signalbook.values import JSON
 
 
-def merged(*documents: JSON) -> Source:
-    sources = [Source(name=f"{number}.json", document=document) for number, document in enumerate(documents)]
+def merged(*documents: JSON) -> SourceDocument:
+    sources = [SourceDocument(name=f"{number}.json", document=document) for number, document in enumerate(documents)]
     return merge(sources, name="books")
 
 

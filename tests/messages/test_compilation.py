@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument
-from signalbook.messages.matching.contract import Book, outline
+from signalbook.messages.matching.contract import DefinitionSource, outline
 from signalbook.values import JSONObject, dump_json
 
 GROUP = "/messagegroups/g/messages"
@@ -37,7 +37,7 @@ def contracts(definitions: dict[str, Any], policy: Policy = Policy()) -> tuple[C
     """The contract with everything compiled, and the one that was given outlines, with its shelf."""
     eager = Contract.compile(definitions, Shelf().find, policy)
     shelf = Shelf()
-    book = Book(definitions=definitions, schemas=shelf.find, bases=definitions.get)
+    book = DefinitionSource(definitions=definitions, schemas=shelf.find, bases=definitions.get)
     return eager, Contract.outlined(eager.outlines, book, policy), shelf
 
 
@@ -136,7 +136,7 @@ def test_only_definitions_that_occur_are_compiled() -> None:
             return definitions[xid]
 
     eager, _, shelf = contracts(definitions)
-    book = Book(definitions=Asked(), schemas=shelf.find, bases=definitions.get)
+    book = DefinitionSource(definitions=Asked(), schemas=shelf.find, bases=definitions.get)
     contract = Contract.outlined(eager.outlines, book, Policy())
     for number in range(3):
         (outcome,) = contract.process(event("t7", data={"n": number}))

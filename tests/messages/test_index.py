@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from signalbook.messages import CompiledDefinition, Contract
-from signalbook.messages.matching.index import MAX_TRIED, Bucket, Index
+from signalbook.messages.matching.index import MAX_TRIED, DefinitionIndex, IndexBucket
 
 ContractOf = Callable[..., Contract]
 
@@ -23,17 +23,17 @@ def requests(*headers: tuple[str, str], required: bool = True, **options: Any) -
     return {"protocol": "HTTP", "protocoloptions": {"headers": items, **options}}
 
 
-def found(index: Index, values: dict[str, Any]) -> list[str]:
+def found(index: DefinitionIndex, values: dict[str, Any]) -> list[str]:
     return [d.message_id for leaf in index.leaves(values) for d in leaf.definitions]
 
 
-def over_events(contract: Contract) -> Index:
+def over_events(contract: Contract) -> DefinitionIndex:
     assert contract.events is not None
     return contract.events
 
 
-def over_options(contract: Contract) -> Index:
-    return Index((definition, definition.protocol_keys) for definition in contract.definitions.values())
+def over_options(contract: Contract) -> DefinitionIndex:
+    return DefinitionIndex((definition, definition.protocol_keys) for definition in contract.definitions.values())
 
 
 @pytest.mark.parametrize("count", [50, 5000])
@@ -97,11 +97,11 @@ def test_any_version_of_a_declared_dataschema_is_found(contract_of: ContractOf) 
     assert found(over_events(contract), {"type": "t", "dataschema": uri}) == ["m"]
 
 
-def bucket(contract_of: ContractOf, *actions: Any) -> Bucket:
+def bucket(contract_of: ContractOf, *actions: Any) -> IndexBucket:
     schemas = {f"/s/{i}": schema for i, schema in enumerate(actions)}
     definitions = {f"m{i}": {"dataschemauri": xid, "dataschemaformat": "JsonSchema/x"} for i, xid in enumerate(schemas)}
     contract = contract_of(definitions, schemas)
-    return Bucket([(definition, ()) for definition in contract.definitions.values()])
+    return IndexBucket([(definition, ()) for definition in contract.definitions.values()])
 
 
 def action(**properties: Any) -> dict[str, Any]:
@@ -154,5 +154,5 @@ def test_every_definition_that_fits_is_found(contract_of: ContractOf) -> None:
     assert hit == {"typed", "templated", "loose", "whole", "both", "subject"}
 
 
-def _all(index: Index, values: dict[str, Any]) -> list[CompiledDefinition]:
+def _all(index: DefinitionIndex, values: dict[str, Any]) -> list[CompiledDefinition]:
     return [definition for leaf in index.leaves(values) for definition in leaf.definitions]

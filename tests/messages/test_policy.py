@@ -83,7 +83,7 @@ def test_a_section_of_another_shape(section: dict[Any, Any]) -> None:
 
 def test_overrides_of_nothing_are_found() -> None:
     policy = parse_flags([f"{ORDER}:on_removed=warn", f"{GROUP}:on_removed=warn", "/messagegroups/x:on_removed=warn"])
-    assert policy.strangers([ORDER]) == ("/messagegroups/x",)
+    assert policy.unknown_overrides([ORDER]) == ("/messagegroups/x",)
 
 
 def test_one_definition_is_tagged_and_another_rejects() -> None:

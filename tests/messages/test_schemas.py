@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.definitions.schemas import SchemaDocument, SchemaShelf
+from signalbook.messages.definitions.schemas import ContractSchemas, SchemaDocument
 from signalbook.messages.message import Reason
 from signalbook.values import JSONObject, dump_json
 
@@ -17,14 +17,14 @@ def document(content: bytes, xid: str, format: str = FORMAT) -> SchemaDocument:
     return SchemaDocument(content=content, format=format, xid=xid)
 
 
-def shelf() -> SchemaShelf:
+def shelf() -> ContractSchemas:
     found = {
         S: document(b'{"type": "string", "definitions": {"n": {"type": "integer"}}}', f"{S}/versions/2"),
         f"{S}/versions/1": document(b'{"type": "null"}', f"{S}/versions/1"),
         "/schemagroups/g/schemas/broken": document(b'{"type": 5}', "/schemagroups/g/schemas/broken/versions/1"),
         "/schemagroups/g/schemas/strange": document(b"x", "/schemagroups/g/schemas/strange/versions/1", "Own/1"),
     }
-    return SchemaShelf(found.get)
+    return ContractSchemas(found.get)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_each_version_reads_for_itself(named: str | int) -> None:
 
     texts = {"1": version("a"), "2": version("a", "b"), "9": version("a", "b", "c")}
     known = {f"{S}/versions/{name}": document(text, f"{S}/versions/{name}", "Avro") for name, text in texts.items()}
-    found = SchemaShelf({**known, f"{S}?confluent.id=9": known[f"{S}/versions/9"]}.get)
+    found = ContractSchemas({**known, f"{S}?confluent.id=9": known[f"{S}/versions/9"]}.get)
     data = []
     for name in ("1", "2", "1"):
         use = found.of_definition({"dataschemauri": f"{S}/versions/{name}"})

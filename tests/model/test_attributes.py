@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.errors import RegistryError
-from signalbook.model import AttributeSet, Checked, builtin, compile_model, faults_to_error
+from signalbook.model import AttributeSet, Checked, builtin, compile_model, findings_to_error
 from signalbook.values import JSON, JSONObject
 
 
@@ -20,7 +20,7 @@ def attributes(definitions: JSONObject) -> AttributeSet:
 
 
 def faults(checked: Checked) -> list[tuple[str, str]]:
-    return [(fault.code, fault.path) for fault in checked.faults]
+    return [(fault.code, fault.path) for fault in checked.findings]
 
 
 STRING: JSONObject = {"type": "string"}
@@ -79,7 +79,7 @@ MIXED: JSONObject = {
 def test_good_values(values: JSONObject, stored: JSONObject) -> None:
     """Values as they are stored."""
     before = copy.deepcopy(values)
-    assert attributes(MIXED).check(values) == Checked(values=stored, faults=())
+    assert attributes(MIXED).check(values) == Checked(values=stored, findings=())
     assert values == before
 
 
@@ -137,13 +137,13 @@ def test_all_faults_are_told() -> None:
 def test_scalars_have_a_size(length: int, good: bool, letter: str) -> None:
     """R11: name and value in bytes."""
     text = letter * (length // len(letter.encode())) + "x" * (length % len(letter.encode()))
-    assert bool(attributes(MIXED).check({"text": text}).faults) is not good
+    assert bool(attributes(MIXED).check({"text": text}).findings) is not good
 
 
 def test_size_is_for_attributes_not_for_members_of_any() -> None:
     """R11, R12."""
-    assert not attributes(MIXED).check({"free": "x" * 9999, "map": {"a": "x" * 9999}}).faults
-    assert attributes(MIXED).check({"object": {"must": "x" * 9999}, "number": 10**5000}).faults
+    assert not attributes(MIXED).check({"free": "x" * 9999, "map": {"a": "x" * 9999}}).findings
+    assert attributes(MIXED).check({"object": {"must": "x" * 9999}, "number": 10**5000}).findings
 
 
 def test_star_admits_other_names() -> None:
@@ -218,7 +218,7 @@ def test_active_attributes() -> None:
     ],
 )
 def test_unknown_attributes_come_with_a_hint(values: JSONObject, hint: str) -> None:
-    assert hint in attributes(SWITCHES).check(values).faults[0].message
+    assert hint in attributes(SWITCHES).check(values).findings[0].message
 
 
 def test_attributes_tell_of_themselves() -> None:
@@ -234,7 +234,7 @@ def test_attributes_tell_of_themselves() -> None:
 def test_hints_are_for_few() -> None:
     """A body full of unknown names is told of at once, without a search for each."""
     values = dict.fromkeys([f"dcription{number}" for number in range(50)], "x")
-    found = attributes({}).check(values).faults
+    found = attributes({}).check(values).findings
     assert len(found) == 50
     assert "did you mean" in found[0].message
     assert "did you mean" not in found[-1].message
@@ -250,7 +250,7 @@ def test_many_combinations_of_switches() -> None:
     for bits in range(2**10):
         on = [number for number in range(10) if bits >> number & 1]
         values: JSONObject = {f"s{number}": True for number in on} | {f"a{number}": "x" for number in range(10)}
-        assert len(rules.check(values).faults) == 10 - len(on)
+        assert len(rules.check(values).findings) == 10 - len(on)
 
 
 def test_read_only_switches_follow_the_server() -> None:
@@ -274,7 +274,7 @@ def test_read_only_switches_follow_the_server() -> None:
 def test_deprecated(deprecated: JSONObject, good: bool) -> None:
     """R45: removal is not before effective."""
     group = compile_model({"groups": {"dirs": {"singular": "dir"}}}).groups["dirs"]
-    assert bool(group.attributes.check({"deprecated": deprecated}).faults) is not good
+    assert bool(group.attributes.check({"deprecated": deprecated}).findings) is not good
 
 
 def test_what_the_server_supplies_is_never_missing() -> None:
@@ -282,7 +282,7 @@ def test_what_the_server_supplies_is_never_missing() -> None:
     model = compile_model({"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}})
     files = model.groups["dirs"].resources["files"]
     for rules in (model.attributes, model.groups["dirs"].attributes, files.attributes, files.metaattributes):
-        assert rules.check({}) == Checked(values={}, faults=())
+        assert rules.check({}) == Checked(values={}, findings=())
     narrowed = attributes({"description": {"type": "string", "required": True}})
     assert faults(narrowed.check({})) == [("required_attribute_missing", "description")]
 
@@ -301,14 +301,14 @@ def test_what_the_server_supplies_is_never_missing() -> None:
 def test_version_attributes(values: JSONObject, good: bool) -> None:
     """R57."""
     model = compile_model({"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}})
-    assert bool(model.groups["dirs"].resources["files"].attributes.check(values).faults) is not good
+    assert bool(model.groups["dirs"].resources["files"].attributes.check(values).findings) is not good
 
 
 @pytest.mark.parametrize(("value", "good"), [("backward", True), ("Full_Transitive", True), ("none", False)])
 def test_compatibility_is_case_insensitive(value: str, good: bool) -> None:
     """R257."""
     meta = compile_model(builtin("default")).groups["schemagroups"].resources["schemas"].metaattributes
-    assert bool(meta.check({"compatibility": value}).faults) is not good
+    assert bool(meta.check({"compatibility": value}).findings) is not good
 
 
 @pytest.mark.parametrize(
@@ -321,8 +321,8 @@ def test_compatibility_is_case_insensitive(value: str, good: bool) -> None:
 )
 def test_faults_become_one_error(values: JSONObject, code: str, arguments: JSONObject) -> None:
     """The first fault decides the code; all are told."""
-    found = attributes(MIXED).check(values).faults
-    error = faults_to_error(found, "/dirs/d")
+    found = attributes(MIXED).check(values).findings
+    error = findings_to_error(found, "/dirs/d")
     assert isinstance(error, RegistryError)
     assert (error.code, error.subject, error.arguments) == (code, "/dirs/d", arguments)
     assert [finding.path for finding in error.faults] == [fault.path for fault in found]
@@ -341,5 +341,5 @@ RULES = attributes({**MIXED, **SWITCHES})
 def test_checking_twice_changes_nothing(values: JSONObject) -> None:
     """Whatever JSON a client sends: no crash, and what was stored once is stored the same again."""
     once = RULES.check(values)
-    if not once.faults:
+    if not once.findings:
         assert RULES.check(once.values) == once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.errors import RegistryError
-from signalbook.model import Constraints, GroupType, Violation, compile_model, format_path
+from signalbook.model import Constraints, ConstraintViolation, GroupType, compile_model, format_path
 from signalbook.values import JSON, JSONObject
 
 VERSION: JSONObject = {
@@ -112,7 +112,9 @@ def test_format_compares_without_case() -> None:
     """G-2, G-2b."""
     constraints = group_type({"files.format": {"enum": ["Avro/1.11"]}}).constraints
     assert constraints.violations("files", {"format": "AVRO/1.11"}, {}) == ()
-    assert constraints.violations("files", {"format": "Avro/1.9"}, {}) == (Violation(path="format", kind="enum"),)
+    assert constraints.violations("files", {"format": "Avro/1.9"}, {}) == (
+        ConstraintViolation(path="format", kind="enum"),
+    )
 
 
 def test_true_is_not_one() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from signalbook.model import AttributeSet, Fault, Model, builtin, compile_model
+from signalbook.model import AttributeSet, Model, ValueFinding, builtin, compile_model
 from signalbook.model.types import SCALARS
 from signalbook.values import JSON, JSONObject
 
@@ -158,7 +158,7 @@ ENTITIES = ["endpoints", "messagegroups", "messagegroups/messages", "schemagroup
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_takes_what_theirs_takes(shared_data: Path, kind: str, data: st.DataObject) -> None:
-    """Of values made from their definitions, ours finds no fault that theirs does not find."""
+    """Of values made from their definitions, ours finds no finding that theirs does not find."""
     models = shared_data / "xregistry-models"
     values = data.draw(entities(models, *kind.partition("/")[::2]))
     assert refused(OURS, kind, values) <= refused(theirs(models), kind, values)
@@ -168,23 +168,23 @@ def refused(model: Model, kind: str, values: JSONObject) -> set[str]:
     plural, _, resource = kind.partition("/")
     group = model.groups[plural]
     rules = group.resources[resource].attributes if resource else group.attributes
-    return {fault.path for fault in rules.check(values).faults if not fault.path.startswith("messagegroups[")}
+    return {finding.path for finding in rules.check(values).findings if not finding.path.startswith("messagegroups[")}
 
 
-def document_faults(document: JSONObject) -> Iterator[tuple[str, Fault]]:
-    """Every fault in the Groups, Resources and Versions of a registry document."""
+def document_findings(document: JSONObject) -> Iterator[tuple[str, ValueFinding]]:
+    """Every finding in the Groups, Resources and Versions of a registry document."""
     for plural, kind in OURS.groups.items():
         for group_id, group in document.get(plural, {}).items():
             own = {name: value for name, value in group.items() if name not in kind.resources}
-            yield from ((group_id, fault) for fault in kind.attributes.check(own).faults)
+            yield from ((group_id, finding) for finding in kind.attributes.check(own).findings)
             for name, resource in kind.resources.items():
                 for resource_id, entity in group.get(name, {}).items():
-                    yield from ((resource_id, fault) for fault in resource_faults(resource.attributes, entity))
+                    yield from ((resource_id, finding) for finding in resource_findings(resource.attributes, entity))
 
 
-def resource_faults(rules: AttributeSet, entity: JSONObject) -> Iterator[Fault]:
+def resource_findings(rules: AttributeSet, entity: JSONObject) -> Iterator[ValueFinding]:
     for version in (entity.get("versions") or {"": entity}).values():
-        yield from rules.check(version).faults
+        yield from rules.check(version).findings
 
 
 SAMPLES = [
@@ -205,7 +205,7 @@ SAMPLES = [
 def test_real_documents_pass(shared_data: Path, name: str) -> None:
     """I-7: the scenario documents as they are, oddities and all."""
     document = json.loads((shared_data / "xregistry-samples" / f"{name}.xreg.json").read_bytes())
-    assert list(document_faults(document)) == []
+    assert list(document_findings(document)) == []
 
 
 MESSAGES = OURS.groups["messagegroups"].resources["messages"]
@@ -235,7 +235,7 @@ ENDPOINTS = OURS.groups["endpoints"]
 )
 def test_extensions_for_messages(message: JSONObject) -> None:
     """F-22 to F-57, J-7 to J-16."""
-    assert MESSAGES.attributes.check(message).faults == ()
+    assert MESSAGES.attributes.check(message).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_extensions_for_messages(message: JSONObject) -> None:
 )
 def test_messages_stay_strict(message: JSONObject, path: str) -> None:
     """F-44, F-45."""
-    assert path in [fault.path for fault in MESSAGES.attributes.check(message).faults]
+    assert path in [finding.path for finding in MESSAGES.attributes.check(message).findings]
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,8 @@ def test_messages_stay_strict(message: JSONObject, path: str) -> None:
 )
 def test_envelope_metadata_stays_strict(metadata: JSONObject, path: str) -> None:
     """F-31, F-36, F-38, F-40, F-41."""
-    faults = MESSAGES.attributes.check({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}).faults
-    assert [fault.path for fault in faults] == [f"envelopemetadata.{path}"]
+    findings = MESSAGES.attributes.check({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}).findings
+    assert [finding.path for finding in findings] == [f"envelopemetadata.{path}"]
 
 
 def test_property_defaults_are_those_of_the_text() -> None:
@@ -311,5 +311,5 @@ def test_messages_keep_versions() -> None:
 )
 def test_endpoints(endpoint: JSONObject, path: str | None) -> None:
     """H-2 to H-22."""
-    faults = ENDPOINTS.attributes.check(endpoint).faults
-    assert [fault.path for fault in faults] == ([path] if path else [])
+    findings = ENDPOINTS.attributes.check(endpoint).findings
+    assert [finding.path for finding in findings] == ([path] if path else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.model.findings import Place
+from signalbook.model.findings import ModelPosition
 from signalbook.model.language import DocumentType, check_typemap, compile_typemap
 from signalbook.values import JSON
 
@@ -45,13 +45,13 @@ def test_own_entries(given: dict[str, DocumentType], contenttype: str, kind: str
 @pytest.mark.parametrize("given", [[], {"a": "xml"}, {"a": 1}, {"": "json"}, {"*/*": "json"}])
 def test_bad_entries(given: JSON) -> None:
     """R102."""
-    place = Place(faults=[])
+    place = ModelPosition(findings=[])
     check_typemap(given, place)
-    assert place.faults
+    assert place.findings
 
 
 def test_kinds_are_case_insensitive() -> None:
     """R102."""
-    place = Place(faults=[])
+    place = ModelPosition(findings=[])
     assert check_typemap({"a/b": "JSON"}, place) == {"a/b": "json"}
-    assert not place.faults
+    assert not place.findings

@@ -10,10 +10,21 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.xsd import FORMAT as XSD
-from signalbook.pipeline.arrays import MISFITS, Form, opaque_arrays, payload_builder, text_map, text_maps, timestamps
+from signalbook.pipeline import arrays, columns
+from signalbook.pipeline.arrays import (
+    MISFITS,
+    ValueForm,
+    opaque_arrays,
+    payload_builder,
+    text_map,
+    text_maps,
+    timestamps,
+)
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, UTC)
 SIZE = Struct(fields=(Field(name="l", attribute="l", shape=Scalar(kind="int64"), required=True),), nullable=True)
@@ -39,11 +50,11 @@ def typed(value: Any, shape: Shape) -> Any:
     return value
 
 
-def build(shape: Shape, values: list[Any], form: Form) -> list[list[Any]]:
+def build(shape: Shape, values: list[Any], form: ValueForm) -> list[list[Any]]:
     return [array.to_pylist() for array in payload_builder(shape, form)(values)]
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", ValueForm)
 @pytest.mark.parametrize(
     ("shape", "values", "column"),
     [
@@ -61,17 +72,17 @@ def build(shape: Shape, values: list[Any], form: Form) -> list[list[Any]]:
         (Struct(fields=()), [{}, None], ["{}", None]),
     ],
 )
-def test_one_column(shape: Shape, values: list[Any], column: list[Any], form: Form) -> None:
+def test_one_column(shape: Shape, values: list[Any], column: list[Any], form: ValueForm) -> None:
     wrapped = [{"x": value} for value in values]
-    given = [typed(value, struct(x=shape)) for value in wrapped] if form is Form.TYPED else wrapped
+    given = [typed(value, struct(x=shape)) for value in wrapped] if form is ValueForm.TYPED else wrapped
     assert build(struct(x=shape), given, form) == [column]
 
 
-@pytest.mark.parametrize("form", Form)
-def test_members_that_are_absent_or_null(form: Form) -> None:
+@pytest.mark.parametrize("form", ValueForm)
+def test_members_that_are_absent_or_null(form: ValueForm) -> None:
     shape = struct(size=SIZE, any=Anything(), n=Scalar(kind="int32"))
     values = [{"size": {"l": 1}, "any": [1], "n": 1}, {"size": None, "any": None}, {}, None]
-    given = [None if v is None else typed(v, shape) for v in values] if form is Form.TYPED else values
+    given = [None if v is None else typed(v, shape) for v in values] if form is ValueForm.TYPED else values
     assert build(shape, given, form) == [
         [{"l": 1}, None, None, None],
         ["[1]", "null", None, None],
@@ -81,7 +92,7 @@ def test_members_that_are_absent_or_null(form: Form) -> None:
 
 def test_values_of_formats_that_have_dates() -> None:
     assert build(
-        struct(t=Scalar(kind="timestamp"), b=Scalar(kind="bytes")), [{"t": NOON, "b": b"\0"}], Form.DECODED
+        struct(t=Scalar(kind="timestamp"), b=Scalar(kind="bytes")), [{"t": NOON, "b": b"\0"}], ValueForm.DECODED
     ) == [
         [NOON],
         [b"\0"],
@@ -98,7 +109,7 @@ def test_values_of_xml_fit_their_columns() -> None:
     """K-40: attributes, lists, and what is nil or missing."""
     schema = XSD.parse(XML.encode(), "XSD/1.1")
     sent = [b'<order raw="00FF"><item n="1"/><item/></order>', b"<order><note>x</note></order>"]
-    columns = build(schema.shape(), [schema.decode(payload) for payload in sent], Form.DECODED)
+    columns = build(schema.shape(), [schema.decode(payload) for payload in sent], ValueForm.DECODED)
     assert columns == [[b"\x00\xff", None], [[{"@n": 1}, {"@n": None}], []], [None, "x"]]
 
 
@@ -113,7 +124,7 @@ def test_values_of_xml_fit_their_columns() -> None:
 )
 def test_a_value_that_does_not_fit_is_told(shape: Shape, value: Any) -> None:
     with pytest.raises(MISFITS):
-        build(struct(x=shape), [{"x": value}], Form.DECODED)
+        build(struct(x=shape), [{"x": value}], ValueForm.DECODED)
 
 
 def test_payloads_without_schema() -> None:
@@ -140,3 +151,37 @@ def test_maps_of_columns_have_what_is_set() -> None:
     maps = text_maps({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
     assert maps.equals(text_map([[("a", "x"), ("b", "y")], None, [("a", "")]]))
     assert maps.slice(1).to_pylist() == [None, [("a", "")]]
+
+
+TYPE = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "pairs", "found"),
+    [
+        ("HTTP", [], None),
+        ("HTTP", [("A", "1"), ("a", "2")], [("a", "1, 2")]),
+        ("KAFKA", [("A", b"1"), ("a", b"2")], [("A", b"1".decode()), ("a", "2")]),
+        ("KAFKA", [("a", b"\xff"), ("b", "ü".encode())], [("a", "\\xff"), ("b", "ü")]),
+    ],
+)
+def test_headers_as_text(protocol: str, pairs: list[tuple[str, str | bytes]], found: object) -> None:
+    assert arrays.header_texts(protocol, pairs) == found
+
+
+NAMES, VALUES = st.sampled_from("abB"), st.sampled_from([b"", b"1", b"\xff", None, "ü".encode()])
+
+
+@given(
+    st.lists(st.none() | st.lists(st.fixed_dictionaries({"name": NAMES, "value": VALUES}), max_size=3)),
+    st.booleans(),
+    st.sampled_from(["KAFKA", "HTTP", ""]),
+)
+def test_many_at_once_are_as_one_by_one(
+    found: list[list[dict[str, bytes | str | None]] | None], sliced: bool, protocol: str
+) -> None:
+    array = pa.array(found, TYPE)
+    array, found = (array.slice(1), found[1:]) if sliced else (array, found)
+    maps = arrays.header_maps(protocol, array)
+    assert maps.type == columns.TEXT_MAP
+    assert maps.to_pylist() == [arrays.header_texts(protocol, arrays.header_pairs(each)) for each in found]

@@ -10,7 +10,7 @@ import pytest
 
 from signalbook.formats import find
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder
+from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.values import JSON, parse_timestamp
 
@@ -53,7 +53,7 @@ def schema_of(schema: Any) -> Any:
 )
 def test_a_payload_comes_back(value: JSON) -> None:
     schema = schema_of(SCHEMA)
-    arrays = payload_builder(schema.shape(), Form.DECODED)([schema.decode(json.dumps(value).encode())])
+    arrays = payload_builder(schema.shape(), ValueForm.DECODED)([schema.decode(json.dumps(value).encode())])
     names = columns.payload(schema.shape()).names
     row = {name: array[0].as_py() for name, array in zip(names, arrays, strict=True)}
     found = payloads_of(schema)(row)

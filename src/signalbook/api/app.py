@@ -12,16 +12,19 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import feed, health, messagecatalog, notifications, pipelines, schemaregistry, subscriptions
-from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api import health, messagecatalog, schemaregistry
+from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import Denied, problem_response
 from signalbook.api.kernel.requests import base_url
-from signalbook.api.kernel.responses import send_response
-from signalbook.api.xregistry.routes import XRegistryAPI, check_routes, discovery_routes
+from signalbook.api.kernel.routing import Kernel
+from signalbook.api.notifications import Notifications
+from signalbook.api.pipelines import Pipelines
+from signalbook.api.subscriptions import SubscriptionsAPI
+from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.pipelinereports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
@@ -42,7 +45,7 @@ class Inbound:
         """Pass the request on, or refuse it."""
         if scope["type"] == "http" and scope["method"] not in _SAFE and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
-            await send_response(problem_response(refused, scope["path"]), scope, send)
+            await problem_response(refused, scope["path"]).send(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -69,47 +72,47 @@ def create_app(
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
     head: Head | None = None,
-    book: Subscriptions | None = None,
+    subscriptions: SubscriptionStore | None = None,
     deliveries: Deliveries | None = None,
     following: Following | None = None,
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done.
 
     ``source`` tells where the registry comes from, if it follows something; ``head`` is for who waits for changes.
-    ``book`` has the subscriptions, and ``deliveries``, which somebody else has to start, delivers to them.
+    ``subscriptions`` are stored there, and ``deliveries``, which somebody else has to start, delivers to them.
     ``following``, which is started elsewhere too, copies from other registries.
     """
     head = head or Head(engine.position)
-    book = book or Subscriptions.of(engine, settings)
-    deliveries = deliveries or Deliveries(engine, book, head, settings)
+    subscriptions = subscriptions or SubscriptionStore.of(engine, settings)
+    deliveries = deliveries or Deliveries(engine, subscriptions, head, settings)
     following = following or Following(engine, settings)
-    copied = following.status if following.sources else None
-    workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
-    commits = Commits(engine.batch, timeout=settings.request_timeout)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
+    kernel = Kernel.over(engine, settings, direct=direct)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        commits.close()
-        workers.close()
+        kernel.close()
         close()
 
-    extensions = [
-        *health.routes(engine, workers, source, deliveries.status, copied),
-        *discovery_routes(settings),
-        *feed.routes(engine, settings, workers, head),
-        *check_routes(settings, commits),
-        *notifications.routes(following, settings, workers),
-        *schemaregistry.routes(engine, settings, workers, commits, direct=direct),
-        *subscriptions.routes(
-            subscriptions.Doorway(book=book, deliveries=deliveries, settings=settings, workers=workers, commits=commits)
-        ),
-        *pipelines.routes(pipelines.Doorway(reports=reports, settings=settings, workers=workers, commits=commits)),
-        *subscriptions.consent_routes(book, deliveries, workers, commits),
-        *messagecatalog.routes(engine, settings, workers, commits, direct=direct),
+    states = {"deliveries": deliveries.status}
+    if following.sources:
+        states = {"replication": following.status, **states}
+    if source is not None:
+        states = {"source": source, **states}
+    registry = XRegistryAPI(kernel)
+    # Routes are tried in this order: those that are read most come first.
+    others = [
+        *schemaregistry.routes(kernel),
+        *messagecatalog.routes(kernel),
+        *Feed(kernel, head).routes(),
+        *health.routes(kernel, states),
+        *registry.routes(),
+        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
+        *Pipelines(kernel, reports).routes(),
+        *Notifications(kernel, following).routes(),
     ]
-    return Application(extensions, XRegistryAPI(engine, settings, workers, commits, direct=direct), settings, lifespan)
+    return Application(others, registry, settings, lifespan)
 
 
 class Application(Starlette):

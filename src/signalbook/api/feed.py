@@ -8,21 +8,17 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
-from signalbook.api.kernel import routing
-from signalbook.api.kernel.commits import Workers
-from signalbook.api.kernel.requests import base_url
-from signalbook.api.kernel.responses import Header, Response
-from signalbook.api.kernel.streaming import events, wants_events
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Header, Response, Sendable
+from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
+from signalbook.api.kernel.streaming import EventStream, wants_events
 from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.events import filters
 from signalbook.events.dialects import DOORS, Dialect, of_source
 from signalbook.events.feed import Head
-from signalbook.settings import Settings
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
 PATH: Final = "/events"
@@ -58,59 +54,71 @@ class FeedPage:
     more: bool
 
 
-def routes(engine: Engine, settings: Settings, workers: Workers, head: Head) -> list[Route]:
+class Feed:
     """``GET /events``: a JSON batch, with a ``Link`` to the next page while there is more, or a stream of all to come.
 
     A ``Link`` with ``rel=last`` leads behind all there are: where to begin for who has read the registry itself.
 
     A position is the ``id`` of an event; with ``after``, or the header ``Last-Event-ID``, a reader goes on from the
-    last one it has, or is told that what comes next is kept no longer. ``filter`` may be repeated; ``source`` names
-    the door whose events are wanted. Who accepts ``text/event-stream`` gets the stream.
+    last one it has, or gets an error if what comes next is kept no longer. ``filter`` may be repeated; ``source`` names
+    the API whose events are wanted. Who accepts ``text/event-stream`` gets the stream.
     """
 
-    async def batch(request: Request) -> Response:
-        question = _question(request, settings)
-        last = await workers.read(engine.position)
-        page = await workers.read(partial(find_events, engine, question))
-        root = base_url(request.scope, settings)
-        headers = [("Content-Type", BATCH_TYPE), _link(root, question, "last", after=last)]
+    def __init__(self, kernel: Kernel, head: Head) -> None:
+        self._kernel = kernel
+        self._head = head
+
+    def routes(self) -> list[Route]:
+        """The one path."""
+        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel.settings, subject=PATH)
+        return endpoint.routes(PATH)
+
+    async def _get(self, request: HTTPRequest) -> Sendable:
+        live = request.method == "GET" and wants_events(request.scope)
+        return await (self._stream(request) if live else self._page(request))
+
+    async def _page(self, request: HTTPRequest) -> Response:
+        query, engine = _query(request), self._kernel.engine
+        last = await self._kernel.workers.read(engine.position)
+        page = await self._kernel.workers.read(partial(find_events, engine, query))
+        headers = [("Content-Type", BATCH_TYPE), _link(request.root, query, "last", after=last)]
         if page.more:
-            headers.append(_link(root, question, "next", after=page.after, limit=question.limit))
+            headers.append(_link(request.root, query, "next", after=page.after, limit=query.limit))
         return Response(headers=tuple(headers), body=dump_json(page.events))
 
-    async def live(scope: Scope, receive: Receive, send: Send) -> None:
-        question = _question(Request(scope), settings)
+    async def _stream(self, request: HTTPRequest) -> EventStream:
+        query = _query(request)
 
-        async def after(position: int) -> FeedPage:
-            return await workers.read(partial(find_events, engine, question, position))
+        async def look(after: int) -> FeedPage:
+            return await self._kernel.workers.read(partial(find_events, self._kernel.engine, query, after))
 
-        await events(after, question.after or 0, head, receive, send)
-
-    return routing.routes(PATH, batch, live=routing.Live(wanted=wants_events, run=live))
-
-
-def _link(root: str, question: FeedQuery, relation: str, **where: int) -> Header:
-    return "Link", f"<{root}{PATH}?{urlencode([*question.query, *where.items()])}>;rel={relation}"
+        after = query.after or 0
+        # What is wrong with the request comes up here, while the response may still be an error.
+        return EventStream(look, await look(after), after, self._head)
 
 
-def find_events(engine: Engine, question: FeedQuery, after: int | None = None) -> FeedPage:
-    """One page of what was committed, from the position ``after`` if the question's own is behind already.
+def _link(root: str, query: FeedQuery, relation: str, **where: int) -> Header:
+    return "Link", f"<{root}{PATH}?{urlencode([*query.query, *where.items()])}>;rel={relation}"
+
+
+def find_events(engine: Engine, query: FeedQuery, after: int | None = None) -> FeedPage:
+    """One page of what was committed, from the position ``after`` if the query's own is behind already.
 
     Raises ``Forgotten`` if the reader would miss something that it has not seen.
     """
     found: list[JSONObject] = []
-    at = after or question.after or 0
+    at = after or query.after or 0
     for _ in range(_LOOKED_AT // _DEFAULT):
         try:
             records = engine.outbox(at, _DEFAULT)
         except HistoryPruned as gone:
-            if at or question.after is not None:
+            if at or query.after is not None:
                 raise
             records = engine.outbox(gone.position, _DEFAULT)
         for record in records:
-            for event in question.dialect.events(record):
-                if question.filter(event):
-                    if len(found) == question.limit:
+            for event in query.dialect.events(record):
+                if query.filter(event):
+                    if len(found) == query.limit:
                         return FeedPage(events=tuple(found), after=at, more=True)
                     found.append(event)
             at = record.position
@@ -119,8 +127,8 @@ def find_events(engine: Engine, question: FeedQuery, after: int | None = None) -
     return FeedPage(events=tuple(found), after=at, more=True)
 
 
-def _question(request: Request, settings: Settings) -> FeedQuery:
-    given = request.query_params
+def _query(request: HTTPRequest) -> FeedQuery:
+    given = request.query
     texts, source = given.getlist("filter"), given.get("source", "")
     resumed = {"Last-Event-ID": request.headers.get("last-event-id", "")}
     positions = (_number(given, "after", _LAST), _number(resumed, "Last-Event-ID", _LAST))
@@ -128,14 +136,14 @@ def _question(request: Request, settings: Settings) -> FeedQuery:
     return FeedQuery(
         after=max((position for position in positions if position is not None), default=None),
         limit=_DEFAULT if limit is None else max(1, limit),
-        dialect=_dialect(source, base_url(request.scope, settings)),
+        dialect=_dialect(source, request.root),
         filter=_every([_filter(text) for text in texts]),
         query=tuple([("source", source)] * bool(source) + [("filter", text) for text in texts]),
     )
 
 
 def _dialect(source: str, root: str) -> Dialect:
-    """The dialect of a door, named by its URL or by its path below the root."""
+    """The dialect of an API, named by its URL or by its path below the root."""
     found = of_source(root + source if source.startswith("/") else source, root)
     if found is None:
         detail = f'"source" is {root}/ or one of {", ".join(root + door for door in DOORS)}, not "{source}"'

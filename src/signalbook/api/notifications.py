@@ -1,83 +1,62 @@
-"""Where other registries tell that something changed there (D-36; CloudEvents http-webhook.md).
+"""Where other registries notify this one of changes there (D-36; CloudEvents http-webhook.md).
 
 An event only says where to look: what is copied is fetched from the source, and only from sources that are followed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
-from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_response
-from signalbook.api.kernel.requests import Disconnected, read_body
-from signalbook.api.kernel.responses import Header, Response, send_response
-from signalbook.errors import RegistryError
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response, options_response
+from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, Seen, parse
-from signalbook.settings import Settings
+from signalbook.replication.notices import Notice, RecentlySeen, parse
 
 PATH: Final = "/notifications"
 MAX_BYTES: Final = 4 * 1024 * 1024
-_METHODS: Final = ("POST", "OPTIONS")
 _SHOWN: Final = 300
 """Characters of a source in an error."""
 
 
-def routes(following: Following, settings: Settings, workers: Workers) -> list[Route]:
-    """``/notifications``: OPTIONS, the handshake of web hooks; POST, CloudEvents in any of the three modes."""
-    endpoint = Notifications(following, settings, workers)
-    return [Route(PATH, endpoint), Route(f"{PATH}/", endpoint)]
-
-
 class Notifications:
-    """An ASGI application, and no function, so that every method comes here."""
+    """``/notifications``: OPTIONS, the handshake of web hooks; POST, CloudEvents in any of the three modes."""
 
-    def __init__(self, following: Following, settings: Settings, workers: Workers) -> None:
+    def __init__(self, kernel: Kernel, following: Following) -> None:
+        self._kernel = kernel
         self._following = following
-        self._settings = settings
-        self._workers = workers
         # One that is sent again does nothing again; it is no harm if it does.
-        self._seen: Seen[str] = Seen()
+        self._seen: RecentlySeen[str] = RecentlySeen()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        try:
-            answer = await self._answer(Request(scope), receive)
-        except Disconnected:
-            return
-        except Exception as error:
-            answer = problem_response(error, scope["path"], allow=_METHODS)
-        await send_response(answer, scope, send)
+    def routes(self) -> list[Route]:
+        """The one path."""
+        handlers = {"POST": self._receive, "OPTIONS": self._handshake}
+        return _Endpoint(handlers, self._kernel.settings, subject=PATH).routes(PATH)
 
-    async def _answer(self, request: Request, receive: Receive) -> Response:
-        if request.method == "OPTIONS":
-            return self._handshake(request)
-        if request.method != "POST":
-            raise RegistryError("action_not_supported", subject=PATH, action=request.method)
-        limit = min(MAX_BYTES, self._settings.max_body_bytes)
-        body = await read_body(request.scope, receive, PATH, limit=limit, timeout=self._settings.body_timeout)
-        notices = parse(request.headers, body)
+    async def _receive(self, request: HTTPRequest) -> Response:
+        notices = parse(request.headers, await request.body(MAX_BYTES, required=False))
         if notices is None:
             raise Unsupported("CloudEvents come as application/cloudevents+json, as a batch, or with ce- headers")
-        await self._workers.read(partial(self._take, notices))
+        await self._kernel.workers.read(partial(self._take, notices))
         return Response(status=204, headers=(NO_STORE,))
 
-    def _handshake(self, request: Request) -> Response:
+    async def _handshake(self, request: HTTPRequest) -> Response:
         """Whoever asks may send: what is sent from elsewhere than a followed source is refused, and does nothing."""
-        allow = ", ".join(_METHODS)
-        headers: list[Header] = [("Allow", allow), ("Access-Control-Allow-Methods", allow)]
+        response = options_response(("POST", "OPTIONS"))
         origin = request.headers.get("webhook-request-origin", "").strip()
-        if origin and origin.isascii() and self._following.sources:  # names of hosts are
-            headers += [("WebHook-Allowed-Origin", origin), ("WebHook-Allowed-Rate", "*")]
-        return Response(headers=tuple(headers))
+        if not (origin and origin.isascii() and self._following.sources):  # names of hosts are ASCII
+            return response
+        consent = (("WebHook-Allowed-Origin", origin), ("WebHook-Allowed-Rate", "*"))
+        return replace(response, headers=(*response.headers, *consent))
 
     def _take(self, notices: list[Notice]) -> None:
-        """Knock for each source once. Raises ``Denied`` if one of them is not followed."""
+        """Have each source compared once. Raises ``Denied`` if one of them is not followed."""
         new = [notice for notice in notices if notice.mark not in self._seen]
         followed = self._following.knock(notice.source for notice in new)
         for notice in new:
@@ -86,3 +65,10 @@ class Notifications:
         unknown = next((notice.source for notice in new if notice.source not in followed), None)
         if unknown is not None:
             raise Denied(f"{unknown[:_SHOWN]} is not followed here (setting follow)")
+
+
+class _Endpoint(PathEndpoint):
+    """Errors are problem documents: who sends events need not speak xRegistry."""
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        return problem_response(error, scope["path"])

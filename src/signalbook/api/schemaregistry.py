@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 from urllib.parse import quote
 
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.api.cncf import CncfAPI, CncfRequest, path_below
-from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.cncf import CncfAPI, CncfRequest, CncfRoute, find_route, path_below
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import (
     OCTETS,
@@ -24,12 +22,14 @@ from signalbook.api.kernel.responses import (
     json_response,
     media_type,
 )
+from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
+from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers, version_with_document
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
     GROUPS,
-    Given,
+    Stated,
     draft_format,
     given_faults,
     number_of,
@@ -37,40 +37,27 @@ from signalbook.cncf.schemaregistry import (
     version_id,
     version_uri,
 )
-from signalbook.engine import numbers, uris
-from signalbook.engine.engine import Batch, Engine, Session
+from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View, ViewOptions
-from signalbook.engine.uris import Places
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
-from signalbook.settings import SettingError, Settings
+from signalbook.settings import SettingError
 from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 MOUNT: Final = "/compat/schemaregistry/v0.2"
 _SHOWN_LENGTH: Final = 200
-
-
-class SchemaTarget(Enum):
-    """What a path is of; the value is its shape, empty where ids are."""
-
-    LOOKUP = ("schema",)
-    GROUPS = ("schemagroups",)
-    GROUP = ("schemagroups", "")
-    SCHEMAS = ("schemagroups", "", "schemas")
-    SCHEMA = ("schemagroups", "", "schemas", "")
-    VERSIONS = ("schemagroups", "", "schemas", "", "versions")
-    VERSION = ("schemagroups", "", "schemas", "", "versions", "")
+_URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPath:
-    """A path below the door. ``text`` is the path as it came, ``id`` its last id of a group or schema.
+    """A path below the mount. ``text`` is the path as it was sent, ``id`` its last id of a group or schema.
 
     ``target`` is what it is in the registry, None for one that nothing can have; ``fault`` says why.
     """
 
-    place: SchemaTarget
+    template: str
     text: str
     id: str = ""
     target: Xid | None = GROUPS
@@ -78,23 +65,16 @@ class SchemaPath:
 
 
 def parse_path(text: str) -> SchemaPath:
-    """The path ``text``, percent-encoded; a slash at its end says nothing. Raises ``api_not_found``."""
-    parts = tuple(text.removesuffix("/").split("/")[1:])
-    place = next((place for place in SchemaTarget if _fits(parts, place.value)), None)
-    if place is None:
+    """The path ``text``, percent-encoded. Raises ``api_not_found``."""
+    template, ids = find_route(ROUTES, text)
+    if not all(ids):
         raise RegistryError("api_not_found", subject=text)
-    named = parts[1:4:2][-1:]
-    path = SchemaPath(place=place, text=text, id=named[0] if named else "")
+    named = ids[:2][-1] if ids else ""
     try:
-        return SchemaPath(place=place, text=text, id=path.id, target=_target(parts))
+        target = _target(tuple(text.removesuffix("/").split("/")[1:]))
     except XidError as error:
-        return SchemaPath(place=place, text=text, id=path.id, target=None, fault=str(error))
-
-
-def _fits(parts: tuple[str, ...], shape: tuple[str, ...]) -> bool:
-    return len(parts) == len(shape) and all(
-        part == word if word else part for part, word in zip(parts, shape, strict=True)
-    )
+        return SchemaPath(template=template, text=text, id=named, target=None, fault=str(error))
+    return SchemaPath(template=template, text=text, id=named, target=target)
 
 
 def _target(parts: tuple[str, ...]) -> Xid:
@@ -113,7 +93,7 @@ def _target(parts: tuple[str, ...]) -> Xid:
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaRequest(CncfRequest[SchemaPath]):
-    """A request to the door."""
+    """A request to the API."""
 
     @property
     def target(self) -> Xid:
@@ -126,18 +106,18 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         raise RegistryError("not_found", subject=self.path.text, detail=self.path.fault)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> UriBases:
         """Where versions of schemas are to be had."""
-        return Places(groups="schemagroups", bases=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
+        return UriBases(groups="schemagroups", urls=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
 
     def url(self, xid: Xid) -> str:
-        """The URL of an entity at this door."""
+        """The URL of an entity in this API."""
         return f"{self.base}{schema_path(xid)}"
 
     @property
-    def given(self) -> Given:
+    def given(self) -> Stated:
         """What came beside the document, in the query or in headers (A-47). Raises ``bad_request``."""
-        found = Given(**{name: self._given(name) for name in ATTRIBUTES})
+        found = Stated(**{name: self._given(name) for name in ATTRIBUTES})
         faults = given_faults(found)
         if faults:
             detail = "what came beside the document cannot be used"
@@ -164,14 +144,6 @@ class SchemaRequest(CncfRequest[SchemaPath]):
             return decode(value)
         except ValueError as error:
             raise RegistryError("header_error", subject=self.path.text, name=header, error_detail=str(error)) from None
-
-
-def read_request(scope: Scope, body: bytes, settings: Settings) -> SchemaRequest:
-    """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or query that is none."""
-    return SchemaRequest.of(scope, body, settings, path=parse_path(path_below(scope, MOUNT)), mount=MOUNT)
-
-
-_URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 def limited_json(
@@ -225,57 +197,53 @@ def version_headers_of(
         yield name, _uri(value) if name == "Schema-Authority" else encode(value)
 
 
-def limited(answer: Response, request: SchemaRequest) -> Response:
-    """``answer`` if it is not too large to be sent. Raises ``too_large``."""
-    size, limit = len(answer.body), request.settings.max_response_bytes
+def limited(response: Response, request: SchemaRequest) -> Response:
+    """``response`` if it is not too large to be sent. Raises ``too_large``."""
+    size, limit = len(response.body), request.settings.max_response_bytes
     if size <= limit:
-        return answer
+        return response
     detail = f"it has {size} bytes and {limit} are allowed (setting max_response_bytes)"
     raise RegistryError("too_large", subject=request.path.text, detail=detail)
 
 
 def _uri(text: str) -> str:
-    """A URI as a header: what another door let in that is none is encoded as far as needed."""
+    """A URI as a header: what another API took that is none is encoded as far as needed."""
     return quote(text, safe=_URI_SAFE)
 
 
-Read = Callable[[View, SchemaRequest], Response]
-Write = Callable[[Session, SchemaRequest], Response]
-
-
-def groups(view: View, request: SchemaRequest) -> Response:
+def list_groups(view: View, request: SchemaRequest) -> Response:
     """The ids of all groups (A-33)."""
     return _listed(view, request, ROOT)
 
 
-def group(view: View, request: SchemaRequest) -> Response:
+def show_group(view: View, request: SchemaRequest) -> Response:
     """A group (A-34)."""
     return limited_json(draft.render_group(group_of(view, request, request.target)), request)
 
 
-def schemas(view: View, request: SchemaRequest) -> Response:
+def list_schemas(view: View, request: SchemaRequest) -> Response:
     """The ids of all schemas of a group (A-37)."""
     return _listed(view, request, request.target.owner)
 
 
-def schema(view: View, request: SchemaRequest) -> Response:
+def show_latest(view: View, request: SchemaRequest) -> Response:
     """The latest version of a schema (A-40, A-18)."""
     return version_response(view, request, _latest(view, request.target))
 
 
-def versions(view: View, request: SchemaRequest) -> Response:
+def list_versions(view: View, request: SchemaRequest) -> Response:
     """The numbers of a schema's versions (A-42)."""
-    return limited_json(numbers.listed(view, request.target.owner), request)
+    return limited_json(version_numbers(view, request.target.owner), request)
 
 
-def version(view: View, request: SchemaRequest) -> Response:
+def show_version(view: View, request: SchemaRequest) -> Response:
     """A version of a schema (A-43)."""
     return version_response(view, request, request.target)
 
 
 def lookup(view: View, request: SchemaRequest) -> Response:
     """The version with a URI (A-43b, A-54)."""
-    found = uris.find(view, request.uri, request.places)
+    found = find_by_uri(view, request.uri, request.places)
     if found is None or draft.number_of(found) is None:
         raise RegistryError("not_found", subject=request.uri)
     return version_response(view, request, found)
@@ -317,34 +285,6 @@ def delete(session: Session, request: SchemaRequest) -> Response:
     return Response(status=204)
 
 
-READS: Final[Mapping[SchemaTarget, Read]] = {
-    SchemaTarget.LOOKUP: lookup,
-    SchemaTarget.GROUPS: groups,
-    SchemaTarget.GROUP: group,
-    SchemaTarget.SCHEMAS: schemas,
-    SchemaTarget.SCHEMA: schema,
-    SchemaTarget.VERSIONS: versions,
-    SchemaTarget.VERSION: version,
-}
-WRITES: Final[Mapping[tuple[SchemaTarget, str], Write]] = {
-    (SchemaTarget.GROUP, "PUT"): put_group,
-    (SchemaTarget.GROUP, "DELETE"): delete,
-    (SchemaTarget.SCHEMAS, "DELETE"): delete,
-    (SchemaTarget.SCHEMA, "POST"): post_document,
-    (SchemaTarget.SCHEMA, "DELETE"): delete,
-    (SchemaTarget.VERSION, "DELETE"): delete,
-}
-
-
-def check(view: View, request: SchemaRequest) -> None:
-    """The registry has schemas, else ``api_not_found``: its model may have none."""
-    groups = view.model.groups.get("schemagroups")
-    kind = groups.resources.get("schemas") if groups is not None else None
-    if kind is None or not kind.hasdocument:
-        detail = "the model of this registry has no schemas"
-        raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
-
-
 def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
     row = view.reader.get(owner)
     if row is None:
@@ -353,7 +293,7 @@ def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
 
 
 def _latest(view: View, schema: Xid) -> Xid:
-    number = numbers.latest(view, schema)
+    number = latest_number(view, schema)
     if number is None:
         raise RegistryError("not_found", subject=str(schema), detail="none of its versions has a number")
     return schema / "versions" / str(number)
@@ -363,7 +303,7 @@ def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     """What the latest version of a schema says, be it one that is not seen here; None if there is no schema."""
     if not view.exists(schema):
         return None
-    number = numbers.latest(view, schema)
+    number = latest_number(view, schema)
     return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
 
 
@@ -377,7 +317,7 @@ def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> 
         raise Conflict(request.path.text, detail)
 
 
-def _check_format(given: draft.Given, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
+def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
     """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
     fault = draft.format_fault(given, group, latest)
     if fault is not None:
@@ -395,10 +335,10 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
     """
     contenttype = request.headers.get("content-type")
     if "globaluri" not in attributes:
-        holder = numbers.holder(view, request.target, request.body, contenttype)
+        holder = version_with_document(view, request.target, request.body, contenttype)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
-    taken = uris.find(view, uri, request.places)
+    taken = find_by_uri(view, uri, request.places)
     if taken is None:
         return None
     row = view.reader.get(taken)
@@ -418,40 +358,54 @@ def _register(session: Session, request: SchemaRequest, attributes: JSONObject) 
     return made
 
 
-def routes(
-    engine: Engine, settings: Settings, workers: Workers, commits: Commits[Batch], *, direct: bool
-) -> list[Route]:
-    """The door where it is mounted. ``direct`` as for ``DraftDoor``.
+Read = Callable[[View, SchemaRequest], Response]
+Write = Callable[[Session, SchemaRequest], Response]
 
-    Raises ``SettingError`` for a ``strict_openapi`` that is none.
-    """
-    if settings.strict_openapi not in ("off", "on"):
-        raise SettingError(f"strict_openapi is off or on, not {settings.strict_openapi!r}")
-    door = SchemaRegistryAPI(engine, settings, workers, commits, direct=direct)
-    return [Route(MOUNT, door), Route(f"{MOUNT}/{{path:path}}", door)]
+ROUTES: Final[Mapping[str, CncfRoute[Read, Write]]] = {
+    "/schema": CncfRoute(read=lookup),
+    "/schemagroups": CncfRoute(read=list_groups),
+    "/schemagroups/{}": CncfRoute(read=show_group, writes={"PUT": put_group, "DELETE": delete}),
+    "/schemagroups/{}/schemas": CncfRoute(read=list_schemas, writes={"DELETE": delete}),
+    "/schemagroups/{}/schemas/{}": CncfRoute(read=show_latest, writes={"POST": post_document, "DELETE": delete}),
+    "/schemagroups/{}/schemas/{}/versions": CncfRoute(read=list_versions),
+    "/schemagroups/{}/schemas/{}/versions/{}": CncfRoute(read=show_version, writes={"DELETE": delete}),
+}
+
+
+def routes(kernel: Kernel) -> list[Route]:
+    """The API at its mount. Raises ``SettingError`` for a ``strict_openapi`` that is none."""
+    if kernel.settings.strict_openapi not in ("off", "on"):
+        raise SettingError(f"strict_openapi is off or on, not {kernel.settings.strict_openapi!r}")
+    api = SchemaRegistryAPI(kernel)
+    return [Route(MOUNT, api), Route(f"{MOUNT}/{{path:path}}", api)]
 
 
 class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
     """The Schema Registry API 0.2."""
 
-    writes = frozenset(method for _, method in WRITES)
+    writes = frozenset(method for route in ROUTES.values() for method in route.writes)
 
     def request(self, scope: Scope, body: bytes) -> SchemaRequest:
-        return read_request(scope, body, self._settings)
+        path = parse_path(path_below(scope, MOUNT))
+        return SchemaRequest.of(scope, body, self.kernel.settings, path=path, mount=MOUNT)
 
     def subject(self, scope: Scope) -> str:
         return path_below(scope, MOUNT)
 
-    def check(self, view: View, request: SchemaRequest) -> None:
-        check(view, request)
+    def check_model(self, view: View, request: SchemaRequest) -> None:
+        """The registry has schemas: its model may have none."""
+        groups = view.model.groups.get("schemagroups")
+        kind = groups.resources.get("schemas") if groups is not None else None
+        if kind is None or not kind.hasdocument:
+            detail = "the model of this registry has no schemas"
+            raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
 
     def methods(self, request: SchemaRequest, *, read_only: bool) -> tuple[str, ...]:
-        place = request.path.place
-        writes = () if read_only else (method for where, method in WRITES if where is place)
+        writes = () if read_only else ROUTES[request.path.template].writes
         return ("GET", "HEAD", *writes, "OPTIONS")
 
     def read(self, view: View, request: SchemaRequest) -> Response:
-        return READS[request.path.place](view, request)
+        return ROUTES[request.path.template].read(view, request)
 
     def write(self, session: Session, request: SchemaRequest) -> Response:
-        return WRITES[request.path.place, request.method](session, request)
+        return ROUTES[request.path.template].writes[request.method](session, request)

@@ -1,4 +1,4 @@
-"""The client's side of the NATS protocol: greetings, messages with headers, requests and what answers them.
+"""A client of NATS and JetStream: connections, messages with headers, requests, streams.
 
 It trusts a server with little: TLS is begun because the caller says so, not because the server does; other servers
 that it tells of are not followed; lines and messages have their limits.
@@ -7,15 +7,20 @@ that it tells of are not followed; lines and messages have their limits.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-import httpcore
-
-from signalbook.errors import SignalbookError
+from signalbook.brokers.connection import (
+    BrokerError,
+    BrokerRefused,
+    BrokerSettings,
+    BrokerUnavailable,
+    ByteStream,
+    MessageTooLarge,
+)
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
 _LONGEST_LINE: Final = 64 * 1024
@@ -26,12 +31,8 @@ _SUBSCRIPTION: Final = b"1"
 _PASSING: Final = ("timeout", "stale connection", "maximum connections", "slow consumer", "shutdown")
 
 
-class NATSError(SignalbookError):
+class NATSError(BrokerUnavailable):
     """What a server sent is not of its protocol, or it hung up."""
-
-
-class NATSRefused(NATSError):
-    """The server says no: to the user, or to what was sent or asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,31 +60,47 @@ class NATSMessage:
 
 
 class NATSConnection:
-    """One connection. For one thread. Raises ``NATSError``, and httpcore's errors for the stream."""
+    """One connection. For one thread. Raises ``BrokerError``."""
 
     def __init__(
-        self,
-        stream: httpcore.NetworkStream,
-        *,
-        user: tuple[str, str],
-        token: str = "",
-        encrypt: Callable[[httpcore.NetworkStream], httpcore.NetworkStream] | None,
+        self, stream: ByteStream, *, user: str = "", password: str = "", token: str = "", secure: bool = False
     ) -> None:
         self._stream = stream
         self._buffer = bytearray()
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._requests = count(1)
         self.info = self._greeting()
-        secure = encrypt is not None
-        if encrypt is not None:
+        if secure:
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
-                raise NATSRefused("the server offers no TLS")
+                raise BrokerRefused("the server offers no TLS")
             self._buffer.clear()  # what stands before the handshake may be anybody's
-            self._stream = encrypt(stream)
+            stream.encrypt()
         elif self.info.get("tls_required"):
-            raise NATSRefused("the server takes connections with TLS only: the URI begins with tls:// then")
+            raise BrokerRefused("the server takes connections with TLS only: the URI begins with tls:// then")
         if not self.info.get("headers"):
-            raise NATSRefused("the server has no message headers, which NATS 2.2 brought")
-        self._connect(user, token, secure)
+            raise BrokerRefused("the server has no message headers, which NATS 2.2 brought")
+        self._connect(user, password, token, secure)
+        self._stream.write(b"SUB %s.* %s\r\n" % (self._inbox.encode(), _SUBSCRIPTION))
+
+    @classmethod
+    def open(cls, settings: BrokerSettings) -> NATSConnection:
+        """A connection to the broker of these settings."""
+        stream = settings.open()
+        try:
+            return cls(
+                stream,
+                user=settings.user,
+                password=settings.password,
+                token=settings.token,
+                secure=settings.secure,
+            )
+        except BaseException:
+            stream.close()
+            raise
+
+    def limit(self, seconds: float | None = None) -> None:
+        """Give all that follows so many seconds, or the timeout of the broker's settings."""
+        self._stream.limit(seconds)
 
     @property
     def max_payload(self) -> int:
@@ -91,27 +108,37 @@ class NATSConnection:
         found = self.info.get("max_payload")
         return min(found, _LARGEST_POSSIBLE) if isinstance(found, int) and found > 0 else _LARGEST_MESSAGE
 
-    def listen(self) -> None:
-        """Ask for what comes to the inbox of this connection."""
-        self._stream.write(b"SUB %s.* %s\r\n" % (self._inbox.encode(), _SUBSCRIPTION))
+    def publish(self, subject: str, message: bytes, head: int = 0, *, answered: bool = False) -> int:
+        """Send a message whose first ``head`` bytes are its headers.
 
-    def publish(self, subject: str, message: bytes, head: int, request: int | None = None) -> None:
-        """Send a message whose first ``head`` bytes are its headers; the answer to a request comes to the inbox."""
-        reply = "" if request is None else f" {self._inbox}.{request}"
+        If it is to be ``answered``, that comes to the inbox, for the request of the number that is returned.
+        """
+        number = next(self._requests)
+        reply = f" {self._inbox}.{number}" if answered else ""
         if head:
             command = f"HPUB {subject}{reply} {head} {len(message)}\r\n"
         else:
             command = f"PUB {subject}{reply} {len(message)}\r\n"
         self._stream.write(command.encode() + message + b"\r\n")
+        return number
+
+    def request(self, subject: str, question: JSONObject) -> NATSMessage:
+        """Ask, and wait for the answer."""
+        self.limit()
+        number = self.publish(subject, dump_json(question) if question else b"", answered=True)
+        answer = self.answer()
+        while answer.request != number:
+            answer = self.answer()
+        return answer
 
     def round_trip(self) -> None:
-        """Return when the server has dealt with all that was sent. Raises ``NATSRefused`` for what it did not take."""
+        """Return when the server has dealt with all that was sent; raise ``BrokerRefused`` for what it did not take."""
         self._stream.write(b"PING\r\n")
         while self._next() != b"PONG":
             pass
 
     def answer(self) -> NATSMessage:
-        """The next message in the inbox. Raises ``NATSRefused``."""
+        """The next message in the inbox. Raises ``BrokerRefused``."""
         while True:
             found = self._next()
             if isinstance(found, NATSMessage):
@@ -122,7 +149,7 @@ class NATSConnection:
         self._stream.close()
 
     def _greeting(self) -> JSONObject:
-        operation, _, rest = self._line().partition(b" ")
+        operation, _, rest = self._read_line().partition(b" ")
         try:
             info = parse_json(rest)
         except JSONError:
@@ -131,7 +158,7 @@ class NATSConnection:
             raise NATSError("the other side does not speak NATS")
         return info
 
-    def _connect(self, user: tuple[str, str], token: str, secure: bool) -> None:
+    def _connect(self, user: str, password: str, token: str, secure: bool) -> None:
         options: dict[str, Any] = {
             "verbose": False,
             "pedantic": False,
@@ -144,8 +171,8 @@ class NATSConnection:
             "protocol": 1,
             "echo": False,
         }
-        if user[0]:
-            options |= {"user": user[0], "pass": user[1]}
+        if user:
+            options |= {"user": user, "pass": password}
         if token:
             options["auth_token"] = token
         self._stream.write(b"CONNECT " + dump_json(options) + b"\r\n")
@@ -154,9 +181,9 @@ class NATSConnection:
     def _next(self) -> bytes | NATSMessage | None:
         """What the server says next: ``PONG``, a message, or nothing of interest.
 
-        Raises ``NATSRefused`` if it says no, ``NATSError`` if that may pass.
+        Raises ``BrokerRefused`` if it says no, ``NATSError`` if that may pass.
         """
-        operation, _, rest = self._line().partition(b" ")
+        operation, _, rest = self._read_line().partition(b" ")
         match operation.upper():
             case b"PONG":
                 return b"PONG"
@@ -194,7 +221,7 @@ class NATSConnection:
             head=content[:head],
         )
 
-    def _line(self) -> bytes:
+    def _read_line(self) -> bytes:
         while (end := self._buffer.find(b"\r\n")) < 0:
             if len(self._buffer) > _LONGEST_LINE:
                 raise NATSError("the server sent a line without an end")
@@ -215,19 +242,19 @@ class NATSConnection:
         self._buffer += found
 
 
-def _refusal(said: str) -> NATSError:
-    kind = NATSError if any(word in said.lower() for word in _PASSING) else NATSRefused
+def _refusal(said: str) -> BrokerError:
+    kind = NATSError if any(word in said.lower() for word in _PASSING) else BrokerRefused
     return kind(f"the server says {said}")
 
 
-def headers(named: Mapping[str, str]) -> bytes:
-    """A block of message headers."""
+def encode_headers(named: Mapping[str, str]) -> bytes:
+    """Message headers as they are sent."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
-def pairs(head: bytes) -> list[tuple[str, bytes]]:
-    """The headers in such a block, in their order; names have the case they were sent in."""
+def decode_headers(head: bytes) -> list[tuple[str, bytes]]:
+    """Headers as they were sent, in their order; names have the case they were sent in."""
     found = []
     for line in head.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
@@ -241,6 +268,7 @@ _NANOSECONDS: Final = 1_000_000_000
 _KEPT: Final = 300
 _EXPIRES: Final = 5
 _AT_ONCE: Final = 1000
+_PUBLISH_WINDOW: Final = 100
 _BYTES: Final = 8 * 1024 * 1024
 _AROUND: Final = 64 * 1024
 _NO_STREAM: Final = 10059
@@ -285,17 +313,98 @@ class _Consumer:
     delivered: int = 0
 
 
+class NATSPublisher:
+    """Sends messages to one subject. For one thread. Raises ``BrokerError``.
+
+    Where a stream of JetStream takes the subject, its acknowledgements are waited for; else an answer to a PING says
+    that the server has had the messages.
+    """
+
+    def __init__(self, connection: NATSConnection, subject: str) -> None:
+        self._connection = connection
+        self._subject = subject
+        self._stored = self._is_stored()
+
+    @classmethod
+    def open(cls, settings: BrokerSettings, subject: str) -> NATSPublisher:
+        """A publisher with a connection of its own."""
+        connection = NATSConnection.open(settings)
+        try:
+            return cls(connection, subject)
+        except BaseException:
+            connection.close()
+            raise
+
+    def publish(self, messages: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
+        """Send messages, as their headers and payloads; yields once for each that is confirmed, in their order."""
+        for start in range(0, len(messages), _PUBLISH_WINDOW):
+            self._connection.limit()
+            fitting, rejected = self._fitting(messages[start : start + _PUBLISH_WINDOW])
+            yield from self._store(fitting) if self._stored else self._send(fitting)
+            if rejected is not None:
+                raise rejected
+
+    def close(self) -> None:
+        """Hang up."""
+        with suppress(BrokerError):
+            self._connection.close()
+
+    def _fitting(self, messages: Sequence[tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], BrokerError | None]:
+        """The messages up to the first that is too large. A server would hang up at that, and lose those before it."""
+        for index, (head, payload) in enumerate(messages):
+            size, most = len(head) + len(payload), self._connection.max_payload
+            if size > most:
+                return list(messages[:index]), MessageTooLarge(f"the event has {size} bytes, the server takes {most}")
+        return list(messages), None
+
+    def _send(self, messages: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
+        for head, payload in messages:
+            self._connection.publish(self._subject, head + payload, len(head))
+        self._connection.round_trip()
+        yield from (None for _ in messages)
+
+    def _store(self, messages: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
+        waiting = [
+            self._connection.publish(self._subject, head + payload, len(head), answered=True)
+            for head, payload in messages
+        ]
+        answers: dict[int, NATSMessage] = {}
+        for request in waiting:  # acknowledgements may come out of order
+            while request not in answers:
+                answer = self._connection.answer()
+                if answer.request in waiting:
+                    answers[answer.request] = answer
+            _check_stored(answers.pop(request))
+            self._connection.limit()
+            yield
+
+    def _is_stored(self) -> bool:
+        """Whether there is a stream for the subject. Whoever may not ask is no user of JetStream."""
+        try:
+            answer = self._connection.request("$JS.API.STREAM.NAMES", {"subject": self._subject})
+        except BrokerRefused:
+            return False
+        return bool(answer.document().get("streams"))
+
+
+def _check_stored(answer: NATSMessage) -> None:
+    found = answer.document()
+    error = found.get("error")
+    if isinstance(error, dict):
+        raise BrokerRefused(f"the stream does not take the event: {str(error.get('description'))[:500]}")
+    if answer.status or "stream" not in found:
+        raise NATSError("there is no stream for the subject any more")
+
+
 class JetStream:
-    """Asks over a connection. Raises ``NATSError``, ``Refused`` for what the server does not do, and httpcore's errors.
+    """Reads streams over a connection. Raises ``BrokerError``.
 
     ``domain`` is that of a JetStream elsewhere, by way of leaf nodes.
     """
 
-    def __init__(self, line: NATSConnection, domain: str = "") -> None:
-        self._line = line
+    def __init__(self, connection: NATSConnection, domain: str = "") -> None:
+        self._connection = connection
         self._api = f"$JS.{domain}.API" if domain else "$JS.API"
-        self._requests = count(1)
-        line.listen()
 
     def stream(self, name: str) -> JetStreamState | None:
         """The state of a stream, None if there is none of that name."""
@@ -333,7 +442,7 @@ class JetStream:
                 yield wanted
             if len(wanted) < len(found) or (wanted and wanted[-1].number == end):
                 break
-        with suppress(NATSRefused):  # it may have gone by itself
+        with suppress(BrokerRefused):  # it may have gone by itself
             self._ask(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
 
     def _consume(self, stream: str, start: int, subject: str) -> _Consumer:
@@ -352,17 +461,18 @@ class JetStream:
 
     def _pull(self, stream: str, consumer: _Consumer) -> list[StoredMessage]:
         """The next messages."""
-        request, most = next(self._requests), min(consumer.pending, _AT_ONCE)
+        most = min(consumer.pending, _AT_ONCE)
         limits = {
             "batch": most,
-            "max_bytes": max(_BYTES, self._line.max_payload + _AROUND),
+            "max_bytes": max(_BYTES, self._connection.max_payload + _AROUND),
             "expires": _EXPIRES * _NANOSECONDS,
         }
         where = f"{self._api}.CONSUMER.MSG.NEXT.{stream}.{consumer.name}"
-        self._line.publish(where, dump_json(limits), 0, request)
+        self._connection.limit()
+        request = self._connection.publish(where, dump_json(limits), answered=True)
         found: list[StoredMessage] = []
         while len(found) < most:
-            answer = self._line.answer()
+            answer = self._connection.answer()
             if answer.request == request:
                 self._end(answer, empty=not found)
                 break
@@ -379,13 +489,9 @@ class JetStream:
             raise NATSError(f"the server ended the reading of the stream: status {answer.status}")
 
     def _ask(self, what: str, question: JSONObject) -> JSONObject:
-        request = next(self._requests)
-        self._line.publish(f"{self._api}.{what}", dump_json(question) if question else b"", 0, request)
-        answer = self._line.answer()
-        while answer.request != request:
-            answer = self._line.answer()
+        answer = self._connection.request(f"{self._api}.{what}", question)
         if answer.status == "503":
-            raise NATSRefused("the server has no JetStream, or none for this user")
+            raise BrokerRefused("the server has no JetStream, or none for this user")
         found = answer.document()
         error = found.get("error")
         if isinstance(error, dict):
@@ -393,14 +499,14 @@ class JetStream:
         return found
 
 
-class _NotThere(NATSRefused):
+class _NotThere(BrokerRefused):
     """There is no such stream."""
 
 
-def _kind(error: JSONObject) -> type[NATSError]:
+def _kind(error: JSONObject) -> type[BrokerError]:
     if error.get("code") == _UNAVAILABLE and error.get("err_code") not in _DISABLED:
         return NATSError  # it may pass, as while another server takes over
-    return _NotThere if error.get("err_code") == _NO_STREAM else NATSRefused
+    return _NotThere if error.get("err_code") == _NO_STREAM else BrokerRefused
 
 
 def _stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
@@ -414,7 +520,7 @@ def _stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
         raise NATSError("the server left out messages of the stream")
     consumer.delivered, consumer.pending = there, pending
     return StoredMessage(
-        number=number, time=time, subject=answer.subject, headers=pairs(answer.head), payload=answer.payload
+        number=number, time=time, subject=answer.subject, headers=decode_headers(answer.head), payload=answer.payload
     )
 
 

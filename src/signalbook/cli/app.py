@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,7 +17,6 @@ from signalbook.cli import (
     get,
     importing,
     message,
-    misuse,
     pipeline,
     replicate,
     serve,
@@ -28,6 +27,8 @@ from signalbook.errors import SignalbookError
 
 _INTERRUPTED: Final = 130
 _MISUSED: Final = 2
+# Typer exports but one of its usage errors; the others share this base.
+_UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 
 _DEMO: Final = (
@@ -111,13 +112,22 @@ def main() -> None:
         code = app(prog_name=str(app.info.name), standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_INTERRUPTED)
+    except _UsageError as error:
+        _explain(error)
+        sys.exit(_MISUSED)
     except Exception as error:
-        misused = misuse.words(error)
-        if _debug["on"] and misused is None:
+        if _debug["on"]:
             raise
-        fail(misused or _words(error))
-        sys.exit(1 if misused is None else _MISUSED)
+        fail(_words(error))
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Any) -> None:
+    """Show Typer's words for an error in the command line; without any, it has shown the help instead."""
+    if message := error.format_message():
+        command = error.ctx.command_path if error.ctx is not None else app.info.name
+        fail(f"{message}\nTry '{command} --help' for help.")
 
 
 def _words(error: Exception) -> str:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signalbook import settings
-from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine
+from signalbook.cli.registry import DbOption, ServerOption, open_registry
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSONObject, dump_json
 from signalbook.verdict import Verdict
-from signalbook.xid import ROOT, Kind, Xid, XidError
+from signalbook.xid import Kind, Xid, XidError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from signalbook.client import Client
-    from signalbook.documents import Source
-    from signalbook.engine.engine import Batch, Session
+    from signalbook.client.registry import WriteChecks
+    from signalbook.documents import SourceDocument
 HELP: Final = (
     "Tell whether something would be accepted, and if not, why; nothing is changed.\n\n"
     "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
@@ -43,7 +40,7 @@ _DIALECTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class CheckedSource:
     """The verdict on one source, and which of its files what is told is in, if it has several."""
 
     name: str
@@ -117,13 +114,15 @@ def run(
 
     if against is not None and _is_file(against):
         verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)
-        told = [Told(name=source, verdict=verdict)]
+        told = [CheckedSource(name=source, verdict=verdict)]
     elif against is not None:
         xid = _resource(against)
         with open_checks(server, db, offline=offline) as checks:
             schema = _schema(source, format)
-            verdict = checks.version(xid, schema, None if compatibility is None else compatibility.value)
-            told = [Told(name=source, verdict=verdict)]
+            name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
+            rule = None if compatibility is None else compatibility.value
+            verdict = checks.version(xid, schema.content, name, rule)
+            told = [CheckedSource(name=source, verdict=verdict)]
     else:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
@@ -135,15 +134,15 @@ def run(
     _tell(told, strict=strict, as_json=as_json)
 
 
-def _about(source: Source, verdict: Verdict) -> Told:
+def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     places = [str(finding.path) for finding in verdict.findings]
     for error in verdict.errors:
         places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
     found = source.naming([place.partition("#")[0] for place in places]) if source.parts else []
-    return Told(name=source.name, verdict=verdict, files=tuple(found))
+    return CheckedSource(name=source.name, verdict=verdict, files=tuple(found))
 
 
-def _tell(told: list[Told], *, strict: bool, as_json: bool) -> None:
+def _tell(told: list[CheckedSource], *, strict: bool, as_json: bool) -> None:
     """Print the verdicts, and end with 1 unless all is accepted."""
     accepted = all(row.passes(strict) for row in told)
     if as_json:
@@ -202,12 +201,12 @@ def _schema(source: str, format: str) -> SchemaFile:
     return SchemaFile(name=source, content=content, stated=format)
 
 
-def _has_no_model(source: Source) -> bool:
+def _has_no_model(source: SourceDocument) -> bool:
     """Models first: other documents may need them."""
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 
-def _lines(told: Told, strict: bool) -> Iterator[Text]:
+def _lines(told: CheckedSource, strict: bool) -> Iterator[Text]:
     """A verdict for people: what would happen, or what is in the way."""
     from rich.text import Text
 
@@ -260,111 +259,19 @@ class SchemaFile:
         return self.stated or guess_format(self.name, self.content)
 
 
-class Checks(Protocol):
-    """Somebody to ask. What is accepted may count for what is asked next."""
-
-    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        """What would become of an import of ``document``."""
-
-    def version(self, xid: Xid, schema: SchemaFile, compatibility: str | None) -> Verdict:
-        """What would become of ``schema`` as the next Version of the Resource ``xid``."""
-
-
 @contextmanager
-def open_checks(server: str | None, db: str | None, *, offline: bool) -> Iterator[Checks]:
-    """Whom the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
+def open_checks(server: str | None, db: str | None, *, offline: bool) -> Iterator[WriteChecks]:
+    """Of what the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
 
     Raises ``SignalbookError``, and ``typer.BadParameter`` for options that exclude each other.
     """
     if sum((server is not None, db is not None, offline)) > 1:
         raise typer.BadParameter("give one of --server, --db and --offline")
-    if server is not None:
-        with open_client(server) as client:
-            yield ServerChecks(client)
-        return
-    chosen = settings.load({"db": "sqlite://" if offline else db}, environ=os.environ)
-    with open_engine(chosen, create=offline) as engine, engine.trying() as batch:
-        yield LocalChecks(batch)
-
-
-class ServerChecks:
-    """A server, asked document by document: it forgets each before the next."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        """As the protocol says."""
-        return self._client.check_document(document, ignore=ignore)
-
-    def version(self, xid: Xid, schema: SchemaFile, compatibility: str | None) -> Verdict:
-        """As the protocol says."""
-        attributes = {"format": schema.stated or self._format_of(xid) or schema.format or _unknown(xid)}
-        return self._client.check(
-            "POST", xid, content=schema.content, attributes=attributes, compatibility=compatibility
-        )
-
-    def _format_of(self, xid: Xid) -> str:
-        from signalbook.client import NotFound
-
-        try:
-            return str(self._client.get(xid).get("format") or "")
-        except NotFound:
-            return ""
-
-
-class LocalChecks:
-    """A registry in this process. What it accepts stays until all is asked, so that documents may build on others."""
-
-    def __init__(self, batch: Batch) -> None:
-        self._batch = batch
-
-    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        """As the protocol says."""
-        from signalbook.documents import aim, extend_model
-        from signalbook.engine.config.capabilities import resolve_ignore
-        from signalbook.engine.write.commands import Command, Flags, Method
-
-        upload = aim(document)
-
-        def command(session: Session) -> Command:
-            sent = upload
-            if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-                sent = extend_model(upload, session.view.modelsource())
-            names = resolve_ignore(session.view.capabilities, [*upload.ignore, *ignore], upload.target)
-            return Command(method=Method.PATCH, target=upload.target, body=sent.body, flags=Flags(ignore=names))
-
-        return self._ask(command, None)
-
-    def version(self, xid: Xid, schema: SchemaFile, compatibility: str | None) -> Verdict:
-        """As the protocol says."""
-        from signalbook.engine.write.commands import Command, DocumentBody, Method
-
-        def command(session: Session) -> Command:
-            name = schema.stated or self._format_of(session, xid) or schema.format or _unknown(xid)
-            document = DocumentBody(content=schema.content, attributes={"format": name})
-            return Command(method=Method.POST, target=xid, document=document)
-
-        return self._ask(command, compatibility)
-
-    def _ask(self, command: Callable[[Session], Any], compatibility: str | None) -> Verdict:
-        opened = self._batch.writing() if compatibility is None else self._batch.trying(compatibility)
-        try:
-            with opened as session:
-                result = session.execute(command(session))
-                changes = tuple(change.to_json() for change in session.changes)
-                return Verdict(changes=changes, findings=(*result.findings, *session.doubts))
-        except RegistryError as error:
-            return Verdict.refused(error)
-
-    @staticmethod
-    def _format_of(session: Session, xid: Xid) -> str:
-        from signalbook.engine.read.view import ViewOptions
-
-        try:
-            return str(session.view.entity(xid, ViewOptions()).get("format") or "")
-        except RegistryError:
-            return ""
+    with (
+        open_registry(server, "sqlite://" if offline else db, create=offline) as registry,
+        registry.checking() as checks,
+    ):
+        yield checks
 
 
 def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:

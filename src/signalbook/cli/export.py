@@ -13,11 +13,12 @@ import typer
 from signalbook.cli.console import say, working
 from signalbook.cli.files import write_folder, write_pieces
 from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid, XidError
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.documents import File
+    from signalbook.documents import FolderFile
 
 HELP: Final = (
     "Write a registry, or the part of it at XID, as a document or folder that import reads.\n\n"
@@ -28,9 +29,10 @@ HELP: Final = (
 
 
 _DEEPEST: Final = 128
+_PAGE: Final = 100
 
 
-class Format(StrEnum):
+class DocumentFormat(StrEnum):
     """The languages of documents."""
 
     JSON = "json"
@@ -48,7 +50,8 @@ def run(
         typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.", show_default=False),
     ] = None,
     format: Annotated[
-        Format | None, typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False)
+        DocumentFormat | None,
+        typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False),
     ] = None,
 ) -> None:
     """Fetch the document piece by piece, and write it as it comes."""
@@ -56,7 +59,7 @@ def run(
         target = Xid.parse(xid)
     except XidError as error:
         raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
-    yaml = format is Format.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
+    yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):
             files = _files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
@@ -86,12 +89,26 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
 
     tops = [ROOT, *(ROOT / plural for plural in registry.model()["groups"])] if target == ROOT else [target]
     places = [place(xid) for xid in tops]
-    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in Format)]
+    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in DocumentFormat)]
 
 
-def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[File]:
+def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:
     from signalbook.documents import files_for
 
-    for xid, entity in registry.entities():
-        if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
-            yield from files_for(xid, entity, suffix=suffix)
+    with registry.consistent() as found:
+        for xid, entity in _entities(found):
+            if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
+                yield from files_for(xid, entity, suffix=suffix)
+
+
+def _entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:
+    """The Registry, its Groups alone, and their Resources with Versions."""
+    shown = registry.find(ROOT, deep=False) or {}
+    yield ROOT, {**shown, "modelsource": registry.modelsource()}
+    for plural, group in registry.model()["groups"].items():
+        for name, body in registry.members(ROOT / plural, deep=False):
+            yield ROOT / plural / name, body
+            for resources in group["resources"]:
+                collection = ROOT / plural / name / resources
+                for member, resource in registry.members(collection, deep=True, page=_PAGE):
+                    yield collection / member, resource

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from signalbook.errors import SignalbookError
 
 if TYPE_CHECKING:
-    from signalbook.documents import File
+    from signalbook.documents import FolderFile
 
 
 class NotWritten(SignalbookError):
@@ -37,7 +37,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
             beside.unlink(missing_ok=True)
 
 
-def write_folder(path: Path, files: Iterable[File], *, instead: Iterable[PurePath]) -> int:
+def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[PurePath]) -> int:
     """Make ``path`` hold ``files`` in place of the files and folders ``instead``, and return how many.
 
     Everything is written beside it first. Raises ``NotWritten``, also if there are no files.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,6 +11,9 @@ from signalbook.cli.console import plain
 from signalbook.cli.registry import DbOption, ServerOption, open_registry
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import Xid, XidError
+
+if TYPE_CHECKING:
+    from signalbook.client import ReadFlags
 
 HELP: Final = (
     "Show an entity as JSON, or the members of a collection, a line each: id, last change, name.\n\n"
@@ -46,16 +49,16 @@ def run(
         target = Xid.parse(xid)
     except XidError as error:
         raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
-    from signalbook.client.registry import Reading
-
-    reading = Reading(filter=tuple(filter or ()), sort=sort, inline=(inline,) if inline else (), limit=limit)
+    flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
+    if sort is not None:
+        flags["sort"] = sort
     with open_registry(server, db, create=False) as registry:
         if not target.is_collection:
-            _print(registry.get(target, reading))
+            _print(registry.get(target, **flags))
         elif json or inline:
-            _print(dict(registry.items(target, reading)))
+            _print(dict(registry.items(target, limit=limit, **flags)))
         else:
-            for name, member in registry.items(target, reading):
+            for name, member in registry.items(target, limit=limit, **flags):
                 typer.echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())
 
 

@@ -20,7 +20,7 @@ from signalbook.xid import ROOT, Kind, Xid, XidError
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.documents import Repair, Source, Upload, Work
+    from signalbook.documents import ImportPlan, Repair, SourceDocument, Upload
 HELP: Final = (
     "Bring registry documents into a registry.\n\n"
     "PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the "
@@ -92,7 +92,7 @@ def _target(to: str | None) -> Xid | None:
         raise typer.BadParameter(f"{to!r} is no xid: {error}", param_hint="--to") from None
 
 
-def _owners_first(source: Source) -> tuple[bool, int]:
+def _owners_first(source: SourceDocument) -> tuple[bool, int]:
     """Models first, since other documents may need them; then the Registry, Groups, Resources."""
     from signalbook.documents import target_of
 
@@ -108,14 +108,14 @@ def _tell_repairs(name: str, repairs: Sequence[Repair]) -> None:
 
 
 def _import_all(
-    registry: Registry, sources: list[Source], ignore: Sequence[str], to: Xid | None, *, verb: str
+    registry: Registry, sources: list[SourceDocument], ignore: Sequence[str], to: Xid | None, *, verb: str
 ) -> list[Imported]:
     """``verb`` begins the line about each document; without one there is none."""
     from rich.progress import track
 
     screen = console()
     done: list[Imported] = []
-    shown: Iterable[Source] = track(
+    shown: Iterable[SourceDocument] = track(
         sources, description="importing", console=screen, transient=True, disable=not verb or not screen.is_terminal
     )
     for source in shown:
@@ -131,7 +131,7 @@ def _import_all(
     return done
 
 
-def _failure(source: Source, error: SignalbookError, done: int, total: int) -> str:
+def _failure(source: SourceDocument, error: SignalbookError, done: int, total: int) -> str:
     lines = [f"{source.name}: {error}"]
     places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
     lines += [f"  in {name}" for name in source.naming(places)[:_SHOWN]]
@@ -141,7 +141,7 @@ def _failure(source: Source, error: SignalbookError, done: int, total: int) -> s
     return "\n".join([*lines, advice] if advice else lines)
 
 
-def load(source: str, *, lenient: bool) -> Iterator[Source]:
+def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge, parse_source, read_folder, read_limited, read_source
@@ -159,7 +159,7 @@ def load(source: str, *, lenient: bool) -> Iterator[Source]:
         yield _adopted(read_source(Path(source), lenient=lenient))
 
 
-def _adopted(source: Source) -> Source:
+def _adopted(source: SourceDocument) -> SourceDocument:
     """A document of a message catalog as one of a registry; any other as it is."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge
@@ -168,16 +168,16 @@ def _adopted(source: Source) -> Source:
     return found[0] if len(found) == 1 else merge(found, name=source.name)
 
 
-def _builtin(name: str) -> Source:
-    from signalbook.documents import DocumentError, Source
+def _builtin(name: str) -> SourceDocument:
+    from signalbook.documents import DocumentError, SourceDocument
     from signalbook.events.definitions import change_event_definitions
 
     if name != EVENTS:
         raise DocumentError(f"{name}: no such catalogue comes with the program; there is {EVENTS}")
-    return Source(name=name, document=change_event_definitions())
+    return SourceDocument(name=name, document=change_event_definitions())
 
 
-def _fetch(url: str, lenient: bool) -> Source:
+def _fetch(url: str, lenient: bool) -> SourceDocument:
     """One GET within limits of time and size; only http and https are followed."""
     import httpx
 
@@ -200,7 +200,7 @@ def _fetch(url: str, lenient: bool) -> Source:
 class Imported:
     """What one document did, or would do: the entities created, updated and left as they are, in its order."""
 
-    source: Source
+    source: SourceDocument
     target: Xid
     created: tuple[Xid, ...] = ()
     updated: tuple[Xid, ...] = ()
@@ -234,24 +234,24 @@ def summary(rows: Iterable[Imported]) -> str:
     return "; ".join(told) or "no entities"
 
 
-def import_source(registry: Registry, source: Source, *, ignore: Sequence[str], to: Xid | None) -> Imported:
+def import_source(registry: Registry, source: SourceDocument, *, ignore: Sequence[str], to: Xid | None) -> Imported:
     """Bring ``source`` into ``registry``, in one request that has only what is new. Raises ``SignalbookError``."""
-    from signalbook.documents import aim, compare, extend_model
+    from signalbook.client.registry import aimed
+    from signalbook.documents import compare
 
-    upload = aim(source.document, to=to)
-    if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-        upload = extend_model(upload, registry.modelsource())
+    upload = aimed(source.document, registry.modelsource, ignore, to)
     collections = _collections(registry.model(), upload)
     seen: dict[Xid, JSONObject] = {}
 
     def find(xid: Xid) -> JSONObject | None:
-        found = registry.find(xid)
+        found = registry.find(xid, deep=True, binary=False)
         if found is not None:
             seen[xid] = found
         return found
 
     work = compare(upload, find, collections)
-    if work.upload is not None and registry.patch(work.upload, ignore):
+    sent = work.upload
+    if sent is not None and registry.patch(sent.target, sent.body, ignore=[*sent.ignore, *ignore]):
         _settle(work, registry, seen, collections)
     return Imported(
         source=source,
@@ -263,7 +263,7 @@ def import_source(registry: Registry, source: Source, *, ignore: Sequence[str], 
 
 
 def _settle(
-    work: Work, registry: Registry, seen: dict[Xid, JSONObject], collections: Callable[[Xid], Iterable[str]]
+    work: ImportPlan, registry: Registry, seen: dict[Xid, JSONObject], collections: Callable[[Xid], Iterable[str]]
 ) -> None:
     """What was sent and changed nothing, a default written out for instance, counts as unchanged."""
     from signalbook.documents import attributes
@@ -275,7 +275,7 @@ def _settle(
     after: dict[Xid, JSONObject] = {}
     for xid in touched:
         before |= attributes(seen[xid], xid, collections)
-        after |= attributes(registry.find(xid) or {}, xid, collections)
+        after |= attributes(registry.find(xid, deep=True, binary=False) or {}, xid, collections)
     same = {xid for xid in work.changed if xid != ROOT and before.get(xid) == after.get(xid)}
     work.changed = [xid for xid in work.changed if xid not in same]
     work.unchanged += sorted(same)

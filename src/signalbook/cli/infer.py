@@ -103,17 +103,17 @@ def _vacant(registry: Registry, group: str) -> None:
     """Raises ``Taken`` if the registry has one of the groups."""
     for kind in ("messagegroups", "schemagroups"):
         xid = Xid.parse(f"/{kind}/{group}")
-        if registry.find(xid) is not None:
+        if registry.find(xid, deep=False) is not None:
             raise Taken(f"the registry has {xid} already, and a draft replaces nothing: choose another --group")
 
 
 def _store(registry: Registry, group: str, draft: InferredDefinitions) -> None:
     from signalbook.cli.importing import import_source
-    from signalbook.documents import Source
+    from signalbook.documents import SourceDocument
 
     # Again, since drafting takes its time.
     _vacant(registry, group)
-    done = import_source(registry, Source(name="the draft", document=draft.document), ignore=(), to=None)
+    done = import_source(registry, SourceDocument(name="the draft", document=draft.document), ignore=(), to=None)
     say(f"imported {done}")
 
 

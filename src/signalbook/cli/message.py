@@ -37,7 +37,7 @@ EndpointOption = Annotated[
 ]
 
 
-class Form(StrEnum):
+class MessageForm(StrEnum):
     """What a message is printed as."""
 
     EVENT = "event"
@@ -52,10 +52,10 @@ def inputs(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read, and print to standard output."""
-    from signalbook.cli.producing import Book, table
+    from signalbook.cli.producing import KnownDefinitions, table
     from signalbook.messages import required_inputs
 
-    definition = Book.read(registry).definition(message)
+    definition = KnownDefinitions.read(registry).definition(message)
     params = required_inputs(definition)
     if as_json:
         typer.echo(dump_json({"message": definition.xid, "inputs": params}))
@@ -93,7 +93,7 @@ def build(
         str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.", show_default=False)
     ] = "",
     form: Annotated[
-        Form | None,
+        MessageForm | None,
         typer.Option(
             "--as",
             help="A line with the event, with the message of its protocol, or an HTTP request.",
@@ -102,7 +102,15 @@ def build(
     ] = None,
 ) -> None:
     """Make, bind, print."""
-    from signalbook.cli.producing import Book, Settings, as_event, as_record, as_request, data_in, read
+    from signalbook.cli.producing import (
+        AssignedInputs,
+        KnownDefinitions,
+        as_event,
+        as_record,
+        as_request,
+        data_in,
+        read,
+    )
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
     from signalbook.messages.payloads.payload import UNSET
@@ -112,18 +120,18 @@ def build(
     if endpoint and protocol:
         raise typer.BadParameter("give one of --endpoint and --protocol: an endpoint has its own")
     given = dict(_assigned(each) for each in assign or ())
-    book = Book.read(registry)
+    book = KnownDefinitions.read(registry)
     definition = book.definition(message)
     target = book.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
-    settings = Settings.sort(given, definition, target)
+    settings = AssignedInputs.sort(given, definition, target)
     content = read(payload) if payload else data_in(read(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
-    chosen = form or (Form.EVENT if outbound.event is not None and not target else Form.MESSAGE)
-    if chosen is Form.EVENT:
+    chosen = form or (MessageForm.EVENT if outbound.event is not None and not target else MessageForm.MESSAGE)
+    if chosen is MessageForm.EVENT:
         _write(as_event(outbound) + b"\n")
         return
     bound = bind(outbound, target, settings.more)
-    _write(as_request(bound, target) if chosen is Form.HTTP else as_record(bound) + b"\n")
+    _write(as_request(bound, target) if chosen is MessageForm.HTTP else as_record(bound) + b"\n")
 
 
 @app.command("check", help=CHECK)
@@ -140,10 +148,10 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Hold every message to the definitions, tell what is refused."""
-    from signalbook.cli.producing import Book, messages_in, read
+    from signalbook.cli.producing import KnownDefinitions, messages_in, read
     from signalbook.messages import validate_outbound
 
-    book = Book.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
+    book = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
     target = book.endpoint(endpoint) if endpoint else None
     checked = 0
     refused: list[tuple[str, Rejected]] = []

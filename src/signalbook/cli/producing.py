@@ -36,14 +36,14 @@ _PATHS: Final = ("envelopemetadata.", "protocoloptions.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
+class KnownDefinitions:
     """The definitions of a registry, compiled, and its documents."""
 
     contract: Contract
     documents: tuple[JSONObject, ...]
 
     @classmethod
-    def read(cls, registry: str, groups: Sequence[str] = ()) -> Book:
+    def read(cls, registry: str, groups: Sequence[str] = ()) -> KnownDefinitions:
         """Those of ``groups`` (endpoints with the groups they name), of all without. Raises ``SignalbookError``."""
         documents = read_documents(registry)
         contract = Snapshot.of_registry(registry, documents, groups).compile(Policy())
@@ -75,7 +75,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AssignedInputs:
     """What was set by name: for placeholders of the definition, for properties, for placeholders of the endpoint."""
 
     context: Mapping[str, str]
@@ -83,7 +83,7 @@ class Settings:
     more: Mapping[str, str]
 
     @classmethod
-    def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> Settings:
+    def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> AssignedInputs:
         """What each name means; a path is that of a property. Raises ``SignalbookError`` for a name of nothing."""
         inputs = required_inputs(definition)
         placeholders = {each.name for each in inputs if each.source == "template"}

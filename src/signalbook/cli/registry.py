@@ -44,15 +44,16 @@ def open_registry(server: str | None, db: str | None, *, create: bool) -> Iterat
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")
     if server is not None:
-        from signalbook.cli.remote import RemoteRegistry
+        from signalbook.client.remote import RemoteRegistry
 
         with open_client(server) as client:
             yield RemoteRegistry(client)
         return
-    from signalbook.cli.local import LocalRegistry
+    from signalbook.engine.read.view import UNLIMITED
+    from signalbook.replication.local import LocalRegistry
 
     with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
-        yield LocalRegistry(engine)
+        yield LocalRegistry(engine, admin=True, max_bytes=UNLIMITED)
 
 
 @contextmanager

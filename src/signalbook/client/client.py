@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 
 from signalbook.client import transport
-from signalbook.client.responses import BadAnswer, Document, NotFound, document, json_object, json_objects
+from signalbook.client.registry import aimed
+from signalbook.client.responses import BadResponse, Document, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
-from signalbook.documents import Upload, aim, extend_model
+from signalbook.documents import Upload
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
@@ -39,9 +40,9 @@ def _read_feed(transport: Transport, after: int, limit: int | None) -> Events:
     try:
         events = parse_json(answer.content)
     except JSONError as error:
-        raise BadAnswer(f"{answer.url}: this is no change feed ({error})") from None
+        raise BadResponse(f"{answer.url}: this is no change feed ({error})") from None
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise BadAnswer(f"{answer.url}: this is no change feed: it answers without a batch of events")
+        raise BadResponse(f"{answer.url}: this is no change feed: it answers without a batch of events")
     following = answer.links.get("next", {}).get("url")
     _last_event = after if not events else _number(str(events[-1].get("id", "")), answer)
     position = _last_event if following is None else _after(following, answer)
@@ -53,7 +54,7 @@ def _last_event(transport: Transport) -> int:
     answer = transport.send("GET", _EVENTS, query={"limit": "1"})
     link = answer.links.get("last", {}).get("url")
     if link is None:
-        raise BadAnswer(f"{answer.url}: the change feed does not tell where it ends")
+        raise BadResponse(f"{answer.url}: the change feed does not tell where it ends")
     return _after(link, answer)
 
 
@@ -82,7 +83,7 @@ def _after(url: str, answer: httpx.Response) -> int:
 
 def _number(text: str, answer: httpx.Response) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise BadAnswer(f"{answer.url}: {text[:40]!r} is no position of a change feed")
+        raise BadResponse(f"{answer.url}: {text[:40]!r} is no position of a change feed")
     return int(text)
 
 
@@ -134,7 +135,7 @@ _SUBSCRIPTIONS: Final = "/subscriptions"
 _HEADERS: Final = {"Content-Type": "application/json"}
 
 
-class Wanted(TypedDict, total=False):
+class SubscriptionOptions(TypedDict, total=False):
     """What a subscription says beside its sink: all of it may be left out."""
 
     source: str
@@ -160,7 +161,7 @@ class Subscriptions:
         for answer in self._transport.pages(_SUBSCRIPTIONS):
             yield from json_objects(answer, "subscriptions")
 
-    def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[Wanted]) -> JSONObject:
+    def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
         """Have changes told to ``sink``. Returns the subscription."""
         return self.add({"sink": sink, "protocol": protocol, **wanted})
 
@@ -204,7 +205,7 @@ class Client:
     ``base_url`` is the URL of the registry's root, ``timeout`` seconds for each step of a request, ``max_bytes`` the
     largest answer taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
     times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
-    ``Unreachable``, ``BadAnswer`` or ``Refused``.
+    ``Unreachable``, ``BadResponse`` or ``Refused``.
     """
 
     def __init__(
@@ -351,9 +352,7 @@ class Client:
         Epochs in it are not compared; a model in it extends the registry's. ``ignore`` names more to leave out
         (``capabilities``, ``modelsource``, ...). Returns what was sent. Raises ``DocumentError`` too.
         """
-        upload = aim(document)
-        if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-            upload = extend_model(upload, self.modelsource())
+        upload = aimed(document, self.modelsource, ignore)
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
         return upload
 
@@ -418,9 +417,7 @@ class Client:
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
         """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
-        upload = aim(document)
-        if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
-            upload = extend_model(upload, self.modelsource())
+        upload = aimed(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
     # Below: from requests to answers

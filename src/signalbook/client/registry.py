@@ -1,29 +1,98 @@
-"""What commands and replication ask of a registry, wherever it is."""
+"""What the command line and replication ask of a registry, wherever it is: the one port to a registry.
+
+``client.remote`` implements it for a registry behind its API, ``replication.local`` for one in a database that this
+process has open.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, Unpack
 
-from signalbook.documents import Upload
-from signalbook.values import JSONObject
-from signalbook.xid import Xid
+from signalbook.client.transport import ReadFlags
+from signalbook.documents import Upload, aim, extend_model
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, Finding, JSONObject
+from signalbook.verdict import Verdict
+from signalbook.xid import ROOT, Xid
+
+PAGE: Final = 200
+"""Members of a collection that are asked for at a time."""
+URI_APIS: Final = {"schemas": "/compat/schemaregistry/v0.2", "messages": "/compat/messagecatalog/v0.1"}
+"""Where Signalbook has the APIs that URIs of Versions are made for, below its root, by type of Resource."""
+
+
+class TooLarge(SignalbookError):
+    """A response that is too large to be held at once."""
+
+
+class Pruned(SignalbookError):
+    """The history does not reach back to where it was to be read from."""
+
+
+class NoHistory(SignalbookError):
+    """A registry that does not tell what changed."""
+
+
+class Refusal(SignalbookError):
+    """A write that a registry refused; nothing of it was done.
+
+    ``status`` is that of a server's response, 0 without a server; ``subject`` and ``faults`` are those of the error.
+    """
+
+    def __init__(self, reason: str, *, status: int = 0, subject: str = "", faults: Sequence[Finding] = ()) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.subject = subject
+        self.faults = tuple(faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What to show: request flags as they go into a URL, and how many members of a collection."""
+class ChangeBatch:
+    """What changed, as hints where to look: CloudEvents, up to a ``position``, and whether there is ``more`` now."""
 
-    filter: tuple[str, ...] = ()
-    sort: str | None = None
-    inline: tuple[str, ...] = ()
-    limit: int | None = None
+    events: Sequence[JSONObject]
+    position: int
+    more: bool
 
 
-class Registry(Protocol):
-    """What commands ask of a registry."""
+def mark_of(events: Sequence[JSONObject], position: int) -> str:
+    """What tells the event at ``position`` from any other that may come to be there; ``""`` if it is missing."""
+    found = next((event for event in reversed(events) if event.get("id") == str(position)), None)
+    return "" if found is None else f"{found.get('time', '')} {found.get('xregcorrelationid', '')}".strip()
+
+
+def aimed(
+    document: JSON, modelsource: Callable[[], JSONObject], ignore: Sequence[str], to: Xid | None = None
+) -> Upload:
+    """``document`` as the body of a PATCH on where it belongs, or on ``to``.
+
+    A model in it extends the one that ``modelsource`` gives, unless ``ignore`` leaves it out. Raises ``DocumentError``.
+    """
+    upload = aim(document, to=to)
+    if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
+        return extend_model(upload, modelsource())
+    return upload
+
+
+class ReadableRegistry(Protocol):
+    """A registry to read and to follow. What it shows is in document view, documents as base64.
+
+    Where it cannot be reached, every method raises ``client.Unreachable`` or ``StorageError``.
+    """
+
+    @property
+    def partial(self) -> bool:
+        """Whether there may be more of a Version than it has words for: what it does not tell stays as it is."""
+
+    @property
+    def url(self) -> str:
+        """The URL of its root as it says itself, without a slash at the end; ``""`` if it does not know."""
+
+    def bases(self) -> Mapping[str, str]:
+        """URLs of the APIs that it makes URIs of Versions for, by type of Resource, where they are not the root's."""
 
     def model(self) -> JSONObject:
         """The full model."""
@@ -31,23 +100,81 @@ class Registry(Protocol):
     def modelsource(self) -> JSONObject:
         """The model as it was supplied."""
 
-    def find(self, xid: Xid) -> JSONObject | None:
-        """An entity in document view with all beneath it; the Registry with its capabilities alone."""
+    def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
+        """An entity, with all beneath it if ``deep``, else of a Resource its meta alone; None if it is not there.
 
-    def patch(self, upload: Upload, ignore: Sequence[str]) -> bool:
-        """Send ``upload``, leaving out what ``ignore`` names too; whether it is to be seen now."""
+        A Version has its document. Raises ``TooLarge``.
+        """
 
-    def get(self, xid: Xid, reading: Reading) -> JSONObject:
-        """An entity. Raises ``SignalbookError``."""
+    def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
+        """The members of a collection by id, as ``find`` shows them, a page at a time. Raises ``TooLarge`` anywhere."""
 
-    def items(self, xid: Xid, reading: Reading) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection, no more than ``limit``. Raises ``SignalbookError``."""
+    def position(self) -> int:
+        """The position behind all that was committed. Raises ``NoHistory``."""
+
+    def changes(self, after: int) -> ChangeBatch:
+        """What was committed behind a position, a part of it at a time. Raises ``Pruned``, ``NoHistory``."""
+
+    def mark(self, position: int) -> str:
+        """What tells the change at a position from any other, ``""`` if that is not known or not there."""
+
+    def wait(self, after: int, seconds: float) -> None:
+        """Return once there may be a change behind ``after``, or when the time is over."""
+
+
+class Registry(ReadableRegistry, Protocol):
+    """A registry to read from and to write to."""
+
+    def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
+        """As ``ReadableRegistry``; without ``binary``, documents as JSON or text where they are that.
+
+        The Registry itself comes with its capabilities, and alone.
+        """
+
+    def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
+        """An entity as the API shows it. Raises ``NotFound`` or ``RegistryError`` if it is not there."""
+
+    def items(
+        self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
+    ) -> Iterator[tuple[str, JSONObject]]:
+        """The members of a collection as the API shows them, no more than ``limit``. Raises as ``get``."""
 
     def export(self, target: Xid) -> Iterator[bytes]:
-        """The text of the document that ``target`` with all beneath it makes."""
+        """The text of the document that ``target`` with all beneath it makes. Raises as ``get``."""
 
-    def entities(self) -> Iterator[tuple[Xid, JSONObject]]:
-        """The Registry, its Groups alone and their Resources with Versions, in document view with ``binary``."""
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+        """Create or change what ``body`` names, all of it or nothing; whether that can be read back now.
+
+        Epochs in it are not compared; ``ignore`` names more to leave out. Raises ``Refusal``.
+        """
+
+    def delete(self, collection: Xid, ids: Sequence[str]) -> None:
+        """Delete these members, as far as they are there. Raises ``Refusal``."""
+
+    def replace_model(self, source: JSONObject) -> None:
+        """Put this model in force. Raises ``Refusal``."""
+
+    def consistent(self) -> AbstractContextManager[Registry]:
+        """This registry as it is at one instant, if that is possible: what a server holds may change meanwhile."""
 
     def trying(self) -> AbstractContextManager[Registry]:
         """A registry that looks like this one and forgets at the end what it was sent."""
+
+    def checking(self) -> AbstractContextManager[WriteChecks]:
+        """Questions what would become of writes; none of them changes anything."""
+
+
+class WriteChecks(Protocol):
+    """What would become of writes. What is accepted may count for what is asked next."""
+
+    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
+        """What would become of an import of ``document``. Raises ``DocumentError``."""
+
+    def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
+        """What would become of a document of a ``format`` as the next Version of the Resource ``xid``.
+
+        ``compatibility`` is the rule to judge by instead of the Resource's own.
+        """
+
+    def format_of(self, xid: Xid) -> str:
+        """The format of a Resource; ``""`` if it has none, or is not there."""

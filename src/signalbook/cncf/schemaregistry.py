@@ -86,7 +86,7 @@ _TEXTS: Final = ("id", "format", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Stated:
     """What came beside a document, "" for what did not (A-13, A-20)."""
 
     format: str = ""
@@ -140,7 +140,7 @@ def render_group(group: JSONObject) -> JSONObject:
     return {**found, "createdtimeutc": group["createdat"], "updatedtimeutc": group["modifiedat"]}
 
 
-def given_faults(given: Given) -> list[Finding]:
+def given_faults(given: Stated) -> list[Finding]:
     """What is wrong with what came beside a document (A-13, A-20)."""
     long = [name for name in ATTRIBUTES if len(getattr(given, name)) > _LONGEST]
     found = [_fault(name, f"it may have {_LONGEST} characters") for name in long]
@@ -151,7 +151,7 @@ def given_faults(given: Given) -> list[Finding]:
     return found
 
 
-def format_fault(given: Given, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
+def format_fault(given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
     """What is wrong with the format of a document in ``group``, the first of its schema if there is no ``latest``.
 
     It is stated by the group or by the schema, never by both (A-15, A-16, J-9).
@@ -166,14 +166,14 @@ def format_fault(given: Given, group: Mapping[str, JSON], latest: Mapping[str, J
     return None
 
 
-def other_format(given: Given, latest: Mapping[str, JSON] | None) -> str | None:
+def other_format(given: Stated, latest: Mapping[str, JSON] | None) -> str | None:
     """The format of a schema if a document comes with another one, else None: all its versions have the same."""
     known = None if latest is None else draft_format(latest)
     return known if given.format and known is not None and known != given.format else None
 
 
 def version_attributes(
-    given: Given, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
+    given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
 ) -> JSONObject:
     """What a new version says; what its schema has said before and nobody says now, it says again (A-13, A-17).
 

@@ -125,7 +125,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class CaseTopic:
     """One file of cases."""
 
     name: str
@@ -134,7 +134,7 @@ class Topic:
 
 
 @cache
-def topics() -> tuple[Topic, ...]:
+def topics() -> tuple[CaseTopic, ...]:
     """Every topic of the kit, in the order of the specification. Raises ``CaseError``."""
     folder = resources.files("signalbook.conformance") / "data" / "cases"
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
@@ -146,7 +146,7 @@ def all_cases() -> Iterator[Case]:
     return (case for topic in topics() for case in topic.cases)
 
 
-def parse_topic(filename: str, data: bytes) -> Topic:
+def parse_topic(filename: str, data: bytes) -> CaseTopic:
     """The topic in a file named ``NN-topic.yaml``. Raises ``CaseError``."""
     try:
         document, _ = parse_document(data, name=filename, max_depth=MAX_DEPTH)
@@ -158,7 +158,7 @@ def parse_topic(filename: str, data: bytes) -> Topic:
     except CaseError as error:
         raise CaseError(f"{filename}: {error}") from None
     _check_ids(filename, [case.id for case in cases])
-    return Topic(name=name, title=document["title"], cases=cases)
+    return CaseTopic(name=name, title=document["title"], cases=cases)
 
 
 def _check_ids(filename: str, ids: list[str]) -> None:

@@ -23,8 +23,8 @@ from signalbook.client import Client, Refused
 from signalbook.demo import kafka, parcels, results
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import end, keep
-from signalbook.demo.results import DemoFailed, Lake, Shown, misplaced
-from signalbook.demo.traffic import TOKEN, Place, Template, delivery_id
+from signalbook.demo.results import DemoFailed, OutputTables, Shown, misplaced
+from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.values import JSONObject
 
@@ -95,7 +95,7 @@ _PATIENCE_MS: Final = 300_000
 _KAFKA_TIMEOUTS: Final = dict.fromkeys(("bootstrap_timeout_ms", "max_block_ms", "delivery_timeout_ms"), _PATIENCE_MS)
 
 
-class Topic:
+class KafkaTopic:
     """A topic that only this sends to.
 
     ``due`` has for each record, by partition and offset, the xid of the message whose table it must land in, or the
@@ -109,30 +109,30 @@ class Topic:
         self._partitions = len(producer.partitions_for(name))  # asked for, it is made
         self._numbers = count()
 
-    def send(self, templates: Sequence[Template]) -> list[Place]:
+    def send(self, templates: Sequence[TrafficTemplate]) -> list[Place]:
         """Send an event of each template, structured CloudEvents, and wait until Kafka has them; their places."""
         waiting = [(template, self._send(template)) for template in templates]
         self._producer.flush()
         return [self._enter(template, future.get()) for template, future in waiting]
 
-    def _send(self, template: Template) -> Any:
+    def _send(self, template: TrafficTemplate) -> Any:
         number = next(self._numbers)
         value = template.line.replace(TOKEN, delivery_id(number))
         return self._producer.send(self.name, value, headers=_STRUCTURED, partition=number % self._partitions)
 
-    def _enter(self, template: Template, record: Any) -> Place:
+    def _enter(self, template: TrafficTemplate, record: Any) -> Place:
         place = (f"kafka:{self.name}/{record.partition}", int(record.offset))
         self.due[place] = template.reason or template.definition
         return place
 
 
 @contextmanager
-def topic(servers: str, name: str) -> Iterator[Topic]:
+def topic(servers: str, name: str) -> Iterator[KafkaTopic]:
     """A new topic of the cluster at ``servers``; each record is in it once."""
     from kafka import KafkaProducer
 
     with KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **_KAFKA_TIMEOUTS) as producer:
-        yield Topic(producer, name)
+        yield KafkaTopic(producer, name)
 
 
 _TOPIC: Final = "parcels"
@@ -152,8 +152,8 @@ class Stage:
 
     console: Console
     url: str
-    lake: Lake
-    topic: Topic
+    lake: OutputTables
+    topic: KafkaTopic
     stream: RunningStream
     master: str
     read: int = 0
@@ -174,7 +174,7 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
         broker.open()
     try:
         servers = f"127.0.0.1:{broker.ports['plain']}"
-        lake = Lake(folder=folder / "lake" / "live", table_format="iceberg")
+        lake = OutputTables(folder=folder / "lake" / "live", table_format="iceberg")
         text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, jars, master)
         (home / "job.toml").write_text(text, encoding="utf-8")
         with topic(servers, _TOPIC) as events, streaming(home / "job.toml") as stream:
@@ -231,7 +231,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     return early
 
 
-def _early(templates: Sequence[Template], reason: str) -> list[Template]:
+def _early(templates: Sequence[TrafficTemplate], reason: str) -> list[TrafficTemplate]:
     return [replace(template, reason=reason) for template in templates]
 
 
@@ -277,7 +277,7 @@ def _import(on: Stage, catalogue: str, what: str) -> None:
     on.console.print(f"registered: {what}")
 
 
-def _send(on: Stage, templates: Sequence[Template], what: str) -> dict[Place, str]:
+def _send(on: Stage, templates: Sequence[TrafficTemplate], what: str) -> dict[Place, str]:
     """Send events and wait until the stream has landed them; the xids of what they are meant to be, by their places."""
     with on.console.status(f"sending {what}"):
         places = on.topic.send(templates)
@@ -293,7 +293,7 @@ def _send(on: Stage, templates: Sequence[Template], what: str) -> dict[Place, st
     return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
 
-def _send_until_judged_anew(on: Stage, templates: Sequence[Template], what: str, judged: str) -> None:
+def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], what: str, judged: str) -> None:
     """Send events until the stream goes by other definitions than ``judged``: it goes on with those it has got while
     the registry does not answer it, and what was sent by then is among the dead letters."""
     deadline = time.monotonic() + _PATIENCE

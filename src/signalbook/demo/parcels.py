@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessages
 
-from signalbook.demo.traffic import REASONS, TOKEN, Fault, Template, broken, missing_fields, wrong_types
+from signalbook.demo.traffic import REASONS, TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
 from signalbook.formats.protobuf.compiler import compile_set, gather
 from signalbook.values import JSONObject, dump_json
 
@@ -40,11 +40,11 @@ def catalogue(name: str = "parcels") -> JSONObject:
     return document
 
 
-def templates(seed: int) -> tuple[list[Template], list[Template]]:
+def templates(seed: int) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
     """Sound and faulty CloudEvents in the structured JSON form, one a line. The same ``seed`` gives the same ones."""
     random = Random(seed)  # noqa: S311 - made-up events, nothing secret
-    sound: list[Template] = []
-    faulty: list[Template] = []
+    sound: list[TrafficTemplate] = []
+    faulty: list[TrafficTemplate] = []
     for _ in range(_VARIANTS):
         for name, make in _PAYLOADS.items():
             payload = make(random)
@@ -56,7 +56,7 @@ def templates(seed: int) -> tuple[list[Template], list[Template]]:
     return sound, faulty
 
 
-def later_templates(seed: int) -> dict[str, list[Template]]:
+def later_templates(seed: int) -> dict[str, list[TrafficTemplate]]:
     """Sound CloudEvents that other catalogues define, by the name of the catalogue.
 
     ``parcels-co2`` are of a message that is known, with a member that is not; ``parcels-returned`` of an unknown one.
@@ -72,20 +72,20 @@ def later_templates(seed: int) -> dict[str, list[Template]]:
     }
 
 
-def _faults(event: JSONObject, payload: JSONObject) -> list[Template]:
+def _faults(event: JSONObject, payload: JSONObject) -> list[TrafficTemplate]:
     return [
-        _template(PARCELS, {**event, "data": next(wrong_types(payload))}, Fault.WRONG_TYPE),
-        _template(PARCELS, {**event, "data": next(missing_fields(payload))}, Fault.MISSING_FIELD),
-        _template(PARCELS, {**event, "type": "example.parcels.vanished"}, Fault.UNKNOWN_EVENT),
-        _template(PARCELS, event, Fault.BROKEN_JSON),
-        _template(PARCELS, {**event, "source": "/impostors/1/depots"}, Fault.BAD_SOURCE),
+        _template(PARCELS, {**event, "data": next(wrong_types(payload))}, SeededFault.WRONG_TYPE),
+        _template(PARCELS, {**event, "data": next(missing_fields(payload))}, SeededFault.MISSING_FIELD),
+        _template(PARCELS, {**event, "type": "example.parcels.vanished"}, SeededFault.UNKNOWN_EVENT),
+        _template(PARCELS, event, SeededFault.BROKEN_JSON),
+        _template(PARCELS, {**event, "source": "/impostors/1/depots"}, SeededFault.BAD_SOURCE),
     ]
 
 
-def _template(group: str, event: JSONObject, fault: Fault | None = None) -> Template:
+def _template(group: str, event: JSONObject, fault: SeededFault | None = None) -> TrafficTemplate:
     line = dump_json(event)
-    return Template(
-        line=broken(line) if fault is Fault.BROKEN_JSON else line,
+    return TrafficTemplate(
+        line=broken(line) if fault is SeededFault.BROKEN_JSON else line,
         definition=f"{group}/messages/{event['type']}",
         reason=REASONS[fault] if fault else "",
         fault=fault,

@@ -1,7 +1,7 @@
 """Registry documents as text: reading JSON and YAML strictly, repairing damaged JSON on request, writing both."""
 
 from signalbook.documents.errors import DocumentError, Repair
-from signalbook.documents.folders import File, files_for, place
+from signalbook.documents.folders import FolderFile, files_for, place
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.reading import (
     MAX_BYTES,
@@ -12,19 +12,19 @@ from signalbook.documents.reading import (
     read_document,
     read_limited,
 )
-from signalbook.documents.sources import Source, merge, parse_source, read_folder, read_source
-from signalbook.documents.uploads import Upload, Work, aim, attributes, compare, entities, extend_model, target_of
+from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source
+from signalbook.documents.uploads import ImportPlan, Upload, aim, attributes, compare, entities, extend_model, target_of
 from signalbook.documents.writing import indent, write_document
 
 __all__ = [
     "MAX_BYTES",
     "SUFFIXES",
     "DocumentError",
-    "File",
+    "FolderFile",
+    "ImportPlan",
     "Repair",
-    "Source",
+    "SourceDocument",
     "Upload",
-    "Work",
     "aim",
     "attributes",
     "check_size",

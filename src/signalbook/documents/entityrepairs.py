@@ -16,7 +16,7 @@ from signalbook.values import JSON, JSONObject, parse_timestamp
 
 
 @dataclass(slots=True, kw_only=True)
-class Page:
+class RepairedObject:
     """An entity at ``xid``, or an object ``within`` it, and what was repaired in the document so far.
 
     ``rules`` are those of the repairs to this entity; the objects within it share them.
@@ -28,64 +28,64 @@ class Page:
     within: str = ""
     rules: list[str] = field(default_factory=list)
 
-    def told(self, name: str, message: str, rule: str) -> None:
-        """Tell that ``message`` was done to the attribute ``name``."""
+    def report(self, name: str, message: str, rule: str) -> None:
+        """Report that ``message`` was done to the attribute ``name``."""
         path = f"{self.within}{name}"
         self.log.append(Repair(path=f"{self.xid}#{path}" if path else self.xid, message=message, rule=rule))
         self.rules.append(rule)
 
-    def member(self, name: str) -> Page | None:
+    def member(self, name: str) -> RepairedObject | None:
         """The object at ``name``, if there is one."""
         body = self.body.get(name)
         if not isinstance(body, dict):
             return None
-        return Page(xid=self.xid, body=body, log=self.log, within=f"{self.within}{name}.", rules=self.rules)
+        return RepairedObject(xid=self.xid, body=body, log=self.log, within=f"{self.within}{name}.", rules=self.rules)
 
-    def members(self) -> Iterator[Page]:
+    def members(self) -> Iterator[RepairedObject]:
         """Every object that is a value here."""
         for name in list(self.body):
-            page = self.member(name)
-            if page is not None:
-                yield page
+            item = self.member(name)
+            if item is not None:
+                yield item
 
-    def _entity(self, collection: str, name: str) -> Page | None:
+    def _entity(self, collection: str, name: str) -> RepairedObject | None:
         body = self.body[collection].get(name)
         if not isinstance(body, dict):
             return None
-        return Page(xid=f"{self.xid.rstrip('/')}/{collection}/{name}", body=body, log=self.log)
+        return RepairedObject(xid=f"{self.xid.rstrip('/')}/{collection}/{name}", body=body, log=self.log)
 
-    def entities(self, collection: str) -> Iterator[Page]:
+    def entities(self, collection: str) -> Iterator[RepairedObject]:
         """All entities of a collection that is inlined here."""
         members = self.body.get(collection)
         for name in list(members) if isinstance(members, dict) else ():
-            page = self._entity(collection, name)
-            if page is not None:
-                yield page
+            item = self._entity(collection, name)
+            if item is not None:
+                yield item
 
     def rename(self, old: str, new: str, rule: str) -> None:
         """Give the value of ``old`` to ``new``. Where both say different things nothing is done: it will be refused."""
         if old in self.body and self.body.get(new) in (None, self.body[old]):
             self.body[new] = self.body.pop(old)
-            self.told(old, f"renamed to {new}", rule)
+            self.report(old, f"renamed to {new}", rule)
 
     def change(self, name: str, value: JSON, message: str, rule: str) -> None:
-        """Put ``value`` at ``name``, which ``message`` tells."""
+        """Put ``value`` at ``name``, reported with ``message``."""
         if self.body.get(name) != value:
             self.body[name] = value
-            self.told(name, message, rule)
+            self.report(name, message, rule)
 
     def drop(self, name: str, why: str, rule: str) -> None:
         """Leave ``name`` out, if it is there."""
         if name in self.body:
             del self.body[name]
-            self.told(name, f"left out: {why}", rule)
+            self.report(name, f"left out: {why}", rule)
 
     def move(self, name: str, inner: str, new: str, rule: str) -> None:
         """Give the value of ``name`` to the member ``new`` of the object ``inner``, which is made if it is missing."""
         target = self.body.setdefault(inner, {}) if name in self.body else None
         if isinstance(target, dict) and target.get(new) in (None, self.body[name]):
             target[new] = self.body.pop(name)
-            self.told(name, f"moved to {inner}.{new}", rule)
+            self.report(name, f"moved to {inner}.{new}", rule)
 
 
 SENTINEL: Final = "01-01-0000T00:00:00Z"
@@ -93,30 +93,30 @@ _OLD_STAMPS: Final = {"createdtimeutc": "createdat", "updatedtimeutc": "modified
 _IN_DEPRECATED: Final = ("effective", "removal")
 
 
-def mend_timestamps(page: Page) -> None:
+def mend_timestamps(item: RepairedObject) -> None:
     """``createdat``, ``modifiedat`` and the dates of ``deprecated``; what is no date is left out."""
     for old, new in _OLD_STAMPS.items():
-        page.rename(old, new, "I-6")
+        item.rename(old, new, "I-6")
     for name in ("createdat", "modifiedat"):
-        mend_timestamp(page, name)
-    deprecated = page.member("deprecated")
+        mend_timestamp(item, name)
+    deprecated = item.member("deprecated")
     for name in _IN_DEPRECATED if deprecated else ():
         assert deprecated is not None
         mend_timestamp(deprecated, name)
 
 
-def mend_timestamp(page: Page, name: str) -> None:
+def mend_timestamp(item: RepairedObject, name: str) -> None:
     """Leave ``name`` out if it is no timestamp."""
-    text = page.body.get(name)
+    text = item.body.get(name)
     if not isinstance(text, str):
         return
     if text == SENTINEL:
-        page.drop(name, f"{text} stands for no date", "I-6")
+        item.drop(name, f"{text} stands for no date", "I-6")
         return
     try:
         parse_timestamp(text)
     except ValueError:
-        page.drop(name, f"{text} is no date", "I-5")
+        item.drop(name, f"{text} is no date", "I-5")
 
 
 GROUP_TYPES: Final = {
@@ -165,46 +165,46 @@ _NO_CODE: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTAL
 _DAMAGED: Final = re.compile(r"(.+)version", re.DOTALL)
 
 
-def mend_schema(page: Page) -> None:
+def mend_schema(item: RepairedObject) -> None:
     """The attributes of a schema, its Versions apart, and what those have of it."""
-    mend_schema_version(page)
-    shared = page.body.get("format")
-    for version in page.entities("versions"):
+    mend_schema_version(item)
+    shared = item.body.get("format")
+    for version in item.entities("versions"):
         stated = version.body.get("format")
         if isinstance(shared, str) and stated is None:
             version.change("format", shared, f"took {shared} from the schema", "I-6")
         if isinstance(stated, str) and (match := _DAMAGED.fullmatch(stated)):
             version.change("format", match[1], f"was {stated}", "I-6")
-    _unify_formats(page)
+    _unify_formats(item)
 
 
-def _unify_formats(page: Page) -> None:
+def _unify_formats(item: RepairedObject) -> None:
     """Versions of one format's different versions: the name alone is what they share, and have to (G-4)."""
-    pages = [page, *page.entities("versions")]
-    stated = {stated for each in pages if isinstance(stated := each.body.get("format"), str)}
+    items = [item, *item.entities("versions")]
+    stated = {stated for each in items if isinstance(stated := each.body.get("format"), str)}
     names = {text.partition("/")[0].lower() for text in stated}
     if len({text.lower() for text in stated}) > 1 and len(names) == 1:
-        for each in pages:
+        for each in items:
             if "format" in each.body:
                 name = each.body["format"].partition("/")[0]
                 each.change("format", name, f"was {each.body['format']}; all Versions have one format", "G-4")
 
 
-def mend_schema_version(page: Page) -> None:
+def mend_schema_version(item: RepairedObject) -> None:
     """The attributes of a Version of a schema, or those of a schema's default Version."""
-    page.rename("schemauri", "schemaurl", "I-7")
-    page.rename("schemaformat", "format", "I-6")
-    mend_protobuf(page, "schema", page.body.get("format"))
+    item.rename("schemauri", "schemaurl", "I-7")
+    item.rename("schemaformat", "format", "I-6")
+    mend_protobuf(item, "schema", item.body.get("format"))
 
 
-def mend_protobuf(page: Page, name: str, format: JSON) -> None:
+def mend_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
     """Protobuf text that ends in one brace too many (L-33)."""
-    text = page.body.get(name)
+    text = item.body.get(name)
     if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
         return
     code = _NO_CODE.sub("", text)
     if code.count("}") == code.count("{") + 1 and text.rstrip().endswith("}"):
-        page.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
+        item.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
 
 
 _SELECTORS: Final = {"protocol": ("amqp", "http", "kafka", "mqtt", "nats"), "envelope": ("cloudevents", "cloudsevents")}
@@ -221,100 +221,100 @@ _SCHEMA_NAMES: Final = {
 _REFERENCES: Final = ("dataschemauri", "dataschemaxid", "basemessage", "basemessageuri")
 
 
-def mend_endpoint(page: Page) -> None:
+def mend_endpoint(item: RepairedObject) -> None:
     """The attributes of an endpoint, its messages apart."""
-    if isinstance(page.body.get("usage"), str):
-        page.change("usage", [page.body["usage"]], "made an array of it", "I-6")
-    page.rename("definitionGroups", "messagegroups", "I-6")
-    _config(page)
-    mend_selectors(page)
+    if isinstance(item.body.get("usage"), str):
+        item.change("usage", [item.body["usage"]], "made an array of it", "I-6")
+    item.rename("definitionGroups", "messagegroups", "I-6")
+    _config(item)
+    mend_selectors(item)
     for name in ("deployed", "endpoints"):
-        page.move(name, "protocoloptions", name, "I-7")
-    _addresses(page)
-    _groups(page)
-    _options(page)
+        item.move(name, "protocoloptions", name, "I-7")
+    _addresses(item)
+    _groups(item)
+    _options(item)
 
 
-def mend_selectors(page: Page) -> None:
+def mend_selectors(item: RepairedObject) -> None:
     """``format`` as it was called before it was split into ``envelope`` and ``protocol``; misspelt envelopes (L-2)."""
-    stated = page.body.get("format")
+    stated = item.body.get("format")
     for name, prefixes in _SELECTORS.items():
         if isinstance(stated, str) and stated.lower().startswith(prefixes):
-            page.rename("format", name, "I-6")
-    envelope = page.body.get("envelope")
+            item.rename("format", name, "I-6")
+    envelope = item.body.get("envelope")
     if isinstance(envelope, str) and envelope.lower() in _ENVELOPES:
-        page.change("envelope", _ENVELOPES[envelope.lower()], f"was {envelope}", "L-2")
+        item.change("envelope", _ENVELOPES[envelope.lower()], f"was {envelope}", "L-2")
 
 
-def mend_message(page: Page) -> None:
+def mend_message(item: RepairedObject) -> None:
     """The attributes of a message, or of one of its Versions."""
-    if _cross_reference(page):
+    if _cross_reference(item):
         return
     for old, new in _SCHEMA_NAMES.items():
-        page.rename(old, new, "I-6")
-    page.rename("metadata", "envelopemetadata", "I-6")
-    page.rename("basemessageurl", "basemessageuri", "F-57")
-    mend_selectors(page)
-    _config(page)
-    _lift_attributes(page)
+        item.rename(old, new, "I-6")
+    item.rename("metadata", "envelopemetadata", "I-6")
+    item.rename("basemessageurl", "basemessageuri", "F-57")
+    mend_selectors(item)
+    _config(item)
+    _lift_attributes(item)
     for name in _REFERENCES:
-        mend_reference(page, name)
-    mend_protobuf(page, "dataschema", page.body.get("dataschemaformat"))
-    metadata, options = page.member("envelopemetadata"), page.member("protocoloptions")
+        mend_reference(item, name)
+    mend_protobuf(item, "dataschema", item.body.get("dataschemaformat"))
+    metadata, options = item.member("envelopemetadata"), item.member("protocoloptions")
     for section in (metadata, options):
         _properties(section, 3) if section else None
-    _query(page)
-    _options(page)
+    _query(item)
+    _options(item)
 
 
-def mend_reference(page: Page, name: str) -> None:
+def mend_reference(item: RepairedObject, name: str) -> None:
     """A reference to an entity, in today's names and as an xid."""
-    text = page.body.get(name)
+    text = item.body.get(name)
     if isinstance(text, str):
-        page.change(name, modern_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
+        item.change(name, modern_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
 
 
-def _cross_reference(page: Page) -> bool:
+def _cross_reference(item: RepairedObject) -> bool:
     """A message that only points to another one by ``uri`` shows it through ``meta.xref`` today (F-58, L-27)."""
-    uri = page.body.get("uri")
+    uri = item.body.get("uri")
     target = modern_reference(uri) if isinstance(uri, str) else ""
     if not target.startswith(("/messagegroups/", "/endpoints/")):
         return False
-    kept = {name: page.body[name] for name in ("messageid",) if name in page.body}
-    page.body.clear()
-    page.body.update(kept, meta={"xref": target})
-    page.told("uri", f"made it a cross reference (meta.xref) to {target}, without attributes of its own", "F-58")
+    kept = {name: item.body[name] for name in ("messageid",) if name in item.body}
+    item.body.clear()
+    item.body.update(kept, meta={"xref": target})
+    item.report("uri", f"made it a cross reference (meta.xref) to {target}, without attributes of its own", "F-58")
     return True
 
 
-def _config(page: Page) -> None:
+def _config(item: RepairedObject) -> None:
     """``config`` of 2023: protocol, addresses and options in one object."""
-    config = page.body.pop("config", None)
+    config = item.body.pop("config", None)
     if not isinstance(config, dict):
         if config is not None:
-            page.body["config"] = config
+            item.body["config"] = config
         return
-    page.told("config", "spread over protocol and protocoloptions", "I-6")
-    options = page.body.setdefault("protocoloptions", {})
+    item.report("config", "spread over protocol and protocoloptions", "I-6")
+    options = item.body.setdefault("protocoloptions", {})
     given = config.get("options")
     for name, value in {**(given if isinstance(given, dict) else {}), **config}.items():
         if name == "protocol":
-            page.body.setdefault("protocol", value)
+            item.body.setdefault("protocol", value)
         elif name not in ("options", "strict") and isinstance(options, dict):
             options.setdefault(name, value)
     if not options:
-        del page.body["protocoloptions"]
+        del item.body["protocoloptions"]
 
 
-def _addresses(page: Page) -> None:
+def _addresses(item: RepairedObject) -> None:
     """Addresses are objects; those of Kafka are lists of ``bootstrap.servers``."""
-    options = page.member("protocoloptions")
+    options = item.member("protocoloptions")
     entries = options.body.get("endpoints") if options else None
     if options is None or not isinstance(entries, list):
         return
     objects = [{"uri": entry} if isinstance(entry, str) else entry for entry in entries]
     options.change("endpoints", objects, "made objects of the addresses", "I-6")
-    if str(page.body.get("protocol", "")).lower().startswith("kafka"):
+    if str(item.body.get("protocol", "")).lower().startswith("kafka"):
         servers = [_bootstrap(entry) for entry in objects]
         options.change("endpoints", servers, "made bootstrap.servers of the addresses", "I-7")
 
@@ -328,41 +328,41 @@ def _bootstrap(entry: JSON) -> JSON:
     return {"bootstrap.servers": [parts.netloc or entry["uri"]], **security, **rest}
 
 
-def _groups(page: Page) -> None:
-    groups = page.body.get("messagegroups")
+def _groups(item: RepairedObject) -> None:
+    groups = item.body.get("messagegroups")
     if isinstance(groups, list):
         named = [modern_reference(item) if isinstance(item, str) else item for item in groups]
-        page.change("messagegroups", named, "named the groups by xid", "I-3")
+        item.change("messagegroups", named, "named the groups by xid", "I-3")
 
 
-def _options(page: Page) -> None:
+def _options(item: RepairedObject) -> None:
     """AMQP's options have dashes, not underscores (I-7)."""
-    options = page.member("protocoloptions")
-    if options is not None and str(page.body.get("protocol", "")).lower().startswith("amqp"):
+    options = item.member("protocoloptions")
+    if options is not None and str(item.body.get("protocol", "")).lower().startswith("amqp"):
         for name in [name for name in options.body if "_" in name]:
             options.rename(name, name.replace("_", "-"), "I-7")
 
 
-def _lift_attributes(page: Page) -> None:
-    metadata = page.body.get("envelopemetadata")
+def _lift_attributes(item: RepairedObject) -> None:
+    metadata = item.body.get("envelopemetadata")
     if isinstance(metadata, dict) and set(metadata) == {"attributes"} and isinstance(metadata["attributes"], dict):
-        page.change("envelopemetadata", metadata["attributes"], "took its attributes out of attributes", "I-6")
+        item.change("envelopemetadata", metadata["attributes"], "took its attributes out of attributes", "I-6")
 
 
-def _properties(section: Page, depth: int) -> None:
+def _properties(section: RepairedObject, depth: int) -> None:
     """Types of property definitions, at whatever depth a protocol has them."""
     named, value = section.body.get("type"), section.body.get("value")
     if isinstance(named, str) and named in _PROPERTY_TYPES:
         section.change("type", _PROPERTY_TYPES[named], f"was {named}", "I-6")
     if value == SENTINEL:
         section.drop("value", f"{value} stands for any value", "I-6")
-    for page in section.members() if depth else ():
-        _properties(page, depth - 1)
+    for item in section.members() if depth else ():
+        _properties(item, depth - 1)
 
 
-def _query(page: Page) -> None:
+def _query(item: RepairedObject) -> None:
     """HTTP's ``query`` is an array in the model of rc4 and a map in its text (L-30)."""
-    options = page.member("protocoloptions")
+    options = item.member("protocoloptions")
     query = options.body.get("query") if options else None
     if options is not None and isinstance(query, dict):
         listed = [

@@ -34,14 +34,14 @@ _BY_TYPE: Final = {"application/json": ".json", "application/xml": ".xml", "text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class FolderFile:
     """A file of the folder: where in it, and all it holds."""
 
     path: PurePosixPath
     content: bytes
 
 
-def files_for(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> Iterator[File]:
+def files_for(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> Iterator[FolderFile]:
     """The document of ``entity`` (in document view, ``binary``, its collections but for Versions apart), and its files.
 
     The same entity gives the same bytes. ``suffix`` ends the documents' names and says JSON or YAML.
@@ -50,8 +50,8 @@ def files_for(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> It
     for name, body in (own.get("versions") or {}).items():
         file, content = _document(name, body, xid)
         if file is not None:
-            yield File(path=place(xid).parent / file, content=content)
-    yield File(path=place(xid).with_name(f"{place(xid).name}{suffix}"), content=write_document(own, name=suffix))
+            yield FolderFile(path=place(xid).parent / file, content=content)
+    yield FolderFile(path=place(xid).with_name(f"{place(xid).name}{suffix}"), content=write_document(own, name=suffix))
 
 
 def place(xid: Xid) -> PurePosixPath:

@@ -1,6 +1,6 @@
-"""Damaged JSON, repaired in the open: every repair is told with its line.
+"""Damaged JSON, repaired in the open: every repair is reported with its line.
 
-Published catalogues are damaged in a handful of ways (comments, lost or surplus commas, raw newlines in strings, a
+Published documents are damaged in a handful of ways (comments, lost or surplus commas, raw newlines in strings, a
 lost colon, an object inside an object without a key, a lost or surplus closing bracket); these are repaired, nothing
 is guessed beyond them. Asked for only, by ``import --lenient``.
 """
@@ -45,14 +45,14 @@ class _Reader:
             self.repaired("L-33", f"took away a surplus {self.peek()}")
             self.at += 1
         if self.peek():
-            raise self.fault("the document ends before this")
+            raise self.error("the document ends before this")
         return value
 
     def value(self) -> JSON:
         ahead = self.peek()
         if ahead in ("{", "["):
             if self.depth == 0:
-                raise self.fault("nested too deep")
+                raise self.error("nested too deep")
             self.depth -= 1
             value = self.object() if ahead == "{" else self.array()
             self.depth += 1
@@ -71,7 +71,7 @@ class _Reader:
                 self.colon()
                 found[key] = self.value()
             else:
-                raise self.fault("here a member needs to start with its key in double quotes")
+                raise self.error("here a member needs to start with its key in double quotes")
             self.comma("}")
         return found
 
@@ -91,7 +91,7 @@ class _Reader:
         elif ahead == "":
             self.repaired("L-37", f"added the closing {bracket} that the end of the document lacks")
         elif ahead in ("}", "]"):
-            raise self.fault(f"{ahead} stands where {bracket} is expected")
+            raise self.error(f"{ahead} stands where {bracket} is expected")
         return ahead in (bracket, "")
 
     def colon(self) -> None:
@@ -100,7 +100,7 @@ class _Reader:
         elif self.peek() in ("{", "["):
             self.repaired("L-28", f"added the colon before {self.peek()}")
         else:
-            raise self.fault("here a colon is expected")
+            raise self.error("here a colon is expected")
 
     def comma(self, bracket: str) -> None:
         """Go behind what separates two members."""
@@ -115,21 +115,21 @@ class _Reader:
     def string(self) -> str:
         match = _STRING.match(self.text, self.at)
         if match is None:
-            raise self.fault("a string that starts here has no end")
+            raise self.error("a string that starts here has no end")
         raw = match[0]
         if _CONTROL.search(raw):
             self.repaired("L-17", "took a raw line break or control character in a string as it is")
         try:
             value: str = json.loads(raw, strict=False)
         except json.JSONDecodeError as error:
-            raise self.fault(f"a string with a fault: {error.msg}") from None
+            raise self.error(f"a string with a fault: {error.msg}") from None
         self.at = match.end()
         return value
 
     def scalar(self) -> JSON:
         match = _SCALAR.match(self.text, self.at)
         if match is None:
-            raise self.fault(
+            raise self.error(
                 "here a value is expected" if self.peek() else "the document ends where a value is expected"
             )
         self.at = match.end()
@@ -149,5 +149,5 @@ class _Reader:
         line = line_of(self.text, self.at if at is None else at)
         self.repairs.append(Repair(line=line, message=message, rule=rule))
 
-    def fault(self, message: str) -> DocumentError:
+    def error(self, message: str) -> DocumentError:
         return DocumentError(f"line {line_of(self.text, self.at)}: {message}")

@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.documents.entityrepairs import (
     GROUP_TYPES,
-    Page,
+    RepairedObject,
     legal_id,
     mend_endpoint,
     mend_message,
@@ -33,24 +33,24 @@ _FLAGS_GONE: Final = frozenset(
 )
 
 
-def mend_registry(page: Page) -> None:
+def mend_registry(item: RepairedObject) -> None:
     """The Registry's own attributes, and the names of its collections."""
-    stated = page.body.get("specversion")
+    stated = item.body.get("specversion")
     if stated not in (None, _SPECVERSION):
-        page.drop("specversion", f"it was written for {stated}", "rc4")
+        item.drop("specversion", f"it was written for {stated}", "rc4")
     for old, new in GROUP_TYPES.items():
-        page.rename(old, new, "I-6")
-    capabilities = page.member("capabilities")
+        item.rename(old, new, "I-6")
+    capabilities = item.member("capabilities")
     if capabilities is not None:
         _capabilities(capabilities)
 
 
-def _capabilities(page: Page) -> None:
+def _capabilities(item: RepairedObject) -> None:
     for name in _GONE_CAPABILITIES:
-        page.drop(name, "there is no such capability any more", "rc4")
-    flags = page.body.get("flags")
+        item.drop(name, "there is no such capability any more", "rc4")
+    flags = item.body.get("flags")
     if isinstance(flags, list):
-        page.change("flags", [flag for flag in flags if flag not in _FLAGS_GONE], "left out flags of old", "rc4")
+        item.change("flags", [flag for flag in flags if flag not in _FLAGS_GONE], "left out flags of old", "rc4")
 
 
 _GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
@@ -58,9 +58,9 @@ _GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
 TAKEN: Final = "format"
 
 
-def mend_model(page: Page) -> None:
+def mend_model(item: RepairedObject) -> None:
     """A model source."""
-    for group in _type_definitions(page, "groups"):
+    for group in _type_definitions(item, "groups"):
         _aspects(group)
         for resource in _type_definitions(group, "resources"):
             _aspects(resource)
@@ -68,18 +68,18 @@ def mend_model(page: Page) -> None:
                 resource.change("singular", f"{group.body.get('singular', '')}{TAKEN}", f"was {TAKEN}", "rc4")
 
 
-def _type_definitions(page: Page, name: str) -> list[Page]:
-    members = page.member(name)
+def _type_definitions(item: RepairedObject, name: str) -> list[RepairedObject]:
+    members = item.member(name)
     return list(members.members()) if members else []
 
 
-def _aspects(page: Page) -> None:
-    page.rename("compatiblewith", "modelcompatiblewith", "F-56")
+def _aspects(item: RepairedObject) -> None:
+    item.rename("compatiblewith", "modelcompatiblewith", "F-56")
     for name in _GONE_ASPECTS:
-        page.drop(name, "the model language has it no more", "F-56")
+        item.drop(name, "the model language has it no more", "F-56")
 
 
-Mend = Callable[[Page], None]
+Mend = Callable[[RepairedObject], None]
 
 _SINGULARS: Final = {
     "endpoints": "endpoint",
@@ -119,31 +119,31 @@ class _Walk:
 
     def document(self, document: JSONObject) -> None:
         if is_model(document):
-            mend_model(Page(xid="/", body=document, log=self._log))
+            mend_model(RepairedObject(xid="/", body=document, log=self._log))
             return
         try:
             target = target_of(document)
         except DocumentError:
             return
         if target.is_collection:
-            page = Page(xid=str(target.parent), body={target.parts[-1]: document}, log=self._log)
-            self._members(page, target.parts[-1], target.parts)
+            item = RepairedObject(xid=str(target.parent), body={target.parts[-1]: document}, log=self._log)
+            self._members(item, target.parts[-1], target.parts)
         else:
-            self._entity(Page(xid=str(target), body=document, log=self._log), target)
+            self._entity(RepairedObject(xid=str(target), body=document, log=self._log), target)
 
-    def _entity(self, page: Page, xid: Xid) -> None:
+    def _entity(self, item: RepairedObject, xid: Xid) -> None:
         if xid.kind is Kind.REGISTRY:
-            self._registry(page)
+            self._registry(item)
         elif xid.kind is Kind.GROUP:
-            self._group(page, xid.parts[0])
+            self._group(item, xid.parts[0])
         elif xid.kind is Kind.RESOURCE:
-            self._resource(page, xid.parts[0], xid.parts[2])
+            self._resource(item, xid.parts[0], xid.parts[2])
         elif xid.kind is Kind.VERSION:
-            self._version(page, xid.parts[2])
+            self._version(item, xid.parts[2])
 
-    def _members(self, page: Page, collection: str, parts: tuple[str, ...]) -> None:
-        self._ids(page, collection)
-        for member in page.entities(collection):
+    def _members(self, item: RepairedObject, collection: str, parts: tuple[str, ...]) -> None:
+        self._ids(item, collection)
+        for member in item.entities(collection):
             if len(parts) == 1:
                 self._group(member, collection)
             elif len(parts) == 3:
@@ -151,98 +151,98 @@ class _Walk:
             else:
                 self._version(member, parts[2])
 
-    def _registry(self, page: Page) -> None:
-        mend_registry(page)
-        mend_timestamps(page)
-        source = page.member("modelsource")
+    def _registry(self, item: RepairedObject) -> None:
+        mend_registry(item)
+        mend_timestamps(item)
+        source = item.member("modelsource")
         if source is not None:
             mend_model(source)
-        for plural in collections(page.body):
-            self._members(page, plural, (plural,))
+        for plural in collections(item.body):
+            self._members(item, plural, (plural,))
 
-    def _group(self, page: Page, plural: str) -> None:
-        page.rules += self._everywhere
-        _repair_common(page, plural)
+    def _group(self, item: RepairedObject, plural: str) -> None:
+        item.rules += self._everywhere
+        _repair_common(item, plural)
         if plural in _SINGULARS:
-            page.rename("definitions", "messages", "I-6")
-        _GROUPS.get(plural, _nothing)(page)
-        for collection in collections(page.body):
-            _rename_format(page, plural, collection)
-            self._members(page, collection, (plural, "", collection))
-        self._label(page)
+            item.rename("definitions", "messages", "I-6")
+        _GROUPS.get(plural, _nothing)(item)
+        for collection in collections(item.body):
+            _rename_format(item, plural, collection)
+            self._members(item, collection, (plural, "", collection))
+        self._label(item)
 
-    def _resource(self, page: Page, group: str, plural: str) -> None:
-        _repair_common(page, plural)
-        _RESOURCES.get(plural, _nothing)(page)
-        meta = page.member("meta")
+    def _resource(self, item: RepairedObject, group: str, plural: str) -> None:
+        _repair_common(item, plural)
+        _RESOURCES.get(plural, _nothing)(item)
+        meta = item.member("meta")
         if meta is not None:
             _repair_meta(meta)
-        if isinstance(page.body.get("versions"), dict):
-            self._members(page, "versions", (group, "", plural, "", "versions"))
+        if isinstance(item.body.get("versions"), dict):
+            self._members(item, "versions", (group, "", plural, "", "versions"))
         if meta is None or "xref" not in meta.body:
-            self._label(page)
+            self._label(item)
 
-    def _version(self, page: Page, plural: str) -> None:
-        _repair_common(page, "versions")
-        _VERSIONS.get(plural, _nothing)(page)
-        self._label(page)
+    def _version(self, item: RepairedObject, plural: str) -> None:
+        _repair_common(item, "versions")
+        _VERSIONS.get(plural, _nothing)(item)
+        self._label(item)
 
-    def _ids(self, page: Page, collection: str) -> None:
+    def _ids(self, item: RepairedObject, collection: str) -> None:
         """Keys with characters that no id has (L-4); a key that would take another's place stays, and is refused."""
-        members = page.body[collection]
+        members = item.body[collection]
         for name in [name for name in members if legal_id(name) != name]:
             if legal_id(name) not in members:
                 members[legal_id(name)] = members.pop(name)
-                page.told(f"{collection}.{name}", f"renamed to {legal_id(name)}", "L-4")
+                item.report(f"{collection}.{name}", f"renamed to {legal_id(name)}", "L-4")
 
-    def _label(self, page: Page) -> None:
-        if page.rules and isinstance(page.body.get("labels", {}), dict):
-            rules = " ".join(sorted(set(page.rules)))
-            page.body["labels"] = {
-                **page.body.get("labels", {}), "import.source": self._source, "import.repairs": rules
+    def _label(self, item: RepairedObject) -> None:
+        if item.rules and isinstance(item.body.get("labels", {}), dict):
+            rules = " ".join(sorted(set(item.rules)))
+            item.body["labels"] = {
+                **item.body.get("labels", {}), "import.source": self._source, "import.repairs": rules
             }  # fmt: skip
 
 
-def _nothing(_: Page) -> None:
+def _nothing(_: RepairedObject) -> None:
     """No repairs are known for this type."""
 
 
-def _repair_common(page: Page, plural: str) -> None:
+def _repair_common(item: RepairedObject, plural: str) -> None:
     """What every entity has: its id under the right name and equal to its key, its xid, its dates."""
     singular = _SINGULARS.get(plural)
-    own = page.xid.rpartition("/")[2]
+    own = item.xid.rpartition("/")[2]
     if singular is not None:
-        if isinstance(page.body.get("type"), str) and page.body["type"] in _MARKERS:
-            page.drop("type", "entities do not name their type any more", "I-6")
-        page.rename("id", f"{singular}id", "I-6")
-        if f"{singular}id" in page.body:
-            stated = page.body[f"{singular}id"]
-            page.change(f"{singular}id", own, f"was {stated}, which is not its key", "L-27")
-        page.rename("docs", "documentation", "rc2")
-    page.rename("ancestor", "ancestorid", "F-50")
-    if page.body.get("xid") not in (None, page.xid):
-        page.drop("xid", f"{page.body['xid']} is not where it stands", "I-5")
-    mend_timestamps(page)
-    deprecated = page.member("deprecated")
+        if isinstance(item.body.get("type"), str) and item.body["type"] in _MARKERS:
+            item.drop("type", "entities do not name their type any more", "I-6")
+        item.rename("id", f"{singular}id", "I-6")
+        if f"{singular}id" in item.body:
+            stated = item.body[f"{singular}id"]
+            item.change(f"{singular}id", own, f"was {stated}, which is not its key", "L-27")
+        item.rename("docs", "documentation", "rc2")
+    item.rename("ancestor", "ancestorid", "F-50")
+    if item.body.get("xid") not in (None, item.xid):
+        item.drop("xid", f"{item.body['xid']} is not where it stands", "I-5")
+    mend_timestamps(item)
+    deprecated = item.member("deprecated")
     if deprecated is not None and plural != "endpoints":
         deprecated.rename("docs", "documentation", "H-21")
 
 
-def _repair_meta(page: Page) -> None:
-    mend_timestamps(page)
-    mend_reference(page, "xref")
-    page.drop("validation", "the model says what is validated", "G-10")
-    page.drop("compatibilityauthority", "it is no attribute any more", "rc4")
-    if str(page.body.get("compatibility", "")).lower() == "none":
-        page.drop("compatibility", "no rule is told by its absence", "rc4")
+def _repair_meta(item: RepairedObject) -> None:
+    mend_timestamps(item)
+    mend_reference(item, "xref")
+    item.drop("validation", "the model says what is validated", "G-10")
+    item.drop("compatibilityauthority", "it is no attribute any more", "rc4")
+    if str(item.body.get("compatibility", "")).lower() == "none":
+        item.drop("compatibility", "no rule is told by its absence", "rc4")
 
 
-def _rename_format(group: Page, plural: str, collection: str) -> None:
+def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:
     """Documents in an attribute ``format``, which every Version has for something else, as ``mend_model`` names it."""
     if collection != f"{TAKEN}s":
         return
-    pages = [page for member in group.entities(collection) for page in (member, *member.entities("versions"))]
-    if any(f"{TAKEN}base64" in page.body or " " in str(page.body.get(TAKEN, "")) for page in pages):
-        for page in pages:
+    items = [item for member in group.entities(collection) for item in (member, *member.entities("versions"))]
+    if any(f"{TAKEN}base64" in item.body or " " in str(item.body.get(TAKEN, "")) for item in items):
+        for item in items:
             for suffix in ("", "base64", "url", "id"):
-                page.rename(f"{TAKEN}{suffix}", f"{plural.removesuffix('s')}{TAKEN}{suffix}", "rc4")
+                item.rename(f"{TAKEN}{suffix}", f"{plural.removesuffix('s')}{TAKEN}{suffix}", "rc4")

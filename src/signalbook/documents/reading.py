@@ -97,10 +97,10 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def _is_yaml(text: str, name: str, media_type: str) -> bool:
-    for told in (media_type.partition(";")[0].strip().lower(), name.partition("?")[0].lower()):
-        if told.endswith(_YAML):
+    for stated in (media_type.partition(";")[0].strip().lower(), name.partition("?")[0].lower()):
+        if stated.endswith(_YAML):
             return True
-        if told.endswith("json"):
+        if stated.endswith("json"):
             return False
     return text.lstrip()[:1] not in ("{", "[", "/")
 

@@ -84,7 +84,7 @@ _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceDocument:
     """One document; ``files`` are those that were taken into it, ``lenient`` tells how it was read.
 
     ``parts`` are the documents it was made of, if it was (``merge``).
@@ -95,7 +95,7 @@ class Source:
     repairs: tuple[Repair, ...] = ()
     files: tuple[Path, ...] = ()
     lenient: bool = False
-    parts: tuple[Source, ...] = ()
+    parts: tuple[SourceDocument, ...] = ()
 
     def advice(self) -> str:
         """What a lenient reading would repair, for someone whose document was refused; ``""`` if nothing."""
@@ -109,7 +109,7 @@ class Source:
 
 def parse_source(
     data: bytes, *, name: str, media_type: str = "", lenient: bool = False, max_depth: int = MAX_DEPTH
-) -> Source:
+) -> SourceDocument:
     """As ``parse_document``; the error of a strict reading tells what a lenient one would repair."""
     try:
         document, repairs = parse_document(data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth)
@@ -117,10 +117,12 @@ def parse_source(
         if lenient:
             raise
         raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
-    return Source(name=name, document=document, repairs=repairs, lenient=lenient)
+    return SourceDocument(name=name, document=document, repairs=repairs, lenient=lenient)
 
 
-def read_source(path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES) -> Source:
+def read_source(
+    path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
+) -> SourceDocument:
     """The document in a file, with the files it names below ``root`` (its own folder). Raises ``DocumentError``."""
     source = parse_source(read_bytes(path, max_bytes=max_bytes), name=str(path), lenient=lenient)
     try:
@@ -130,12 +132,12 @@ def read_source(path: Path, *, root: Path | None = None, lenient: bool = False, 
     return replace(source, files=files)
 
 
-def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[Source]:
+def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
     """The documents in a folder and below, by path. Files that a document names are none themselves.
 
     Raises ``DocumentError`` for the first that cannot be read, and for a folder without any.
     """
-    sources: dict[Path, Source] = {}
+    sources: dict[Path, SourceDocument] = {}
     errors: dict[Path, DocumentError] = {}
     for file in files_of(folder):
         try:
@@ -172,7 +174,7 @@ def _advice(repairs: Sequence[Repair]) -> str:
     return "\n".join(["--lenient would repair it:", *shown, *more])
 
 
-def merge(sources: Sequence[Source], *, name: str) -> Source:
+def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
     """One source of ``sources``, each document in its place below the Registry; ``parts`` tells which were there.
 
     Several may speak of one entity, as long as they say the same. Raises ``DocumentError`` naming both where they do
@@ -189,13 +191,15 @@ def merge(sources: Sequence[Source], *, name: str) -> Source:
             body = {part: body}
         merging.add((), merging.tree, body, source.name)
     counted = f"{name} ({len(sources)} document{'' if len(sources) == 1 else 's'})"
-    return Source(name=counted, document=merging.tree, parts=tuple(sources), lenient=any(s.lenient for s in sources))
+    return SourceDocument(
+        name=counted, document=merging.tree, parts=tuple(sources), lenient=any(s.lenient for s in sources)
+    )
 
 
 class _Merging:
     def __init__(self) -> None:
         self.tree: JSONObject = {}
-        self._told: dict[tuple[str, ...], str] = {}
+        self._origins: dict[tuple[str, ...], str] = {}
 
     def add(self, path: tuple[str, ...], into: JSONObject, body: JSONObject, source: str) -> None:
         """Put what is at ``path`` of a document into ``into``, which is there in the tree."""
@@ -206,10 +210,12 @@ class _Merging:
                 self.add(here, into[name], value, source)
             elif name in into and into[name] != value:
                 place = f"/{'/'.join(path)}#{name}"
-                raise DocumentError(f"{self._told.get(here, 'another document')} and {source} do not agree on {place}")
+                raise DocumentError(
+                    f"{self._origins.get(here, 'another document')} and {source} do not agree on {place}"
+                )
             else:
                 into[name] = value
-                self._told[here] = source
+                self._origins[here] = source
 
 
 def _shared(path: tuple[str, ...], body: JSONObject) -> Collection[str]:

@@ -153,7 +153,7 @@ _SERVER: Final = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class Work:
+class ImportPlan:
     """What is left of a document: ``upload``, None if nothing is, and what it will do to which entities."""
 
     upload: Upload | None = None
@@ -162,7 +162,7 @@ class Work:
     unchanged: list[Xid] = field(default_factory=list)
 
 
-def compare(upload: Upload, find: Find, collections: Collections) -> Work:
+def compare(upload: Upload, find: Find, collections: Collections) -> ImportPlan:
     """What ``upload`` has to say that is new.
 
     ``find`` gives an entity in document view with all beneath it, None where there is none (of the Registry its own
@@ -189,7 +189,7 @@ def attributes(tree: JSONObject, xid: Xid, collections: Collections) -> dict[Xid
 
 class _Comparison:
     def __init__(self, find: Find, collections: Collections) -> None:
-        self.work = Work()
+        self.work = ImportPlan()
         self._find = find
         self._collections = collections
 

@@ -67,7 +67,7 @@ class Policy:
             chosen.update(pair for override in self.overrides if override.xid == place for pair in override.settings)
         return replace(self, overrides=(), **chosen)
 
-    def strangers(self, definitions: Iterable[str]) -> tuple[str, ...]:
+    def unknown_overrides(self, definitions: Iterable[str]) -> tuple[str, ...]:
         """The xids of overrides that name none of these definitions, and no group of one."""
         known = {place for xid in definitions for place in (xid, _group(xid))}
         return tuple(dict.fromkeys(override.xid for override in self.overrides if override.xid not in known))

@@ -1,8 +1,8 @@
 """The model language: what may exist in a registry, compiled from a model source into checks of values."""
 
 from signalbook.model.attributes import Attribute, AttributeSet, Checked
-from signalbook.model.constraints import Constraint, Constraints, Violation
-from signalbook.model.findings import Fault, faults_to_error
+from signalbook.model.constraints import Constraint, Constraints, ConstraintViolation
+from signalbook.model.findings import ValueFinding, findings_to_error
 from signalbook.model.language import DocumentType
 from signalbook.model.model import GroupType, Model, ResourceType, compile_model
 from signalbook.model.paths import DotPath, format_path, parse_path, pick
@@ -17,20 +17,20 @@ __all__ = [
     "AttributeSet",
     "Checked",
     "Constraint",
+    "ConstraintViolation",
     "Constraints",
     "DocumentType",
     "DotPath",
     "EntityTypes",
-    "Fault",
     "GroupType",
     "Included",
     "Loader",
     "Model",
     "ResourceType",
-    "Violation",
+    "ValueFinding",
     "builtin",
     "compile_model",
-    "faults_to_error",
+    "findings_to_error",
     "format_path",
     "gather",
     "parse_path",

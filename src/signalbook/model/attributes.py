@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from signalbook.model.findings import Fault, FaultCode
+from signalbook.model.findings import FaultCode, ValueFinding
 from signalbook.model.paths import format_path
 from signalbook.model.spec_attributes import SpecAttribute, SpecTable
 from signalbook.model.types import (
@@ -33,7 +33,7 @@ MAX_SCALAR_BYTES: Final = 4096
 
 
 class Trouble:
-    """A fault while it is being found: the path grows on the way out, so that good values cost nothing."""
+    """A finding while it is being found: the path grows on the way out, so that good values cost nothing."""
 
     __slots__ = ("arguments", "code", "message", "steps")
 
@@ -43,10 +43,10 @@ class Trouble:
         self.steps = list(steps)
         self.arguments = arguments
 
-    def fault(self) -> Fault:
-        """The fault, its path in dot notation."""
+    def report(self) -> ValueFinding:
+        """The finding, its path in dot notation."""
         path = format_path(reversed(self.steps))
-        return Fault(code=self.code, path=path, message=self.message, arguments=self.arguments)
+        return ValueFinding(code=self.code, path=path, message=self.message, arguments=self.arguments)
 
 
 Check: TypeAlias = Callable[[JSON, list[Trouble]], JSON]
@@ -199,10 +199,10 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The outcome of a check: the values to store, and every fault found (no faults: the values are good)."""
+    """The outcome of a check: the values to store, and every finding found (no findings: the values are good)."""
 
     values: JSONObject
-    faults: tuple[Fault, ...]
+    findings: tuple[ValueFinding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,11 +239,11 @@ class AttributeSet(Mapping[str, Attribute]):
 
         The returned copy has defaults filled in, timestamps in UTC, and no nulls and read-only attributes (beneath
         an ``any`` everything stays as it is). Attributes that the server supplies are checked where given, never
-        missed. All faults are reported, each with its path; values that have faults are not for storing.
+        missed. All findings are reported, each with its path; values that have findings are not for storing.
         """
         found: list[Trouble] = []
         checked = self.collect(values, found)
-        return Checked(values=checked, faults=tuple(trouble.fault() for trouble in found))
+        return Checked(values=checked, findings=tuple(trouble.report() for trouble in found))
 
     def active(self, values: JSONObject) -> Mapping[str, Attribute]:
         """The attributes in force for an entity with these values: the static ones and those of its ``ifvalues``."""
@@ -251,7 +251,7 @@ class AttributeSet(Mapping[str, Attribute]):
         return {name: attribute for group in (self._attributes, *branches) for name, attribute in group.items()}
 
     def collect(self, values: JSONObject, found: list[Trouble]) -> JSONObject:
-        """``check`` for a nested object: adds to ``found`` instead of making faults."""
+        """``check`` for a nested object: adds to ``found`` instead of making findings."""
         table = self._table(values)
         checks, result = table.checks, {}
         for name, value in values.items():

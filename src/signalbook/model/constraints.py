@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from signalbook.model.definitions import find
-from signalbook.model.findings import Place
+from signalbook.model.findings import ModelPosition
 from signalbook.model.paths import DotPath, format_path, parse_path, pick
 from signalbook.model.types import SCALARS, EntityTypes, describe, scalar_check
 from signalbook.values import JSON, JSONObject
@@ -21,7 +21,7 @@ _CASELESS: Final = frozenset({("format",)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class ConstraintViolation:
     """A constraint that a Version breaks: the attribute's path, and which aspect (for ``constraint_failure``)."""
 
     path: str
@@ -38,14 +38,14 @@ class Constraint:
     enum: tuple[JSON, ...]
     equals: DotPath
 
-    def violations(self, version: JSONObject, group: JSONObject) -> Iterator[Violation]:
+    def violations(self, version: JSONObject, group: JSONObject) -> Iterator[ConstraintViolation]:
         """How a Version with these attributes, in a Group with these, breaks this constraint."""
         value = pick(version, self.path)
         if self.enum and value is not None and not any(self._same(value, allowed) for allowed in self.enum):
-            yield Violation(path=format_path(self.path), kind="enum")
+            yield ConstraintViolation(path=format_path(self.path), kind="enum")
         wanted = pick(group, self.equals) if self.equals else None
         if wanted is not None and (value is None or not self._same(value, wanted)):
-            yield Violation(path=format_path(self.path), kind="equals")
+            yield ConstraintViolation(path=format_path(self.path), kind="equals")
 
     def _same(self, one: JSON, other: JSON) -> bool:
         if self.path in _CASELESS and isinstance(one, str) and isinstance(other, str):
@@ -72,7 +72,7 @@ class Constraints:
                 version = _fill(version, constraint.path, constraint.default)
         return version
 
-    def violations(self, resources: str, version: JSONObject, group: JSONObject) -> tuple[Violation, ...]:
+    def violations(self, resources: str, version: JSONObject, group: JSONObject) -> tuple[ConstraintViolation, ...]:
         """What a Version of the type ``resources`` breaks; the attributes as stored, defaults filled in."""
         return tuple(
             violation
@@ -100,19 +100,19 @@ class Ground:
     types: EntityTypes
 
 
-def check_constraints(given: JSON, ground: Ground, place: Place) -> JSONObject:
+def check_constraints(given: JSON, ground: Ground, place: ModelPosition) -> JSONObject:
     """The constraints without aspects that say nothing; notes at ``place`` what is wrong with them."""
     if not isinstance(given, dict):
-        place.fault(f"must be an object, not {describe(given)}")
+        place.report(f"must be an object, not {describe(given)}")
         return {}
     result = {}
     for key, aspects in given.items():
         here = place.at(key)
         if not isinstance(aspects, dict):
-            here.fault(f"must be an object, not {describe(aspects)}")
+            here.report(f"must be an object, not {describe(aspects)}")
             continue
         for aspect in aspects.keys() - _ASPECTS:
-            here.fault("is not part of the model language", aspect)
+            here.report("is not part of the model language", aspect)
         said = _said(aspects)
         definition = _constrained(key, ground, here)
         if definition is not None:
@@ -128,48 +128,50 @@ def _said(aspects: JSONObject) -> JSONObject:
     return {name: value for name, value in aspects.items() if value is not None and value != silent.get(name)}
 
 
-def _constrained(key: str, ground: Ground, here: Place) -> JSONObject | None:
+def _constrained(key: str, ground: Ground, here: ModelPosition) -> JSONObject | None:
     try:
         resources, *path = parse_path(key)
     except ValueError as error:
-        here.fault(str(error))
+        here.report(str(error))
         return None
     versions = ground.resources.get(str(resources))
     if versions is None:
-        here.fault(f'the Group type has no Resource type "{resources}"')
+        here.report(f'the Group type has no Resource type "{resources}"')
         return None
     definition = find(versions, path) if path else None
     if definition is None or definition["type"] not in SCALARS:
-        here.fault("must name a scalar attribute that is defined outside of arrays, maps, ifvalues and *")
+        here.report("must name a scalar attribute that is defined outside of arrays, maps, ifvalues and *")
         return None
     return definition
 
 
-def _check_values(said: JSONObject, definition: JSONObject, types: EntityTypes, here: Place) -> None:
+def _check_values(said: JSONObject, definition: JSONObject, types: EntityTypes, here: ModelPosition) -> None:
     check = scalar_check(definition["type"], types)
     strict = definition.get("enum") if definition.get("strict", True) else None
     if not isinstance(said.get("enum", []), list):
-        here.fault("must be an array", "enum")
+        here.report("must be an array", "enum")
         del said["enum"]
     for index, value in enumerate(said.get("enum", ())):
         _check_value(value, check, strict, here.at("enum", index))
     if "default" in said:
         _check_value(said["default"], check, said.get("enum", strict), here.at("default"))
     elif said.get("enum") and definition.get("default", said["enum"][0]) not in said["enum"]:
-        here.fault(f"must hold the attribute's own default, {describe(definition['default'])}", "enum")
+        here.report(f"must hold the attribute's own default, {describe(definition['default'])}", "enum")
 
 
-def _check_value(value: JSON, check: Callable[[JSON], JSON], allowed: Sequence[JSON] | None, here: Place) -> None:
+def _check_value(
+    value: JSON, check: Callable[[JSON], JSON], allowed: Sequence[JSON] | None, here: ModelPosition
+) -> None:
     try:
         check(value)
     except ValueError as error:
-        here.fault(str(error))
+        here.report(str(error))
     else:
         if allowed and value not in allowed:
-            here.fault(f"{describe(value)} is not among the values allowed")
+            here.report(f"{describe(value)} is not among the values allowed")
 
 
-def _check_equals(said: JSONObject, definition: JSONObject, ground: Ground, here: Place) -> None:
+def _check_equals(said: JSONObject, definition: JSONObject, ground: Ground, here: ModelPosition) -> None:
     if "equals" not in said:
         return
     path = said["equals"]
@@ -178,11 +180,11 @@ def _check_equals(said: JSONObject, definition: JSONObject, ground: Ground, here
     except ValueError:
         other = None
     if other is None:
-        here.fault(
+        here.report(
             "must be the path of an attribute that the Group type defines outside of arrays, ifvalues and *", "equals"
         )
     elif other["type"] != definition["type"]:
-        here.fault(f"the Group's attribute has type {other['type']}, the Resource's {definition['type']}", "equals")
+        here.report(f"the Group's attribute has type {other['type']}, the Resource's {definition['type']}", "equals")
 
 
 def compile_constraints(checked: JSONObject) -> Constraints:
@@ -202,15 +204,15 @@ def compile_constraints(checked: JSONObject) -> Constraints:
     return Constraints(constraints)
 
 
-def narrow(broad: JSONObject, given: JSONObject, ground: Ground, place: Place) -> JSONObject:
+def narrow(broad: JSONObject, given: JSONObject, ground: Ground, place: ModelPosition) -> JSONObject:
     """The Group type's constraints with those of an instance, which may only narrow them (core R108)."""
     merged = dict(broad)
     for key, aspects in given.items():
         outer = broad.get(key, {})
         said = _said(aspects)
         if "enum" in said and outer.get("enum") and not all(value in outer["enum"] for value in said["enum"]):
-            place.fault("must be among the values that the Group type allows", key, "enum")
+            place.report("must be among the values that the Group type allows", key, "enum")
         if "equals" in said and said["equals"] != outer.get("equals", said["equals"]):
-            place.fault(f'the Group type says "{outer["equals"]}"', key, "equals")
+            place.report(f'the Group type says "{outer["equals"]}"', key, "equals")
         merged[key] = outer | said
     return check_constraints(merged, ground, place)

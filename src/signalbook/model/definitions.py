@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from signalbook.model.findings import Place
+from signalbook.model.findings import ModelPosition
 from signalbook.model.spec_attributes import SpecTable
 from signalbook.model.types import (
     CHARSET_RULES,
@@ -31,7 +31,7 @@ _VALUE_ASPECTS: Final = ("enum", "default", "ifvalues")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting(Place):
+class Setting(ModelPosition):
     """A place for definitions: what their checks depend on beside the definitions themselves.
 
     ``matching``: ``matchversions`` may be used here (core R81). ``taken``: names of the level around that definitions
@@ -57,9 +57,9 @@ def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
         result[name] = _merge(attribute.definition, narrowed, setting.at(name)) if narrowed else attribute.definition
     for name, definition in checked.items():
         if setting.closed:
-            setting.fault("only the specification's own attributes are possible here", name)
+            setting.report("only the specification's own attributes are possible here", name)
         if name in setting.reserved:
-            setting.fault("is a name of the specification and cannot be an extension", name)
+            setting.report("is a name of the specification and cannot be an extension", name)
         _check_extension(definition, setting.at(name))
     return result | checked
 
@@ -67,16 +67,16 @@ def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
 def define(given: JSON, setting: Setting) -> JSONObject:
     """The full form of a map of attribute definitions; entries that are no object are told and left out."""
     if not isinstance(given, dict):
-        setting.fault(f"must be an object of attribute definitions, not {describe(given)}")
+        setting.report(f"must be an object of attribute definitions, not {describe(given)}")
         return {}
     result = {}
     for name, definition in given.items():
         here = setting.at(name)
         _check_name(name, definition, here)
         if name in setting.taken:
-            here.fault("is defined at this level already")
+            here.report("is defined at this level already")
         if not isinstance(definition, dict):
-            here.fault(f"must be an attribute definition, not {describe(definition)}")
+            here.report(f"must be an attribute definition, not {describe(definition)}")
         elif _type(definition, here):
             result[name] = _definition({"name": name, **definition}, here)
     switches = {name: definition for name, definition in result.items() if "ifvalues" in definition}
@@ -89,16 +89,16 @@ def define(given: JSON, setting: Setting) -> JSONObject:
 def _check_name(name: str, definition: JSON, here: Setting) -> None:
     if name != "*" and not CHARSETS[here.charset].fullmatch(name):
         # Core R79 gives names inside an object an error of their own.
-        here.fault(CHARSET_RULES[here.charset], rule="invalid_attribute" if here.inside else "model_error")
+        here.report(CHARSET_RULES[here.charset], rule="invalid_attribute" if here.inside else "model_error")
     if isinstance(definition, dict) and definition.get("name", name) != name:
-        here.fault(f'must be the key "{name}"', "name")
+        here.report(f'must be the key "{name}"', "name")
 
 
 def _type(definition: JSONObject, here: Setting) -> str | None:
     kind = definition.get("type")
     if isinstance(kind, str) and kind in TYPES:
         return kind
-    here.fault("is required" if kind is None else f"{describe(kind)} is not a type of the model language", "type")
+    here.report("is required" if kind is None else f"{describe(kind)} is not a type of the model language", "type")
     return None
 
 
@@ -106,12 +106,12 @@ def _definition(given: JSONObject, here: Setting, aspects: Collection[str] = _AS
     """One definition or item whose type is known to be good."""
     for aspect in given:
         if aspect not in aspects:
-            here.fault("is not part of the model language", aspect)
+            here.report("is not part of the model language", aspect)
     result = {aspect: value for aspect, value in given.items() if aspect in aspects and value is not None}
     _enum_to_item(result)
     _check_flags(result, here)
     if not isinstance(result.get("description", ""), str):
-        here.fault("must be a string", "description")
+        here.report("must be a string", "description")
     _target(result, here)
     _values(result, here)
     _nested(result, here)
@@ -131,32 +131,32 @@ def _check_flags(result: JSONObject, here: Setting) -> None:
     for flag in _FLAGS:
         value = result.get(flag)
         if value is not None and not isinstance(value, bool):
-            here.fault("must be true or false", flag)
+            here.report("must be true or false", flag)
             del result[flag]
     if result.get("name") == "*":
         for aspect in ("readonly", "required", "ifvalues"):
             if result.pop(aspect, None):
-                here.fault("is not possible on *", aspect)
+                here.report("is not possible on *", aspect)
     if result.get("matchversions"):
         if not here.matching or result.get("name") == "*":
-            here.fault(
+            here.report(
                 "is only possible on named attributes of Versions, not in arrays, maps or ifvalues", "matchversions"
             )
         elif result["type"] not in SCALARS:
-            here.fault("is only possible on scalar types", "matchversions")
+            here.report("is only possible on scalar types", "matchversions")
 
 
 def _target(result: JSONObject, here: Setting) -> None:
     if "target" not in result:
         return
     if result["type"] not in TARGETED:
-        here.fault("is only possible on the types uri, url and xid", "target")
+        here.report("is only possible on the types uri, url and xid", "target")
     else:
         try:
             parse_target(result["target"], here.types)
             return
         except ValueError as error:
-            here.fault(str(error), "target")
+            here.report(str(error), "target")
     del result["target"]
 
 
@@ -166,22 +166,22 @@ def _values(result: JSONObject, here: Setting) -> None:
         for aspect in _VALUE_ASPECTS:
             if result.pop(aspect, None) is not None:
                 if aspect == "default":
-                    here.fault("only a scalar attribute can have a default", rule="model_scalar_default")
+                    here.report("only a scalar attribute can have a default", rule="model_scalar_default")
                 else:
-                    here.fault("is only possible on scalar types", aspect)
+                    here.report("is only possible on scalar types", aspect)
         return
     if "enum" in result:
         result["enum"] = _enum(result["enum"], result["type"], here.at("enum"))
     if "default" in result:
         result["default"] = _default(result, here)
     if not isinstance(result.get("ifvalues", {}), dict):
-        here.fault("must be an object", "ifvalues")
+        here.report("must be an object", "ifvalues")
         del result["ifvalues"]
 
 
 def _enum(given: JSON, type: str, here: Setting) -> list[JSON]:
     if not isinstance(given, list):
-        here.fault(f"must be an array, not {describe(given)}")
+        here.report(f"must be an array, not {describe(given)}")
         return []
     check = scalar_check(type, here.types)
     values = []
@@ -189,21 +189,21 @@ def _enum(given: JSON, type: str, here: Setting) -> list[JSON]:
         try:
             values.append(check(value))
         except ValueError as error:
-            here.fault(str(error), index)
+            here.report(str(error), index)
     return values
 
 
 def _default(result: JSONObject, here: Setting) -> JSON:
     value = result["default"]
     if not result.get("required"):
-        here.fault("an attribute with a default must be required", rule="model_required_true")
+        here.report("an attribute with a default must be required", rule="model_required_true")
     try:
         value = scalar_check(result["type"], here.types)(value)
     except ValueError as error:
-        here.fault(str(error), "default")
+        here.report(str(error), "default")
     else:
         if result.get("enum") and result.get("strict", True) and value not in result["enum"]:
-            here.fault(f"{describe(value)} is not in the enum", "default")
+            here.report(f"{describe(value)} is not in the enum", "default")
     return value
 
 
@@ -213,11 +213,11 @@ def _nested(result: JSONObject, here: Setting) -> None:
     if kind != "object":
         for aspect in ("namecharset", "attributes"):
             if result.pop(aspect, None) is not None:
-                here.fault("is only possible on type object", aspect)
+                here.report("is only possible on type object", aspect)
     else:
         charset = result.get("namecharset", "strict")
         if not isinstance(charset, str) or charset.lower() not in CHARSETS:
-            here.fault("must be strict or extended", "namecharset")
+            here.report("must be strict or extended", "namecharset")
             charset = "strict"
         inner = replace(here.at("attributes"), charset=charset.lower(), taken=(), reserved=(), inside=True)
         if "attributes" in result:
@@ -225,12 +225,12 @@ def _nested(result: JSONObject, here: Setting) -> None:
     if kind in ("map", "array"):
         result["item"] = _item(result.get("item"), replace(here.at("item"), matching=False))
     elif result.pop("item", None) is not None:
-        here.fault("is only possible on the types map and array", "item")
+        here.report("is only possible on the types map and array", "item")
 
 
 def _item(given: JSON, here: Setting) -> JSONObject:
     if not isinstance(given, dict):
-        here.fault("is required on the types map and array" if given is None else "must be an object")
+        here.report("is required on the types map and array" if given is None else "must be an object")
     elif _type(given, here):
         return _definition(given, here, _ITEM_ASPECTS)
     return {"type": "any"}
@@ -244,11 +244,11 @@ def _branches(definition: JSONObject, here: Setting) -> JSONObject:
     for value, branch in definition["ifvalues"].items():
         inner = here.at("ifvalues", value)
         if not value or value.startswith("^"):
-            inner.fault("a value must not be empty nor start with ^")
+            inner.report("a value must not be empty nor start with ^")
         if value.casefold() in seen:
-            inner.fault("differs from another value in case only")
+            inner.report("differs from another value in case only")
         if allowed and definition.get("strict", True) and value.casefold() not in allowed:
-            inner.fault("is not in the enum")
+            inner.report("is not in the enum")
         seen.add(value.casefold())
         result[value] = _branch(branch, inner)
     return result
@@ -256,28 +256,28 @@ def _branches(definition: JSONObject, here: Setting) -> JSONObject:
 
 def _branch(branch: JSON, here: Setting) -> JSONObject:
     if not isinstance(branch, dict):
-        here.fault(f"must be an object, not {describe(branch)}")
+        here.report(f"must be an object, not {describe(branch)}")
         return {}
     for key in branch:
         if key != "siblingattributes":
-            here.fault("is not part of the model language", key)
+            here.report("is not part of the model language", key)
     siblings = branch.get("siblingattributes", {})
     return {"siblingattributes": define(siblings, replace(here.at("siblingattributes"), matching=False))}
 
 
 def _check_extension(definition: JSONObject, here: Setting) -> None:
     if definition.get("immutable"):
-        here.fault("is only for attributes of the specification", "immutable")
+        here.report("is only for attributes of the specification", "immutable")
 
 
 def _merge(spec: JSONObject, given: JSONObject, here: Setting) -> JSONObject:
     """A specification's attribute with what the source says of it: it may be narrowed, never widened (core R67)."""
     if given["type"] != spec["type"]:
-        here.fault(f"the specification defines the type {spec['type']}", "type")
+        here.report(f"the specification defines the type {spec['type']}", "type")
         return spec
     for flag in ("required", "readonly"):
         if spec.get(flag) and given.get(flag) is False:
-            here.fault("the specification says true", flag)
+            here.report("the specification says true", flag)
     result = spec | given
     if "attributes" in spec:
         result["attributes"] = _merge_nested(spec["attributes"], given.get("attributes", {}), here.at("attributes"))
@@ -286,9 +286,9 @@ def _merge(spec: JSONObject, given: JSONObject, here: Setting) -> JSONObject:
         del result["item"]["name"]
     if spec.get("enum") and spec.get("strict", True):
         if "enum" in given and not set(given["enum"]) <= set(spec["enum"]):
-            here.fault("must be among the values of the specification", "enum")
+            here.report("must be among the values of the specification", "enum")
         if not result.get("strict", True):
-            here.fault("the specification allows the listed values only", "strict")
+            here.report("the specification allows the listed values only", "strict")
     return result
 
 

@@ -15,7 +15,7 @@ FaultCode: TypeAlias = Literal["unknown_attribute", "invalid_attribute", "requir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class ValueFinding:
     """One rule of the model that a value breaks; ``path`` is in dot notation from the entity.
 
     ``arguments`` are those of the error for a reference; other errors take theirs from path and message.
@@ -28,23 +28,23 @@ class Fault:
 
     @property
     def finding(self) -> Finding:
-        """This fault as a ``Finding``; its rule is the error's code."""
+        """This finding as a ``Finding``; its rule is the error's code."""
         return Finding(path=self.path, rule=self.code, message=self.message)
 
     def error(self, subject: str) -> RegistryError:
-        """This fault alone as the error of the catalogue, about the entity ``subject``."""
-        return faults_to_error([self], subject)
+        """This finding alone as the error of the catalogue, about the entity ``subject``."""
+        return findings_to_error([self], subject)
 
 
-def faults_to_error(faults: Sequence[Fault], subject: str) -> RegistryError:
-    """One error for all ``faults`` (at least one): the first decides the code, every one is in ``.faults``."""
-    first = faults[0]
-    findings = [fault.finding for fault in faults]
+def findings_to_error(found: Sequence[ValueFinding], subject: str) -> RegistryError:
+    """One error for all that was ``found`` (at least one): the first decides the code, every one is in ``.faults``."""
+    first = found[0]
+    findings = [each.finding for each in found]
     if first.arguments:
         detail = f"{first.path}: {first.message}"
         return RegistryError(first.code, subject=subject, faults=findings, detail=detail, **first.arguments)
     if first.code == "required_attribute_missing":
-        missing = ", ".join(fault.path for fault in faults if fault.code == first.code)
+        missing = ", ".join(each.path for each in found if each.code == first.code)
         return RegistryError(first.code, subject=subject, faults=findings, list=missing)
     if first.code == "unknown_attribute":
         return RegistryError(first.code, subject=subject, faults=findings, detail=first.message, name=first.path)
@@ -55,7 +55,7 @@ ModelRule: TypeAlias = Literal["model_error", "model_required_true", "model_scal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFault:
+class ModelFinding:
     """One rule of the model language that a model source breaks, and where."""
 
     path: DotPath
@@ -64,25 +64,25 @@ class ModelFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A place in a model source, and the list that takes the faults found there and below."""
+class ModelPosition:
+    """A place in a model source, and the list that takes the findings found there and below."""
 
-    faults: list[ModelFault]
+    findings: list[ModelFinding]
     path: DotPath = ()
 
     def at(self, *steps: str | int) -> Self:
         """The place further down."""
         return replace(self, path=(*self.path, *steps))
 
-    def fault(self, message: str, *steps: str | int, rule: ModelRule = "model_error") -> None:
+    def report(self, message: str, *steps: str | int, rule: ModelRule = "model_error") -> None:
         """Note what is wrong at ``steps`` below here."""
-        self.faults.append(ModelFault(path=(*self.path, *steps), message=message, rule=rule))
+        self.findings.append(ModelFinding(path=(*self.path, *steps), message=message, rule=rule))
 
 
-def model_faults_to_error(faults: Sequence[ModelFault]) -> RegistryError:
-    """One error for all ``faults`` (at least one): the first decides the code, every one is in ``.faults``."""
-    first = faults[0]
-    findings = [Finding(path=format_path(fault.path), rule=fault.rule, message=fault.message) for fault in faults]
+def model_findings_to_error(found: Sequence[ModelFinding]) -> RegistryError:
+    """One error for all that was ``found`` (at least one): the first decides the code, every one is in ``.faults``."""
+    first = found[0]
+    findings = [Finding(path=format_path(each.path), rule=each.rule, message=each.message) for each in found]
     name = format_path(first.path)
     if first.rule == "model_error":
         place = f"{name}: " if name else ""

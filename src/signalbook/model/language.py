@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from signalbook.model import spec_attributes
 from signalbook.model.constraints import Ground, check_constraints
 from signalbook.model.definitions import Setting, overlay
-from signalbook.model.findings import Place
+from signalbook.model.findings import ModelPosition
 from signalbook.model.spec_attributes import SpecTable
 from signalbook.model.types import CHARSET_RULES, STRICT_NAME, EntityTypes, describe, scalar_check
 from signalbook.values import JSON, JSONObject
@@ -22,7 +22,7 @@ from signalbook.values import JSON, JSONObject
 _REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
 
 
-def entity_types(groups: Mapping[str, JSONObject], place: Place) -> EntityTypes:
+def entity_types(groups: Mapping[str, JSONObject], place: ModelPosition) -> EntityTypes:
     """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
     imports = {plural: _references(group, place.at(plural)) for plural, group in groups.items()}
     own = {plural: tuple(group.get("resources") or ()) for plural, group in groups.items()}
@@ -34,27 +34,27 @@ def entity_types(groups: Mapping[str, JSONObject], place: Place) -> EntityTypes:
         for index, (group, resource) in imports[plural].items():
             origin = origins.find(group, resource)
             if origin is None:
-                here.fault(f"/{group}/{resource} leads to no Resource type, or round in a circle", index)
+                here.report(f"/{group}/{resource} leads to no Resource type, or round in a circle", index)
             elif resource in types[plural]:
-                here.fault(f'the Group type has a Resource type "{resource}" already', index)
+                here.report(f'the Group type has a Resource type "{resource}" already', index)
             else:
                 types[plural][resource] = origin
     return EntityTypes(groups=types)
 
 
-def _references(group: JSONObject, place: Place) -> dict[int, tuple[str, str]]:
+def _references(group: JSONObject, place: ModelPosition) -> dict[int, tuple[str, str]]:
     given: JSON = group.get("ximportresources") or []
     here = place.at("ximportresources")
     if not isinstance(given, list):
-        here.fault(f"must be an array, not {describe(given)}")
+        here.report(f"must be an array, not {describe(given)}")
         return {}
     references = {}
     for index, item in enumerate(given):
         match = _REFERENCE.fullmatch(item) if isinstance(item, str) else None
         if match is None:
-            here.fault(f"{describe(item)} is not of the form /GROUPS/RESOURCES", index)
+            here.report(f"{describe(item)} is not of the form /GROUPS/RESOURCES", index)
         elif match[1] == place.path[-1]:
-            here.fault("a Group type cannot import from itself", index)
+            here.report("a Group type cannot import from itself", index)
         else:
             references[index] = (match[1], match[2])
     return references
@@ -90,18 +90,18 @@ DocumentType: TypeAlias = Literal["binary", "json", "string"]
 IMPLICIT: Final[Mapping[str, DocumentType]] = {"application/json": "json", "*+json": "json", "text/plain": "string"}
 
 
-def check_typemap(given: JSON, place: Place) -> dict[str, DocumentType]:
+def check_typemap(given: JSON, place: ModelPosition) -> dict[str, DocumentType]:
     """The map with its values in lower case; notes at ``place`` what is wrong."""
     if not isinstance(given, dict):
-        place.fault(f"must be an object, not {describe(given)}")
+        place.report(f"must be an object, not {describe(given)}")
         return {}
     result: dict[str, DocumentType] = {}
     for key, value in given.items():
         kind = next((k for k in get_args(DocumentType) if isinstance(value, str) and k == value.lower()), None)
         if not key or key.count("*") > 1:
-            place.fault("a media type is not empty and has at most one *", key)
+            place.report("a media type is not empty and has at most one *", key)
         if kind is None:
-            place.fault(f"{describe(value)} is none of binary, json, string", key)
+            place.report(f"{describe(value)} is none of binary, json, string", key)
         else:
             result[key] = kind
     return result
@@ -159,7 +159,7 @@ class FullModel:
     types: EntityTypes
 
 
-def complete(source: JSONObject, place: Place) -> FullModel:
+def complete(source: JSONObject, place: ModelPosition) -> FullModel:
     """The full model of ``source``, whose includes are resolved; notes at ``place`` everything that is wrong.
 
     The result is of use only if nothing was noted.
@@ -192,12 +192,12 @@ def complete(source: JSONObject, place: Place) -> FullModel:
     return FullModel(document=document, types=types)
 
 
-def _setting(place: Place, types: EntityTypes, *steps: str) -> Setting:
-    return Setting(faults=place.faults, path=(*place.path, *steps), types=types)
+def _setting(place: ModelPosition, types: EntityTypes, *steps: str) -> Setting:
+    return Setting(findings=place.findings, path=(*place.path, *steps), types=types)
 
 
 def _group(
-    plural: str, given: JSONObject, resources: Mapping[str, JSONObject], types: EntityTypes, place: Place
+    plural: str, given: JSONObject, resources: Mapping[str, JSONObject], types: EntityTypes, place: ModelPosition
 ) -> JSONObject:
     _check_keys(given, _GROUP_KEYS | {"ximportresources"}, place)
     singular = _names(plural, given, place, longest_singular=_MAX_NAME)
@@ -221,7 +221,7 @@ def _group(
     return full | ({"resources": own} if own else {})
 
 
-def _resource(plural: str, given: JSONObject, types: EntityTypes, place: Place) -> JSONObject:
+def _resource(plural: str, given: JSONObject, types: EntityTypes, place: ModelPosition) -> JSONObject:
     _check_keys(given, _RESOURCE_KEYS, place)
     singular = _names(plural, given, place, longest_singular=_MAX_SHORT_NAME)
     aspects = _aspects(given, place)
@@ -253,23 +253,23 @@ def _resource(plural: str, given: JSONObject, types: EntityTypes, place: Place) 
     }
 
 
-def _aspects(given: JSONObject, place: Place) -> JSONObject:
+def _aspects(given: JSONObject, place: ModelPosition) -> JSONObject:
     """The aspects of a Resource type with their defaults written out (core R93 to R102)."""
     flags = {name: _flag(given, name, default, place) for name, default in _FLAGS.items()}
     maxversions = given.get("maxversions", 0)
     if not isinstance(maxversions, int) or isinstance(maxversions, bool) or maxversions < 0:
-        place.fault("must be an integer of 0 or more", "maxversions")
+        place.report("must be an integer of 0 or more", "maxversions")
     mode = given.get("versionmode", "manual")
     if not isinstance(mode, str) or mode.lower() not in VERSION_MODES:
-        place.fault(f"must be one of: {', '.join(VERSION_MODES)}", "versionmode")
+        place.report(f"must be one of: {', '.join(VERSION_MODES)}", "versionmode")
         mode = "manual"
     if mode.lower() != "manual":
         # These modes order all Versions in one line; leaving the flag out means it, contradicting it is an error.
         if given.get("singleversionroot") is False:
-            place.fault(f"must be true with versionmode {mode}", "singleversionroot")
+            place.report(f"must be true with versionmode {mode}", "singleversionroot")
         flags["singleversionroot"] = True
     if flags["validatecompatibility"] and not flags["validateformat"]:
-        place.fault("needs validateformat to be true", "validatecompatibility")
+        place.report("needs validateformat to be true", "validatecompatibility")
     typemap = check_typemap(given.get("typemap", {}), place.at("typemap"))
     return {
         "maxversions": maxversions,
@@ -281,10 +281,10 @@ def _aspects(given: JSONObject, place: Place) -> JSONObject:
     }
 
 
-def _flag(given: JSONObject, name: str, default: bool, place: Place) -> bool:
+def _flag(given: JSONObject, name: str, default: bool, place: ModelPosition) -> bool:
     value = given.get(name, default)
     if not isinstance(value, bool):
-        place.fault("must be true or false", name)
+        place.report("must be true or false", name)
     return bool(value)
 
 
@@ -293,54 +293,54 @@ def _said(given: JSONObject) -> JSONObject:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _objects(given: JSON, place: Place) -> dict[str, JSONObject]:
+def _objects(given: JSON, place: ModelPosition) -> dict[str, JSONObject]:
     """The members of a map of types; what is no object is told and left out."""
     if given is not None and not isinstance(given, dict):
-        place.fault(f"must be an object, not {describe(given)}")
+        place.report(f"must be an object, not {describe(given)}")
     members = given if isinstance(given, dict) else {}
     for name, member in members.items():
         if not isinstance(member, dict):
-            place.fault(f"must be an object, not {describe(member)}", name)
+            place.report(f"must be an object, not {describe(member)}", name)
     return {name: _said(member) for name, member in members.items() if isinstance(member, dict)}
 
 
-def _check_keys(given: JSONObject, known: Collection[str], place: Place) -> None:
+def _check_keys(given: JSONObject, known: Collection[str], place: ModelPosition) -> None:
     """Core R68."""
     for key in given:
         if key not in known:
-            place.fault("is not part of the model language", key)
+            place.report("is not part of the model language", key)
 
 
-def _names(plural: str, given: JSONObject, place: Place, *, longest_singular: int) -> str:
+def _names(plural: str, given: JSONObject, place: ModelPosition, *, longest_singular: int) -> str:
     """Check plural and singular (core R90); the singular, or the plural in its place if there is none."""
     if not STRICT_NAME.fullmatch(plural) or len(plural) > _MAX_SHORT_NAME:
-        place.fault(f"{CHARSET_RULES['strict']}; a plural has at most {_MAX_SHORT_NAME}")
+        place.report(f"{CHARSET_RULES['strict']}; a plural has at most {_MAX_SHORT_NAME}")
     if given.get("plural", plural) != plural:
-        place.fault(f'must be the key "{plural}"', "plural")
+        place.report(f'must be the key "{plural}"', "plural")
     singular = given.get("singular")
     if not isinstance(singular, str):
-        place.fault("is required" if singular is None else "must be a string", "singular")
+        place.report("is required" if singular is None else "must be a string", "singular")
         return f"{plural}_"
     if not STRICT_NAME.fullmatch(singular) or len(singular) > longest_singular:
-        place.fault(f"{CHARSET_RULES['strict']}; this one has at most {longest_singular}", "singular")
+        place.report(f"{CHARSET_RULES['strict']}; this one has at most {longest_singular}", "singular")
     return singular
 
 
-def _check_unique(types: Mapping[str, JSONObject], place: Place) -> None:
+def _check_unique(types: Mapping[str, JSONObject], place: ModelPosition) -> None:
     """No name, plural or singular, twice among these types."""
     seen: set[str] = set()
     for plural, definition in types.items():
         singular = definition["singular"]
         for name in (plural, singular):
             if name in seen or plural == singular:
-                place.fault(f'the name "{name}" is taken already', plural)
+                place.report(f'the name "{name}" is taken already', plural)
         seen |= {plural, singular}
 
 
-def _check_group_names(groups: Mapping[str, JSONObject], place: Place) -> None:
+def _check_group_names(groups: Mapping[str, JSONObject], place: ModelPosition) -> None:
     _check_unique(groups, place)
     for plural in groups.keys() & _RESERVED_GROUPS:
-        place.fault("is a path of the API itself", plural)
+        place.report("is a path of the API itself", plural)
     names = [name for plural in groups for name in _collection_names(plural)]
     _check_implicit(_own_names(spec_attributes.registry_attributes(())), names, place)
 
@@ -354,23 +354,23 @@ def _own_names(*tables: SpecTable) -> set[str]:
     return {name for table in tables for name in table} - {"id"}
 
 
-def _check_implicit(taken: set[str], names: Iterable[str], place: Place) -> None:
+def _check_implicit(taken: set[str], names: Iterable[str], place: ModelPosition) -> None:
     """Attribute names that follow from type names must not meet others of the specification (core R17)."""
     for name in names:
         if name in taken:
-            place.fault(f'the name makes an attribute "{name}", which the specification defines otherwise')
+            place.report(f'the name makes an attribute "{name}", which the specification defines otherwise')
         taken.add(name)
 
 
-def _texts(given: JSONObject, types: Mapping[str, str], place: Place) -> JSONObject:
+def _texts(given: JSONObject, types: Mapping[str, str], place: ModelPosition) -> JSONObject:
     """The descriptive aspects (core R91), in the order of ``types``, then ``labels``."""
     for name, kind in types.items():
         try:
             if name in given:
                 scalar_check(kind, EntityTypes())(given[name])
         except ValueError as error:
-            place.fault(str(error), name)
+            place.report(str(error), name)
     labels = given.get("labels", {})
     if not isinstance(labels, dict) or not all(key and isinstance(value, str) for key, value in labels.items()):
-        place.fault("must be an object of strings with keys that are not empty", "labels")
+        place.report("must be an object of strings with keys that are not empty", "labels")
     return {name: given[name] for name in (*types, "labels") if name in given}

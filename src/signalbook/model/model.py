@@ -10,7 +10,7 @@ from signalbook import values
 from signalbook.errors import RegistryError
 from signalbook.model.attributes import AttributeSet, compile_attributes
 from signalbook.model.constraints import Constraints, Ground, compile_constraints, narrow
-from signalbook.model.findings import Fault, ModelFault, Place, model_faults_to_error
+from signalbook.model.findings import ModelFinding, ModelPosition, ValueFinding, model_findings_to_error
 from signalbook.model.language import DocumentType, FullModel, compile_typemap, complete
 from signalbook.model.paths import DotPath, format_path, pick
 from signalbook.model.sources import Loader, expand
@@ -82,17 +82,21 @@ class GroupType:
     document: JSONObject
     ground: Ground
 
-    def narrowed(self, instance: JSONObject | None) -> tuple[Constraints, tuple[Fault, ...]]:
+    def narrowed(self, instance: JSONObject | None) -> tuple[Constraints, tuple[ValueFinding, ...]]:
         """The constraints in force in a Group with these (checked) ``constraints``, and what is wrong with them."""
         if not instance:
             return self.constraints, ()
-        found: list[ModelFault] = []
+        found: list[ModelFinding] = []
         merged = narrow(
-            self.document.get("constraints", {}), instance, self.ground, Place(faults=found, path=("constraints",))
+            self.document.get("constraints", {}),
+            instance,
+            self.ground,
+            ModelPosition(findings=found, path=("constraints",)),
         )
         if found:
             return self.constraints, tuple(
-                Fault(code="invalid_attribute", path=format_path(fault.path), message=fault.message) for fault in found
+                ValueFinding(code="invalid_attribute", path=format_path(finding.path), message=finding.message)
+                for finding in found
             )
         return compile_constraints(merged), ()
 
@@ -131,15 +135,15 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
 
     ``include`` fetches documents named by ``$include`` (references are resolved against the including document;
     ``base`` is the source's own place); without it only references into the source itself work.
-    Raises one ``RegistryError`` with every fault and its path: ``model_error``, ``model_required_true``,
-    ``model_scalar_default`` or ``invalid_attribute``, as the first fault says.
+    Raises one ``RegistryError`` with every finding and its path: ``model_error``, ``model_required_true``,
+    ``model_scalar_default`` or ``invalid_attribute``, as the first finding says.
     """
     if not isinstance(source, dict):
         raise RegistryError("model_error", subject="/model", error_detail="a model source is an object")
-    expanded, faults = expand(source, include, base)
-    full = complete(expanded, Place(faults=faults))
-    if faults:
-        raise model_faults_to_error(faults)
+    expanded, findings = expand(source, include, base)
+    full = complete(expanded, ModelPosition(findings=findings))
+    if findings:
+        raise model_findings_to_error(findings)
     return _model(source, full)
 
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
 
-from signalbook.model.findings import ModelFault, model_faults_to_error
+from signalbook.model.findings import ModelFinding, model_findings_to_error
 from signalbook.model.paths import DotPath
 from signalbook.values import JSON, MAX_DEPTH, JSONObject, dump_json, parse_json
 
@@ -66,7 +66,7 @@ class _Failure(Exception):
     """An include that cannot be resolved; the text says why."""
 
 
-def expand(source: JSONObject, load: Loader | None, base: str = "") -> tuple[JSONObject, list[ModelFault]]:
+def expand(source: JSONObject, load: Loader | None, base: str = "") -> tuple[JSONObject, list[ModelFinding]]:
     """``source`` with every include resolved, and what went wrong.
 
     ``load`` fetches a document by its reference without fragment, already resolved against the document that
@@ -74,14 +74,14 @@ def expand(source: JSONObject, load: Loader | None, base: str = "") -> tuple[JSO
     Local keys win over included ones, earlier includes over later ones (core R112).
     """
     expansion = _Expansion(source, load, base)
-    return expansion.object(source, base, (), ()), expansion.faults
+    return expansion.object(source, base, (), ()), expansion.findings
 
 
 class _Expansion:
     def __init__(self, source: JSONObject, load: Loader | None, base: str) -> None:
         self.load = load
         self.documents: dict[str, JSON] = {base: source}
-        self.faults: list[ModelFault] = []
+        self.findings: list[ModelFinding] = []
         self.nodes = 0
         self.full = False
 
@@ -97,7 +97,7 @@ class _Expansion:
         self.nodes += 1
         if self.nodes > MAX_NODES or len(path) > MAX_DEPTH:
             if not self.full:
-                self.faults.append(ModelFault(path=path, message="the model is too large or too deep"))
+                self.findings.append(ModelFinding(path=path, message="the model is too large or too deep"))
             self.full, self.nodes = True, MAX_NODES
             return {}
         included: JSONObject = {}
@@ -105,7 +105,7 @@ class _Expansion:
             try:
                 further = self.included(reference, document, path, trail)
             except _Failure as failure:
-                self.faults.append(ModelFault(path=path, message=f'cannot include "{reference}": {failure}'))
+                self.findings.append(ModelFinding(path=path, message=f'cannot include "{reference}": {failure}'))
             else:
                 included |= {key: item for key, item in further.items() if key not in included}
         return included | {
@@ -117,11 +117,13 @@ class _Expansion:
     def references(self, value: JSONObject, path: DotPath) -> Iterable[str]:
         single, several = value.get("$include"), value.get("$includes")
         if "$include" in value and "$includes" in value:
-            self.faults.append(ModelFault(path=path, message="takes $include or $includes, not both"))
+            self.findings.append(ModelFinding(path=path, message="takes $include or $includes, not both"))
             return ()
         references = several if "$includes" in value else [single] if "$include" in value else []
         if not isinstance(references, list) or not all(isinstance(item, str) for item in references):
-            self.faults.append(ModelFault(path=path, message="$include takes a string, $includes an array of strings"))
+            self.findings.append(
+                ModelFinding(path=path, message="$include takes a string, $includes an array of strings")
+            )
             return ()
         return references
 
@@ -207,7 +209,7 @@ def _load(name: str) -> JSON:
 
 
 def _resolved(source: JSONObject, load: Loader, base: str) -> JSONObject:
-    expanded, faults = expand(source, load, base)
-    if faults:
-        raise model_faults_to_error(faults)
+    expanded, findings = expand(source, load, base)
+    if findings:
+        raise model_findings_to_error(findings)
     return expanded

@@ -214,7 +214,7 @@ def _malformed(value: str, message: str, detail: str) -> ReferenceFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class AttributeTarget:
     """What an xid, URI or URL attribute points at (core/model.md ``target``)."""
 
     text: str
@@ -238,7 +238,7 @@ _TARGET_KINDS: Final = {
 }
 
 
-def parse_target(text: JSON, types: EntityTypes) -> Target:
+def parse_target(text: JSON, types: EntityTypes) -> AttributeTarget:
     """Read a ``target`` (core R77). Raises ``ValueError`` when it has none of the forms or names no type."""
     match = _TARGET.fullmatch(_string(text))
     if match is None:
@@ -247,14 +247,14 @@ def parse_target(text: JSON, types: EntityTypes) -> Target:
     if group not in types.groups:
         raise ValueError(f'there is no Group type "{group}"')
     if resource is None:
-        return Target(text=text, group=group, origin="", kinds=frozenset({Kind.GROUP}))
+        return AttributeTarget(text=text, group=group, origin="", kinds=frozenset({Kind.GROUP}))
     origin = types.origin(group, resource)
     if origin is None:
         raise ValueError(f'Group type "{group}" has no Resource type "{resource}"')
-    return Target(text=text, group=group, origin=origin, kinds=_TARGET_KINDS[versions])
+    return AttributeTarget(text=text, group=group, origin=origin, kinds=_TARGET_KINDS[versions])
 
 
-def scalar_check(type: str, types: EntityTypes, target: Target | None = None) -> ScalarCheck:
+def scalar_check(type: str, types: EntityTypes, target: AttributeTarget | None = None) -> ScalarCheck:
     """The check for one scalar type, with the attribute's ``target`` if it has one."""
     if type == "xidtype":
         return types.check_xidtype
@@ -264,7 +264,7 @@ def scalar_check(type: str, types: EntityTypes, target: Target | None = None) ->
     return plain if target is None else _targeted_uri(plain, types, target)
 
 
-def _targeted_xid(types: EntityTypes, target: Target | None) -> ScalarCheck:
+def _targeted_xid(types: EntityTypes, target: AttributeTarget | None) -> ScalarCheck:
     def xid(value: JSON) -> JSON:
         found = types.check_xid(value)
         if target is not None and not target.admits(found, types):
@@ -274,7 +274,7 @@ def _targeted_xid(types: EntityTypes, target: Target | None) -> ScalarCheck:
     return xid
 
 
-def _targeted_uri(plain: ScalarCheck, types: EntityTypes, target: Target) -> ScalarCheck:
+def _targeted_uri(plain: ScalarCheck, types: EntityTypes, target: AttributeTarget) -> ScalarCheck:
     """Core R78: a value that starts with ``/`` must be an xid of the target type; others are free."""
     xid = _targeted_xid(types, target)
 

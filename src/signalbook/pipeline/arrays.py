@@ -1,14 +1,14 @@
-"""Payload values into Arrow arrays, column by column.
+"""Values of messages as Arrow arrays, column by column: payloads, times, and headers as text.
 
-Compiled once per schema into nested functions from a list of values to an array: one list comprehension per column
-beats a conversion per message several times. Values come in one of two forms: objects of a ``formats.Typed`` decoder,
-or what ``Schema.decode`` returns.
+A payload's columns are built by functions that are compiled once per schema, from a list of values to an array: one
+list comprehension per column beats a conversion per message several times. Values come in one of two forms: what
+``Schema.decode`` returns, or objects of a guard (``formats.jsonschema.guards``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from itertools import accumulate, chain
@@ -17,11 +17,15 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.messages import Message
+from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline import columns
-from signalbook.values import dump_json, parse_timestamp
+from signalbook.values import dump_json, format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
 # Takes values and whether there may be a None among them.
@@ -32,14 +36,14 @@ _UNSET: Final = msgspec.UNSET
 MISFITS: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError)
 
 
-class Form(Enum):
+class ValueForm(Enum):
     """How values arrive."""
 
-    TYPED = "objects of a typed decoder"
+    TYPED = "objects of a guard"
     DECODED = "dicts, lists and Python scalars"
 
 
-def payload_builder(shape: Shape, form: Form) -> Callable[[Values], list[pa.Array]]:
+def payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa.Array]]:
     """A function from payload values (``None``: no payload) to the arrays of ``columns.payload(shape)``.
 
     The function raises one of ``MISFITS`` if a value does not fit its column.
@@ -55,7 +59,7 @@ def payload_builder(shape: Shape, form: Form) -> Callable[[Values], list[pa.Arra
 
 def opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
     """The arrays of ``columns.OPAQUE``: text where a payload is UTF-8, else bytes."""
-    texts = [_text(payload) for payload in payloads]
+    texts = [_utf8_text(payload) for payload in payloads]
     rest = [payload if text is None else None for payload, text in zip(payloads, texts, strict=True)]
     return [pa.array(texts, pa.string()), pa.array(rest, pa.binary())]
 
@@ -97,14 +101,14 @@ def read_timestamps(texts: pa.Array) -> pa.Array | None:
     return None
 
 
-def _text(payload: bytes | None) -> str | None:
+def _utf8_text(payload: bytes | None) -> str | None:
     try:
         return None if payload is None else payload.decode()
     except UnicodeDecodeError:
         return None
 
 
-def builder(shape: Shape, type: pa.DataType, form: Form) -> Build:
+def builder(shape: Shape, type: pa.DataType, form: ValueForm) -> Build:
     """From values to an array. ``None`` is a null; what is absent is ``UNSET`` for ``Anything``, else ``None`` too."""
     match shape:
         case Scalar():
@@ -118,7 +122,7 @@ def builder(shape: Shape, type: pa.DataType, form: Form) -> Build:
         case Struct():
             return lambda values, _: pa.array([None if value is None else "{}" for value in values], type)
         case Anything():
-            return _raw_text if form is Form.TYPED else _dumped_text
+            return _raw_text if form is ValueForm.TYPED else _dumped_text
 
 
 def _raw_text(values: Values, _: bool) -> pa.Array:
@@ -129,7 +133,7 @@ def _dumped_text(values: Values, _: bool) -> pa.Array:
     return pa.array([None if value is _UNSET else dump_json(value) for value in values], pa.string())
 
 
-def _struct(shape: Struct, type: pa.DataType, form: Form) -> Build:
+def _struct(shape: Struct, type: pa.DataType, form: ValueForm) -> Build:
     members = _Members(shape, [field.type for field in type], form)
     fields = list(type)
 
@@ -149,10 +153,10 @@ def _mask(values: Values) -> pa.Array | None:
 class _Members:
     """From objects to the arrays of their members."""
 
-    def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: Form) -> None:
+    def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: ValueForm) -> None:
         self._fields = shape.fields
         self._builds = [builder(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
-        self._columns = self._typed if form is Form.TYPED else self._decoded
+        self._columns = self._typed if form is ValueForm.TYPED else self._decoded
 
     def arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
         """An array for each member; with ``gaps`` some of the objects may be ``None``."""
@@ -175,14 +179,14 @@ class _Members:
             yield [_UNSET if value is None else value.get(name, _UNSET) for value in objects]
 
 
-def _list(shape: ListOf, type: pa.DataType, form: Form) -> Build:
+def _list(shape: ListOf, type: pa.DataType, form: ValueForm) -> Build:
     item = builder(shape.item, type.value_type, form)
     inner_gaps = _may_be_null(shape.item)
 
     def build(values: Values, gaps: bool) -> pa.Array:
         mask = _mask(values) if gaps else None
         present = values if mask is None else [value for value in values if value is not None]
-        if form is Form.DECODED and not all(isinstance(value, list) for value in present):
+        if form is ValueForm.DECODED and not all(isinstance(value, list) for value in present):
             raise TypeError("a value is no list")
         items = item(list(chain.from_iterable(present)), inner_gaps)
         return pa.ListArray.from_arrays(_offsets(values, mask), items, type=type, mask=mask)
@@ -190,7 +194,7 @@ def _list(shape: ListOf, type: pa.DataType, form: Form) -> Build:
     return build
 
 
-def _map(shape: MapOf, type: pa.DataType, form: Form) -> Build:
+def _map(shape: MapOf, type: pa.DataType, form: ValueForm) -> Build:
     item = builder(shape.value, type.item_type, form)
     inner_gaps = _may_be_null(shape.value)
 
@@ -213,8 +217,8 @@ def _offsets(values: Values, mask: pa.Array | None) -> pa.Array:
     return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
 
 
-def _scalar(shape: Scalar, type: pa.DataType, form: Form) -> Build:
-    if form is Form.TYPED and shape.kind == "timestamp":
+def _scalar(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
+    if form is ValueForm.TYPED and shape.kind == "timestamp":
         return lambda values, _: timestamps(pa.array(values, pa.string()))
     convert = _as_text if pa.types.is_string(type) else _CONVERSIONS.get(shape.kind)
     if convert is None:
@@ -268,3 +272,102 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "time": _time,
     "decimal": Decimal,
 }
+
+
+# Protocols that do not tell cases of header names apart.
+_CASELESS: Final = frozenset({"HTTP"})
+_CONTENT_TYPE: Final = "content-type"
+_MEDIA: Final = (_CONTENT_TYPE, "content-encoding")
+_AMQP: Final = "AMQP/1.0"
+
+
+def header_texts(protocol: str, pairs: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]] | None:
+    """Headers by name; those sent several times joined as RFC 9110 5.2 says.
+
+    Names are in lower case where the protocol does not tell cases apart. Bytes that are no UTF-8 are escaped as
+    ``\\xff``.
+    """
+    joined: dict[str, str] = {}
+    for name, value in pairs:
+        key = name.lower() if protocol in _CASELESS else name
+        text = value if isinstance(value, str) else value.decode(errors="backslashreplace")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return list(joined.items()) or None
+
+
+def message_headers(message: Message) -> Iterable[tuple[str, str | bytes]]:
+    """What a message has besides its payload, in the form of headers.
+
+    Of MQTT and AMQP those are what the payload is said to be, and the properties that applications choose.
+    """
+    sections = message.sections
+    if message.protocol == V5:
+        return _named({_CONTENT_TYPE: sections.get("content_type")}, sections.get("user_properties", ()))
+    if message.protocol == _AMQP:
+        stated = sections.get("properties", {})
+        return _named({name: stated.get(name) for name in _MEDIA}, sections.get("application-properties", {}).items())
+    found: Iterable[tuple[str, str | bytes]] = sections.get("headers", ())
+    return found
+
+
+def encoded_headers(headers: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, bytes], ...]:
+    """Headers as bytes."""
+    return tuple((name, value if isinstance(value, bytes) else value.encode()) for name, value in headers)
+
+
+def _named(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[tuple[str, str | bytes]]:
+    """Both kinds together. Where a chosen name is one of the stated ones, that is there too: one is not the other."""
+    others = [(str(name), _header_value(value)) for name, value in chosen]
+    names = {name for name, _ in others}
+    found = [(name, _header_value(value)) for name, value in stated.items() if value is not None or name in names]
+    return found + others
+
+
+def _header_value(value: Any) -> str | bytes:
+    if value is None or isinstance(value, (str, bytes)):
+        return value or ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format_timestamp(value) if isinstance(value, datetime) else str(value)
+
+
+def header_maps(protocol: str, headers: pa.ListArray) -> pa.Array:
+    """``header_texts`` of many messages, with structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
+    found = None if protocol in _CASELESS else _headers_at_once(headers)
+    if found is not None:
+        return found
+    return text_map([header_texts(protocol, header_pairs(each)) for each in headers.to_pylist()])
+
+
+def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes]]:
+    """The headers of one message out of Arrow; one without a value has an empty one."""
+    return [(header["name"] or "", header["value"] or b"") for header in headers or ()]
+
+
+def _have_same_names(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> bool:
+    """Whether all messages have the same names in the same order, each once."""
+    width = int(lengths[0]) if len(lengths) else 0
+    if not width or not (lengths == width).all() or len(set(codes[:width].tolist())) < width:
+        return False
+    return bool((codes.reshape(-1, width) == codes[:width]).all())
+
+
+def _headers_at_once(headers: pa.ListArray) -> pa.Array | None:
+    """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
+    flat, rows = headers.flatten(), pc.list_parent_indices(headers)
+    if flat.field("name").null_count:
+        return None
+    codes = flat.field("name").dictionary_encode().indices.to_numpy()
+    lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
+    if not _have_same_names(codes, lengths):
+        # a name that one message has twice is a pair of row and name that occurs twice
+        keys = np.sort(rows.to_numpy() * (codes.max(initial=0) + 1) + codes)
+        if (keys[1:] == keys[:-1]).any():
+            return None
+    try:
+        values = pc.fill_null(flat.field("value"), b"").cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    none = pa.array(np.concatenate([lengths == 0, [False]]))
+    return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), flat.field("name"), values, columns.TEXT_MAP)

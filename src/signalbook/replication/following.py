@@ -10,16 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
+from signalbook.client.registry import NoHistory
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.store import SECONDS, Lease
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.notices import Seen
+from signalbook.replication.notices import RecentlySeen
 from signalbook.replication.opening import copying, link, open_source
-from signalbook.replication.registry import NoHistory
-from signalbook.replication.replicating import FOLDER, Note, Replication, keep_up, repeat
-from signalbook.replication.report import Passed, Report
+from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
+from signalbook.replication.report import CopyReport, NotCopied
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.uris import is_address, without_user
@@ -146,11 +146,11 @@ class FollowedLink:
         self.stop = threading.Event()
         self._engine = engine
         self._settings = settings
-        self._report = Report()
-        self._told: Seen[Passed] = Seen()
+        self._report = CopyReport()
+        self._told: RecentlySeen[NotCopied] = RecentlySeen()
         self._error = ""
         self._since = ""
-        self._state = Note(engine, source.name)
+        self._state = StateInDatabase(engine, source.name)
         self._knock: JSON = None
         self.thread = threading.Thread(target=self._run, name=f"following {source.shown}", daemon=True)
         self.thread.start()

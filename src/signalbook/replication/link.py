@@ -131,8 +131,6 @@ def _places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
     return {Xid((group.group_type, new)): group for group, new in renames.items()}
 
 
-DOORS: Final = {"schemas": "/compat/schemaregistry/v0.2", "messages": "/compat/messagecatalog/v0.1"}
-"""Where Signalbook has the APIs that URIs of Versions are made for, below its root, by type of Resource."""
 _PATHS: Final = {"schemas": schema_path, "messages": message_path}
 """What gives Versions of these types their path in the API that their URIs are made for."""
 

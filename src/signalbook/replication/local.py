@@ -1,38 +1,62 @@
-"""A registry in a database that this process has open."""
+"""A registry in a database that this process has open, as the command line and replication use it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, Unpack
 
+from signalbook.client import ReadFlags
+from signalbook.client.registry import (
+    PAGE,
+    URI_APIS,
+    ChangeBatch,
+    Pruned,
+    Refusal,
+    Registry,
+    TooLarge,
+    WriteChecks,
+    aimed,
+    mark_of,
+)
+from signalbook.engine.config.capabilities import resolve_ignore
 from signalbook.engine.config.configuration import MODELSOURCE
-from signalbook.engine.engine import Engine, HistoryPruned
-from signalbook.engine.read.inlining import ALL, NOTHING, Inline
-from signalbook.engine.read.paging import PageRequest, Position
+from signalbook.engine.engine import Batch, Engine, HistoryPruned, Session
+from signalbook.engine.read.filters import parse_filter
+from signalbook.engine.read.inlining import ALL, NOTHING, Inline, parse_inline
+from signalbook.engine.read.paging import PageRequest, Position, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
-from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.events.dialects import cloudevent
-from signalbook.replication.link import DOORS
-from signalbook.replication.registry import PAGE, Changes, Pruned, Refusal, TooLarge, mark_of
-from signalbook.values import JSONObject
-from signalbook.xid import Kind, Xid
+from signalbook.values import JSON, JSONObject
+from signalbook.verdict import Verdict
+from signalbook.xid import ROOT, Kind, Xid
 
 MAX_BYTES: Final = 128 * 1024 * 1024
+"""The largest part of a registry that replication holds at once."""
 _EVENTS: Final = 10_000
 _LOOK_EVERY: Final = 0.1
 _META: Final = Inline(names={"meta": NOTHING})
 
 
 class LocalRegistry:
-    """A registry in an open database, as ``registry.Registry`` says. ``url`` is where clients find it."""
+    """A registry in an open database, as ``registry.Registry`` says. ``url`` is where clients find it.
+
+    As ``admin``, who opened the database may do all an admin may. ``max_bytes`` is what it shows at once.
+    """
 
     partial: Final = False
 
-    def __init__(self, engine: Engine, url: str = "") -> None:
+    def __init__(self, engine: Engine, url: str = "", *, admin: bool = False, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
         self._engine = engine
         self._url = url.rstrip("/")
+        self._admin = admin
+        # What it is bound to, if it is to look at one instant or within one transaction.
+        self._view: View | None = None
+        self._session: Session | None = None
 
     @property
     def url(self) -> str:
@@ -41,37 +65,36 @@ class LocalRegistry:
 
     def bases(self) -> Mapping[str, str]:
         """As the protocol says."""
-        return {kind: self._url + path for kind, path in DOORS.items()}
+        return {kind: self._url + path for kind, path in URI_APIS.items()}
 
     def model(self) -> JSONObject:
         """As the protocol says."""
-        with self._engine.reading() as view:
+        with self._reading() as view:
             return view.model.document
 
     def modelsource(self) -> JSONObject:
         """As the protocol says."""
-        with self._engine.reading() as view:
+        with self._reading() as view:
             return view.modelsource()
 
-    def replace_model(self, source: JSONObject) -> None:
+    def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
         """As the protocol says."""
-        self._write(ConfigCommand(name=MODELSOURCE, method=Method.PUT, body=source))
-
-    def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
-        """As the protocol says."""
-        with self._engine.reading() as view:
+        options = self._options(xid.kind, deep=deep, binary=binary)
+        with self._reading() as view:
+            if xid == ROOT:
+                return {**view.entity(ROOT, ViewOptions(doc=True)), "capabilities": view.capabilities}
             try:
-                return view.entity(xid, _options(xid.kind, deep=deep)) if view.exists(xid) else None
+                return view.entity(xid, options) if view.exists(xid) else None
             except RegistryError as error:
                 raise _too_large(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
         """As the protocol says; a page at a time, each as it is when it is fetched."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
-        options = _options(kind, deep=deep)
+        options = self._options(kind, deep=deep)
         after: Position | None = None
         while True:
-            with self._engine.reading() as view:
+            with self._reading() as view:
                 if not view.exists(collection):
                     return
                 shown, after = _page(view, collection, options, PageRequest(limit=page, after=after))
@@ -79,20 +102,77 @@ class LocalRegistry:
             if after is None:
                 return
 
-    def patch(self, target: Xid, body: JSONObject) -> None:
+    def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
         """As the protocol says."""
-        flags = Flags(ignore=frozenset({"epoch"}))
-        self._write(Command(method=Method.PATCH, target=target, body=body, flags=flags))
+        with self._reading() as view:
+            return view.entity(xid, _shown(view, xid, flags))
+
+    def items(
+        self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
+    ) -> Iterator[tuple[str, JSONObject]]:
+        """As the protocol says."""
+        with self._reading() as view:
+            options = _shown(view, xid, flags)
+            listed = view.listed(xid, options, PageRequest(limit=limit))
+            yield from view.members(xid, listed, options).items()
+
+    def export(self, target: Xid) -> Iterator[bytes]:
+        """As the protocol says."""
+        with self._reading() as view:
+            options = ViewOptions(doc=True, inline=ALL)
+            if target == ROOT:
+                options = view.export_options(ViewOptions())
+            _require_types(view, target)
+            yield from view.pieces(target, options)
+
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+        """As the protocol says."""
+
+        def command(session: Session) -> Command:
+            # Its own copies are compared by content: epochs never count, whatever flags the capabilities offer.
+            names = resolve_ignore(session.view.capabilities, ["epoch", *ignore], target) if ignore else {"epoch"}
+            return Command(method=Method.PATCH, target=target, body=body, flags=Flags(ignore=frozenset(names)))
+
+        self._write(command)
+        return True
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
         """As the protocol says."""
-        self._write(Command(method=Method.DELETE, target=collection, body={name: {} for name in ids}))
+        body: JSONObject = {name: {} for name in ids}
+        self._write(lambda _: Command(method=Method.DELETE, target=collection, body=body))
+
+    def replace_model(self, source: JSONObject) -> None:
+        """As the protocol says."""
+        self._write(lambda _: ConfigCommand(name=MODELSOURCE, method=Method.PUT, body=source))
+
+    @contextmanager
+    def consistent(self) -> Iterator[Registry]:
+        """Within one read transaction."""
+        with self._engine.reading() as view:
+            bound = self._copy()
+            bound._view = view
+            yield bound
+
+    @contextmanager
+    def trying(self) -> Iterator[Registry]:
+        """Within a transaction that is not committed."""
+        with suppress(_Undone), self._engine.writing(admin=self._admin) as session:
+            bound = self._copy()
+            bound._session = session
+            yield bound
+            raise _Undone
+
+    @contextmanager
+    def checking(self) -> Iterator[WriteChecks]:
+        """Within one transaction: what it accepts stays until all is asked, so that documents may build on others."""
+        with self._engine.trying() as batch:
+            yield LocalChecks(batch)
 
     def position(self) -> int:
         """As the protocol says."""
         return self._engine.position()
 
-    def changes(self, after: int) -> Changes:
+    def changes(self, after: int) -> ChangeBatch:
         """As the protocol says."""
         try:
             records = self._engine.outbox(after, _EVENTS)
@@ -100,7 +180,7 @@ class LocalRegistry:
             raise Pruned(str(gone)) from None
         events = [cloudevent(record, source=f"{self._url}/") for record in records]
         position = records[-1].position if records else after
-        return Changes(events=events, position=position, more=len(records) == _EVENTS)
+        return ChangeBatch(events=events, position=position, more=len(records) == _EVENTS)
 
     def mark(self, position: int) -> str:
         """As the protocol says."""
@@ -118,19 +198,100 @@ class LocalRegistry:
         while self._engine.position() <= after and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY)
 
-    def _write(self, command: Command | ConfigCommand) -> None:
+    def _copy(self) -> LocalRegistry:
+        return LocalRegistry(self._engine, self._url, admin=self._admin, max_bytes=self.max_bytes)
+
+    @contextmanager
+    def _reading(self) -> Iterator[View]:
+        if self._session is not None:
+            yield self._session.view
+        elif self._view is not None:
+            yield self._view
+        else:
+            with self._engine.reading() as view:
+                yield view
+
+    def _write(self, command: Callable[[Session], Command | ConfigCommand]) -> None:
         try:
-            with self._engine.writing() as session:
-                session.execute(command)
+            if self._session is not None:
+                self._session.execute(command(self._session))
+            else:
+                with self._engine.writing(admin=self._admin) as session:
+                    session.execute(command(session))
         except RegistryError as error:
-            raise Refusal(str(error)) from None
+            raise Refusal(str(error), subject=error.subject, faults=error.faults) from None
+
+    def _options(self, kind: Kind, *, deep: bool, binary: bool = True) -> ViewOptions:
+        """A Version always comes with its document."""
+        whole = deep or kind is Kind.VERSION
+        shown = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
+        return ViewOptions(doc=True, binary=binary, inline=shown, max_bytes=self.max_bytes)
 
 
-def _options(kind: Kind, *, deep: bool) -> ViewOptions:
-    """A Version always comes with its document."""
-    whole = deep or kind is Kind.VERSION
-    shown = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
-    return ViewOptions(doc=True, binary=True, inline=shown, max_bytes=MAX_BYTES)
+class _Undone(Exception):
+    """Ends a transaction without a commit."""
+
+
+class LocalChecks:
+    """Questions to a registry of this process, as ``registry.WriteChecks`` says."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
+        """As the protocol says."""
+
+        def command(session: Session) -> Command:
+            upload = aimed(document, session.view.modelsource, ignore)
+            names = resolve_ignore(session.view.capabilities, [*upload.ignore, *ignore], upload.target)
+            return Command(method=Method.PATCH, target=upload.target, body=upload.body, flags=Flags(ignore=names))
+
+        return self._ask(command, None)
+
+    def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
+        """As the protocol says."""
+        document = DocumentBody(content=content, attributes={"format": format})
+        return self._ask(lambda _: Command(method=Method.POST, target=xid, document=document), compatibility)
+
+    def format_of(self, xid: Xid) -> str:
+        """As the protocol says."""
+        with self._batch.trying() as session:
+            try:
+                return str(session.view.entity(xid, ViewOptions()).get("format") or "")
+            except RegistryError:
+                return ""
+
+    def _ask(self, command: Callable[[Session], Command], compatibility: str | None) -> Verdict:
+        # Under a rule that is not the Resource's own, what is accepted must not count for what is asked next.
+        opened = self._batch.writing() if compatibility is None else self._batch.trying(compatibility)
+        try:
+            with opened as session:
+                result = session.execute(command(session))
+                changes = tuple(change.to_json() for change in session.changes)
+                return Verdict(changes=changes, findings=(*result.findings, *session.doubts))
+        except RegistryError as error:
+            return Verdict.refused(error)
+
+
+def _require_types(view: View, xid: Xid) -> None:
+    """Raise ``not_found`` for an xid whose types are not in the model."""
+    if xid.group_type and view.model.group_type(xid) is None:
+        raise RegistryError("not_found", subject=str(xid))
+    if xid.resource_type and view.model.resource_type(xid) is None:
+        raise RegistryError("not_found", subject=str(xid))
+
+
+def _shown(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
+    """What request flags ask to be shown. Raises ``RegistryError``."""
+    _require_types(view, xid)
+    subject, given = str(xid), flags.get("filter", ())
+    return ViewOptions(
+        doc=flags.get("doc", False),
+        binary=flags.get("binary", False),
+        inline=parse_inline(flags.get("inline", ()), xid, view.model, subject=subject),
+        filter=parse_filter((given,) if isinstance(given, str) else given, xid, view.model, subject=subject),
+        sort=parse_sort(flags.get("sort"), xid, view.model, subject=subject),
+    )
 
 
 def _page(view: View, collection: Xid, options: ViewOptions, page: PageRequest) -> tuple[JSONObject, Position | None]:

@@ -77,7 +77,7 @@ _REMEMBERED: Final = 10_000
 T = TypeVar("T", bound=Hashable)
 
 
-class Seen(Generic[T]):
+class RecentlySeen(Generic[T]):
     """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
 
     def __init__(self, *, limit: int = _REMEMBERED) -> None:

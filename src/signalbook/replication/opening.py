@@ -9,17 +9,17 @@ from functools import partial
 from typing import Final
 
 from signalbook.client import Client
+from signalbook.client.registry import ReadableRegistry
+from signalbook.client.remote import MAX_BYTES, RemoteRegistry
 from signalbook.errors import SignalbookError
-from signalbook.replication.cncf.messagecatalog import Catalog, FirstCatalog
-from signalbook.replication.cncf.registry import Draft, DraftSource, Push, Requests, offers
+from signalbook.replication.cncf.messagecatalog import FirstMessageCatalog, MessageCatalog
+from signalbook.replication.cncf.registry import CncfApi, CncfCopy, CncfSource, Requests, offers
 from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Link, Scope, within
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.registry import Source
-from signalbook.replication.remote import MAX_BYTES, RemoteRegistry
 from signalbook.replication.replicating import Copying
-from signalbook.replication.report import Report
+from signalbook.replication.report import CopyReport
 from signalbook.uris import without_user
 from signalbook.values import JSONObject
 
@@ -27,7 +27,7 @@ HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
 
 
-Target = RemoteRegistry | LocalRegistry | Draft
+CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
 """What can be copied to."""
 
 
@@ -35,7 +35,7 @@ class LinkError(SignalbookError):
     """Two registries that cannot be linked."""
 
 
-class Dialect(StrEnum):
+class RegistryDialect(StrEnum):
     """What registries speak."""
 
     XREGISTRY = "xregistry"
@@ -44,24 +44,24 @@ class Dialect(StrEnum):
     MESSAGECATALOG_0_1 = "messagecatalog-0.1"
 
 
-_DRAFTS: Final[Mapping[Dialect, Callable[[Requests], Draft]]] = {
-    Dialect.SCHEMAREGISTRY: SchemaRegistry,
-    Dialect.MESSAGECATALOG: FirstCatalog,
-    Dialect.MESSAGECATALOG_0_1: Catalog,
+_DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {
+    RegistryDialect.SCHEMAREGISTRY: SchemaRegistry,
+    RegistryDialect.MESSAGECATALOG: FirstMessageCatalog,
+    RegistryDialect.MESSAGECATALOG_0_1: MessageCatalog,
 }
 
 
 @contextmanager
 def open_target(
-    url: str, *, timeout: float, dialect: Dialect | None = None, source: str = ""
-) -> Iterator[RemoteRegistry | Draft]:
+    url: str, *, timeout: float, dialect: RegistryDialect | None = None, source: str = ""
+) -> Iterator[RemoteRegistry | CncfApi]:
     """What is at ``url``, in the ``dialect`` it turns out to speak if none is told; copies come from ``source``.
 
     Raises ``ClientError``, and ``LinkError`` if it is no registry.
     """
     headers = {HEADER: without_user(source)} if source else {}
     spoken = dialect or _spoken(url, timeout)
-    if spoken is Dialect.XREGISTRY:
+    if spoken is RegistryDialect.XREGISTRY:
         with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers) as client:
             yield RemoteRegistry(client)
         return
@@ -70,20 +70,20 @@ def open_target(
 
 
 @contextmanager
-def open_source(url: str, *, timeout: float, dialect: Dialect | None = None) -> Iterator[Source]:
+def open_source(url: str, *, timeout: float, dialect: RegistryDialect | None = None) -> Iterator[ReadableRegistry]:
     """The same as a source."""
     with open_target(url, timeout=timeout, dialect=dialect) as found:
-        yield found if isinstance(found, RemoteRegistry) else DraftSource(found)
+        yield found if isinstance(found, RemoteRegistry) else CncfSource(found)
 
 
-def copying(source: Source, target: Target, link: Link, report: Report) -> Callable[[], Copying]:
+def copying(source: ReadableRegistry, target: CopyTarget, link: Link, report: CopyReport) -> Callable[[], Copying]:
     """What begins a round of copying over ``link``."""
     if isinstance(target, RemoteRegistry | LocalRegistry):
         return partial(Copy, source, target, link, report)
-    return partial(Push, source, target, link, report)
+    return partial(CncfCopy, source, target, link, report)
 
 
-def identity(source: Source, reached: str, authorities: Sequence[str]) -> str:
+def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str]) -> str:
     """By which URL a source is known: the one it gives itself if it is to be believed, else that it was reached at.
 
     Copies belong to the source they came from; one that claimed to be another could delete what is that one's. It is
@@ -97,7 +97,9 @@ def identity(source: Source, reached: str, authorities: Sequence[str]) -> str:
     return without_user(reached).rstrip("/")
 
 
-def link(source: Source, target: Target, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()) -> Link:
+def link(
+    source: ReadableRegistry, target: CopyTarget, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()
+) -> Link:
     """The link between two registries; ``reached`` is the URL of the source, ``""`` if this process runs it.
 
     Raises ``LinkError`` if they are one and the same.
@@ -115,15 +117,15 @@ def link(source: Source, target: Target, scope: Scope, *, reached: str = "", aut
     )
 
 
-def _spoken(url: str, timeout: float) -> Dialect:
+def _spoken(url: str, timeout: float) -> RegistryDialect:
     """The dialect of what is at ``url``: each has something that no other has."""
     with closing(Requests(url, timeout=timeout, headers={})) as requests:
         if isinstance(offers(requests, "model"), dict):
-            return Dialect.XREGISTRY
+            return RegistryDialect.XREGISTRY
         if isinstance(offers(requests, "schemagroups"), list):
-            return Dialect.SCHEMAREGISTRY
+            return RegistryDialect.SCHEMAREGISTRY
         if isinstance(offers(requests, "messagecatalog"), list):
-            return Dialect.MESSAGECATALOG_0_1 if requests.features() else Dialect.MESSAGECATALOG
+            return RegistryDialect.MESSAGECATALOG_0_1 if requests.features() else RegistryDialect.MESSAGECATALOG
     raise LinkError(
         f"{without_user(url)} is no registry that is known here: it speaks neither xRegistry nor one of the drafts"
     )

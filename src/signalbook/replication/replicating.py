@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from signalbook.client.registry import NoHistory, Pruned, ReadableRegistry, mark_of
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Hints, of_events
 from signalbook.replication.link import Link
-from signalbook.replication.registry import NoHistory, Pruned, Source, mark_of
 from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, format_timestamp, now, parse_json
 
@@ -25,7 +25,7 @@ class StateError(SignalbookError):
     """A state that cannot be read or written."""
 
 
-class Keeping(Protocol):
+class StateStore(Protocol):
     """Where a state is kept."""
 
     def load(self) -> JSON:
@@ -35,7 +35,7 @@ class Keeping(Protocol):
         """Keep ``state`` in place of what was there."""
 
 
-class Memory:
+class StateInMemory:
     """A state that ends with the program."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Memory:
         self._state = state
 
 
-class File:
+class StateFile:
     """A state in a file, which is always whole."""
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +78,7 @@ class File:
             raise StateError(f"{self._path} cannot be written: {error.strerror}") from None
 
 
-class Note:
+class StateInDatabase:
     """A state beside the registry that this process has open; ``name`` tells it from others."""
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -126,7 +126,7 @@ class Replication:
     there. Whatever happens in between is done again, which changes nothing.
     """
 
-    def __init__(self, source: Source, copying: Callable[[], Copying], link: Link, state: Keeping) -> None:
+    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: StateStore) -> None:
         self._source = source
         self._copying = copying
         self._link = link

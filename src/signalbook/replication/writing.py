@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from itertools import groupby
 from typing import Final
 
-from signalbook.replication.registry import Refusal, Registry
-from signalbook.replication.report import Outcome, Report
+from signalbook.client.registry import Refusal, Registry
+from signalbook.errors import SignalbookError
+from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
 _VERSIONS: Final = 500
 _BYTES: Final = 8 * 1024 * 1024
+_CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
+
+
+class Closed(SignalbookError):
+    """A registry that takes no copies at all (D-12)."""
+
+
+def reason_of(error: Refusal) -> str:
+    """Why one copy was refused. Raises ``Closed`` if none will ever be taken."""
+    if error.status in _CLOSED:
+        raise Closed(f"the target takes no copies: {error.status}: {error}")
+    return f"{error.status}: {error}" if error.status else str(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +40,7 @@ class Part:
     xid: Xid
     source: Xid
     body: JSONObject
-    outcomes: tuple[tuple[Outcome, Kind, int], ...]
+    outcomes: tuple[tuple[CopyOutcome, Kind, int], ...]
 
     @property
     def versions(self) -> JSONObject:
@@ -48,10 +62,10 @@ class Part:
             yield replace(self, body=rest, outcomes=told)
 
 
-class Writer:
+class CopyWriter:
     """Collects writes to ``target`` until they make a good request; ``report`` tells what became of them."""
 
-    def __init__(self, target: Registry, report: Report) -> None:
+    def __init__(self, target: Registry, report: CopyReport) -> None:
         self._target = target
         self._report = report
         self._parts: list[Part] = []
@@ -88,33 +102,35 @@ class Writer:
         try:
             self._target.delete(collection, [xid.id for xid, _ in pairs])
         except Refusal as error:
+            reason = reason_of(error)
             if len(pairs) == 1:
-                self._report.refuse(pairs[0][1], f"cannot be deleted: {error}")
+                self._report.refuse(pairs[0][1], f"cannot be deleted: {reason}")
                 return
             for pair in pairs:
                 self._delete(collection, [pair])
             return
-        self._report.count(Outcome.DELETED, pairs[0][0].kind, len(pairs))
+        self._report.count(CopyOutcome.DELETED, pairs[0][0].kind, len(pairs))
 
     def _send(self, parts: Sequence[Part]) -> None:
         """All of it or, where that is refused, each half by itself."""
         try:
             self._target.patch(*_request(parts))
         except Refusal as error:
+            reason = reason_of(error)
             if len(parts) > 1:
                 middle = len(parts) // 2
                 self._send(parts[:middle])
                 self._send(parts[middle:])
             else:
-                self._send_apart(parts[0], error)
+                self._send_apart(parts[0], reason)
             return
         for part in parts:
             for outcome in part.outcomes:
                 self._report.count(*outcome)
 
-    def _send_apart(self, part: Part, error: Refusal) -> None:
+    def _send_apart(self, part: Part, reason: str) -> None:
         if len(part.versions) < 2:
-            self._report.refuse(part.source, str(error))
+            self._report.refuse(part.source, reason)
             return
         for piece in part.apart():
             self._send([piece])
@@ -145,5 +161,5 @@ def _weight(version: JSONObject) -> int:
     return sum(len(value) for value in version.values() if isinstance(value, str)) + 200
 
 
-def _became(body: JSONObject) -> Outcome:
-    return Outcome.CREATED if "createdat" in body else Outcome.UPDATED
+def _became(body: JSONObject) -> CopyOutcome:
+    return CopyOutcome.CREATED if "createdat" in body else CopyOutcome.UPDATED

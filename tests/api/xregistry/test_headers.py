@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.api.xregistry.requests import read_headers, refuse_headers, write_headers
+from signalbook.api.xregistry.requests import read_headers, refuse_headers
+from signalbook.api.xregistry.responses import write_headers
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.values import JSONObject

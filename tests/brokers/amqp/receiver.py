@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, AMQPConnection
-from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes
-from signalbook.brokers.amqp.types import Described, Ubyte, Uint, Ulong
+from signalbook.brokers.amqp.messages import AMQPMessage, Described, Ubyte, Uint, Ulong, from_bytes
 
 
 class SocketStream:
@@ -29,6 +28,15 @@ class SocketStream:
     def write(self, buffer: bytes) -> None:
         self.socket.sendall(buffer)
 
+    def limit(self, seconds: float | None = None) -> None:
+        """It waits long."""
+
+    def encrypt(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.socket.close()
+
 
 class Receiver:
     """Takes messages one by one and accepts them."""
@@ -48,7 +56,7 @@ class Receiver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._stream:
             self._connection.send(DETACH, Uint(0), True)
-            self._connection.part()
+            self._connection.close(drain=True)
 
     def take(self) -> AMQPMessage:
         """The next message, once it is there."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from signalbook.brokers.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, AMQPConnection, AMQPEnded, AMQPRefused
-from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, Ushort, encode
+from signalbook.brokers.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, AMQPConnection, AMQPEnded
+from signalbook.brokers.amqp.messages import Described, Symbol, Ulong, Ushort, encode
+from signalbook.brokers.connection import BrokerError
 
 SASL = b"AMQP\x03\x01\x00\x00"
 AMQP = b"AMQP\x00\x01\x00\x00"
@@ -38,6 +39,15 @@ class Scripted:
 
     def write(self, buffer: bytes) -> None:
         self.heard += buffer
+
+    def limit(self, seconds: float | None = None) -> None:
+        """It is never late."""
+
+    def encrypt(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
 def connected(said: bytes, **more: str) -> AMQPConnection:
@@ -83,7 +93,7 @@ def test_a_password_is_shown_where_it_is_asked_for() -> None:
     ],
 )
 def test_a_peer_that_does_not_keep_to_the_protocol(said: bytes, complaint: str) -> None:
-    with pytest.raises(AMQPError, match=complaint):
+    with pytest.raises(BrokerError, match=complaint):
         connected(said)
 
 
@@ -107,6 +117,6 @@ def test_a_peer_that_ends_a_connection_may_say_why(fields: list[Any], message: s
 
 def test_a_peer_that_ends_a_link_may_say_why() -> None:
     error = Described(Ulong(0x1D), [Symbol("amqp:not-found"), "x" * 5000])
-    with pytest.raises(AMQPRefused, match=r"^the broker ended the link: amqp:not-found x+$") as caught:
+    with pytest.raises(AMQPEnded, match=r"^the broker ended the link: amqp:not-found x+$") as caught:
         connected(OPENED + frame(0, DETACH, 0, True, error)).receive()
     assert len(str(caught.value)) < 600

@@ -16,10 +16,10 @@ from signalbook.brokers.amqp.connection import (
     TRANSFER,
     AMQPConnection,
     AMQPEnded,
-    AMQPRefused,
+    AMQPSender,
 )
-from signalbook.brokers.amqp.links import AMQPSender, MessageTooLarge, SenderLink
-from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong, decode_first
+from signalbook.brokers.amqp.messages import Described, Symbol, Uint, Ulong, decode_first
+from signalbook.brokers.connection import BrokerError, BrokerRefused, MessageTooLarge
 
 ACCEPTED = Described(Ulong(0x24), [])
 TARGET = Described(Ulong(0x29), ["changes"])
@@ -42,10 +42,10 @@ def sent(said: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int,
     error = None
     stream.heard = b""
     try:
-        sender = AMQPSender(connection, SenderLink(address="changes", name="link", **more))
+        sender = AMQPSender(connection, address="changes", name="link", **more)
         for _ in sender.send([b"x" * size] * count):
             confirmed += 1
-    except AMQPError as raised:
+    except BrokerError as raised:
         error = raised
     return confirmed, error, [fields for code, fields in performatives(stream.heard) if code == TRANSFER]
 
@@ -92,7 +92,7 @@ def test_settled_messages_have_no_answers() -> None:
 def test_a_message_that_is_not_accepted_ends_the_count(state: Described, message: str) -> None:
     confirmed, error, _ = sent(ATTACHED + flow(5) + answer(0) + answer(1, state=state) + answer(2))
     assert confirmed == 1
-    assert isinstance(error, AMQPRefused)
+    assert isinstance(error, BrokerRefused)
     assert str(error) == message
 
 
@@ -118,7 +118,7 @@ def test_a_message_larger_than_a_frame_takes_several() -> None:
 def test_a_flow_that_asks_for_one_is_answered() -> None:
     asking = frame(0, FLOW, Uint(0), Uint(1000), Uint(0), Uint(100), None, None, None, None, None, True)
     stream = Scripted(OPENED + ATTACHED + asking + flow(1) + answer(0))
-    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), SenderLink(address="changes", name="link"))
+    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), address="changes", name="link")
     stream.heard = b""
     assert len(list(sender.send([b"x"]))) == 1
     assert [code for code, _ in performatives(stream.heard)] == [FLOW, TRANSFER]
@@ -126,7 +126,7 @@ def test_a_flow_that_asks_for_one_is_answered() -> None:
 
 def test_an_answer_that_wants_one_gets_it() -> None:
     stream = Scripted(OPENED + ATTACHED + flow(1) + answer(0, settled=False))
-    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), SenderLink(address="changes", name="link"))
+    sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), address="changes", name="link")
     stream.heard = b""
     assert len(list(sender.send([b"x"]))) == 1
     assert [code for code, _ in performatives(stream.heard)] == [TRANSFER, DISPOSITION]

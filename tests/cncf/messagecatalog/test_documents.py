@@ -26,7 +26,7 @@ DEFINITION = {
 def read(document: Any) -> Any:
     reading = CatalogReader()
     group = reading.group({"id": "g", "format": "NATS", "definitions": document})
-    return group, [fault.path for fault in reading.faults]
+    return group, [fault.path for fault in reading.findings]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_whole_catalog() -> None:
         {"specversion": "0.2", "groups": {"g": {"format": "NATS", "messagedefinitions": [DEFINITION]}}}
     )
     assert [(group.id, len(group.posted)) for group in groups] == [("g", 2)]
-    assert [fault.path for fault in reading.faults] == ["specversion"]
+    assert [fault.path for fault in reading.findings] == ["specversion"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_sample_with_two_versions(shared_data: Path) -> None:
     posted = reading.definition(whole, "CloudEvents")
     assert [each.number for each in posted] == [1, 2]
     group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.faults, list(document_findings(group, "CloudEvents", ()))) == ([], [])
+    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
     messages = registry_group(group)["messages"][whole["id"]]["versions"]
     stored = [
         {"messageid": whole["id"], "versionid": number, "createdat": "c", "modifiedat": "m", **message}
@@ -64,5 +64,5 @@ def test_samples_are_right_once_they_are_repaired(shared_data: Path, name: str, 
     reading = CatalogReader()
     posted = reading.definition(document, "CloudEvents")
     group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.faults, list(document_findings(group, "CloudEvents", ()))) == ([], [])
+    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
     assert list(registry_group(group)["messages"]) == [document["id"]]

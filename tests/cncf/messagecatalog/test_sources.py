@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-from signalbook.documents import DocumentError, Source, merge
+from signalbook.documents import DocumentError, SourceDocument, merge
 
 GROUP = {"id": "g", "format": "NATS"}
 PUB = {"pub": {"subject": {"value": "a"}}}
 
 
-def sources(**documents: Any) -> list[Source]:
+def sources(**documents: Any) -> list[SourceDocument]:
     """Documents by path, with ``__`` for a slash."""
-    return [Source(name=name.replace("__", "/"), document=document) for name, document in documents.items()]
+    return [SourceDocument(name=name.replace("__", "/"), document=document) for name, document in documents.items()]
 
 
-def groups(*read: Source) -> Any:
+def groups(*read: SourceDocument) -> Any:
     return merge(adopt_catalog_documents(read), name="folder").document["messagegroups"]
 
 

@@ -83,15 +83,15 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({"maxbyte": 1}, "/maxbyte: FILE has no"),
         ({"maxbytes": 10}, "/maxbytes: it is"),
         ({"maxbytes": "9"}, "/maxbytes"),
     ],
 )
-def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(SubscriptionError, match=f"/protocolsettings{told}"):
+def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SubscriptionError, match=f"/protocolsettings{expected}"):
         FACTORY.check(subscription(**settings), policy(tmp_path))
 
 

@@ -20,7 +20,7 @@ from tests.brokers.certificates import issue
 
 from signalbook import values
 from signalbook.events.sinks.base import Consent, DeliveryError, NotYet, SinkPolicy
-from signalbook.events.sinks.http import Hooks
+from signalbook.events.sinks.http import WebhookFactory
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.values import JSONObject, format_timestamp
@@ -44,8 +44,10 @@ def policy(*hooks: Hook, **more: Any) -> SinkPolicy:
     return SinkPolicy(allow=AllowList([hook.place for hook in hooks]), origin=ORIGIN, **{"timeout": DEADLINE, **more})
 
 
-def deliver(wanted: Subscription, policy: SinkPolicy, events: list[JSONObject], hooks: Hooks | None = None) -> None:
-    with closing((hooks or Hooks()).open(wanted, policy)) as sink:
+def deliver(
+    wanted: Subscription, policy: SinkPolicy, events: list[JSONObject], hooks: WebhookFactory | None = None
+) -> None:
+    with closing((hooks or WebhookFactory()).open(wanted, policy)) as sink:
         sink.send(events)
 
 
@@ -143,7 +145,7 @@ class TestConsent:
         assert hook.posts == []
 
     def test_it_is_asked_for_once(self, serve: Serve) -> None:
-        hook, hooks = serve(Hook()), Hooks()
+        hook, hooks = serve(Hook()), WebhookFactory()
         for number in (1, 2):
             deliver(subscription(hook), policy(hook), events(number), hooks)
         assert [got.method for got in hook.got] == ["OPTIONS", "POST", "POST"]
@@ -231,7 +233,7 @@ class TestRefreshing:
     def test_tokens_are_made_when_they_are_needed(self, serve: Serve) -> None:
         hook = serve(Hook(Says(), Says(401), Says()))
         endpoint = serve(Hook(token("one", refresh_token="r/2"), token("two")))
-        hooks, wanted = Hooks(), subscription(hook, refresh(endpoint))
+        hooks, wanted = WebhookFactory(), subscription(hook, refresh(endpoint))
         with pytest.raises(DeliveryError, match="401"):
             deliver(wanted, policy(hook, endpoint), events(1, 2), hooks)
         deliver(wanted, policy(hook, endpoint), events(2), hooks)
@@ -301,7 +303,7 @@ def babble(handler: BaseHTTPRequestHandler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "told"),
+    ("act", "expected"),
     [
         (hang, "no answer within 0.5 seconds"),
         (trickle, "no answer within 0.5 seconds|connection failed"),
@@ -311,10 +313,10 @@ def babble(handler: BaseHTTPRequestHandler) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_hostile_sinks(serve: Serve, act: Callable[[BaseHTTPRequestHandler], None], told: str) -> None:
+def test_hostile_sinks(serve: Serve, act: Callable[[BaseHTTPRequestHandler], None], expected: str) -> None:
     hook = serve(Hook(always=Says(act=act)))
-    timeout = 0.5 if "within" in told else float(DEADLINE)
-    with pytest.raises(DeliveryError, match=told):
+    timeout = 0.5 if "within" in expected else float(DEADLINE)
+    with pytest.raises(DeliveryError, match=expected):
         deliver(subscription(hook), policy(hook, timeout=timeout, consent=Consent()), events(1))
 
 
@@ -364,7 +366,7 @@ PUBLIC = policy()
 
 
 @pytest.mark.parametrize(
-    ("sink", "told"),
+    ("sink", "expected"),
     [
         ("https://example.com/hook?a=b", ""),
         ("https://example.com:8443", ""),
@@ -384,22 +386,22 @@ PUBLIC = policy()
         ("https://[::ffff:10.0.0.1]/", "/sink: ::ffff:10.0.0.1:443 is neither public"),
     ],
 )
-def test_addresses(sink: str, told: str) -> None:
+def test_addresses(sink: str, expected: str) -> None:
     """D-28, D-33: https, and no way into private networks"""
     checked = Subscription(id="s", protocol="HTTP", sink=sink)
-    if not told:
-        Hooks().check(checked, PUBLIC)
+    if not expected:
+        WebhookFactory().check(checked, PUBLIC)
         return
     with pytest.raises(SubscriptionError) as raised:
-        Hooks().check(checked, PUBLIC)
-    assert str(raised.value).startswith(told)
+        WebhookFactory().check(checked, PUBLIC)
+    assert str(raised.value).startswith(expected)
     assert "secret" not in str(raised.value)
     with pytest.raises(DeliveryError):
-        Hooks().open(checked, PUBLIC)
+        WebhookFactory().open(checked, PUBLIC)
 
 
 @pytest.mark.parametrize(
-    ("credential", "told"),
+    ("credential", "expected"),
     [
         (Credential(credentialtype="KERBEROS"), "/sinkcredential/credentialtype"),
         (bearer("a\nb"), "/sinkcredential/accesstoken: a header takes printable ASCII"),
@@ -411,11 +413,11 @@ def test_addresses(sink: str, told: str) -> None:
         (Credential(credentialtype="SIGNATURE", secrets={"signingsecret": "x"}), "/sinkcredential/signingsecret"),
     ],
 )
-def test_credentials_that_cannot_be(credential: Credential, told: str) -> None:
+def test_credentials_that_cannot_be(credential: Credential, expected: str) -> None:
     wanted = Subscription(id="s", protocol="HTTP", sink="https://example.com/", credential=credential)
     with pytest.raises(SubscriptionError) as raised:
-        Hooks().check(wanted, PUBLIC)
-    assert str(raised.value).startswith(told)
+        WebhookFactory().check(wanted, PUBLIC)
+    assert str(raised.value).startswith(expected)
 
 
 def test_a_name_that_leads_inside(serve: Serve) -> None:

@@ -150,7 +150,7 @@ def test_a_topic_that_is_not_there_is_not_made(kafka: Broker) -> None:
     sink.close()
 
 
-def test_an_event_that_is_too_large_is_told(kafka: Broker, topic: str) -> None:
+def test_an_event_that_is_too_large_is_reported(kafka: Broker, topic: str) -> None:
     large = events(1, start=2, data="x" * 1_100_000)
     with pytest.raises(DeliveryError, match="the event is larger than the cluster takes") as caught:
         deliver(kafka, [*events(2), *large, *events(1, start=3)], topicname=topic)

@@ -100,7 +100,7 @@ def test_a_stream_that_is_full_says_what_it_took(nats: Broker) -> None:
     assert parsed([message.data for message in messages]) == events(2)
 
 
-def test_an_event_that_is_too_large_is_told(nats: Broker) -> None:
+def test_an_event_that_is_too_large_is_reported(nats: Broker) -> None:
     large = events(1, start=2, data="x" * 1_100_000)
     with pytest.raises(DeliveryError, match=r"the event has \d+ bytes, the server takes 1048576") as caught:
         deliver(nats, [*events(2), *large, *events(1, start=3)], subject="large.changes")

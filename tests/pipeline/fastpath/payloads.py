@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS, Form, payload_builder
+from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.fastpath.payloads import decoder
 from signalbook.values import parse_json
 
@@ -40,7 +40,7 @@ def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
 def slow(schema: Schema, payload: bytes) -> Row | None:
     """The row of one payload, if it conforms and its values fit their columns."""
     try:
-        arrays = payload_builder(schema.shape(), Form.DECODED)([schema.decode(payload)])
+        arrays = payload_builder(schema.shape(), ValueForm.DECODED)([schema.decode(payload)])
     except (PayloadError, *MISFITS):
         return None
     rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(schema.shape())).to_pylist()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.fastpath.batch import FrameColumns
+from signalbook.pipeline.fastpath.batch import EventColumns
 from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json
 
@@ -37,7 +37,7 @@ def frame(*messages: bytes) -> MessageBatch:
     return MessageBatch(path="f", content=b"\n".join(messages) + b"\n", starts=starts, ends=ends, positions=starts)
 
 
-def events(block: FrameColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
+def events(block: EventColumns) -> dict[int, tuple[dict[str, Any], bytes]]:
     """Attributes and data of each event, by its index."""
     assert all(len(array) == len(block) for array in (*block.arrays, block.data))
     texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}
@@ -219,7 +219,7 @@ def test_anybody_may_make_up_names_of_attributes() -> None:
     taken = 0
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
-        (frame,) = records.record_batches(batch)
+        (frame,) = base.record_batches(batch)
         block, refused = mode.columns(frame)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
@@ -231,6 +231,6 @@ def test_names_that_were_met_are_taken_again() -> None:
     mode = BinaryMode("KAFKA")
     batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
     for _ in range(2):
-        (frame,) = records.record_batches(batch)
+        (frame,) = base.record_batches(batch)
         block, refused = mode.columns(frame)
         assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

@@ -8,7 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from signalbook.messages import Policy
 from signalbook.pipeline import PipelineError
+from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.fastpath import native
 
 
@@ -33,8 +35,8 @@ def test_a_module_of_another_interface_is_refused(monkeypatch: pytest.MonkeyPatc
         native.module()
 
 
-def test_no_module_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_it_no_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "signalbook_native", None)
-    with pytest.raises(PipelineError, match=r"not installed.*pip install \./native") as raised:
-        native.module()
+    with pytest.raises(PipelineError, match=r"needs its native module.*pip install \./native") as raised:
+        check(Policy())
     assert "\n" not in str(raised.value)

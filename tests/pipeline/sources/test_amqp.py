@@ -15,10 +15,8 @@ import pytest
 from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
-from signalbook.brokers.amqp.connection import AMQPConnection
-from signalbook.brokers.amqp.links import AMQPSender, SenderLink
-from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
-from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
+from signalbook.brokers.amqp.messages import AMQPMessage, Described, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import MessageBatch, one_message
@@ -37,8 +35,8 @@ def read_back(content: bytes) -> Any:
     """What comes of a message by way of a spool and Spark's rows."""
     spooled = _spooled(content)
     row = {"key": spooled.key, "value": spooled.value, "received_at": None}
-    frame = one_message("amqp:q", spooled.value, 5)
-    parts = {name: getattr(frame, name) for name in MessageBatch.__slots__}
+    batch = one_message("amqp:q", spooled.value, 5)
+    parts = {name: getattr(batch, name) for name in MessageBatch.__slots__}
     return spooled, SOURCE.message(MessageBatch(**{**parts, "records": pa.RecordBatch.from_pylist([row])}), 0)
 
 
@@ -131,22 +129,23 @@ def spool(tmp_path: Path) -> Iterator[MessageSpool]:
 
 
 def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool) -> None:
-    """At least once: a link that ends before it has confirmed is given everything again."""
+    """At least once: a connection that ends before it has confirmed is given everything again."""
     queue = f"again-{os.getpid()}-{next(_numbers)}"
     sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
     with SocketStream(artemis.ports["plain"]) as stream:
         connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-        list(AMQPSender(connection, SenderLink(address=queue, name="s")).send(sent))
-        connection.part()
+        list(AMQPSender(connection, address=queue, name="s").send(sent))
+        connection.close(drain=True)
+    url = f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"
     for confirm in (False, True):
-        link = SOURCE.connect([f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"], {}, spool)
+        receiving = SOURCE.connect([url], {}, spool)
         found: list[bytes] = []
         while len(found) < 5:
-            arrivals = link.receive(0.5)
-            found += [arrival.message.value for arrival in arrivals]
+            received_now = receiving.receive(0.5)
+            found += [each.message.value for each in received_now]
             if confirm:
-                link.confirm(arrivals)
-        link.close()
+                receiving.confirm(received_now)
+        receiving.close()
         assert sorted(found) == [b"0", b"1", b"2", b"3", b"4"]
 
 

@@ -76,13 +76,13 @@ def read(tmp_path: Path) -> Read:
 
 
 def _messages(split: Split) -> Iterator[tuple[bytes, int, str]]:
-    for frame in CONTAINER.read(split):
-        for index in range(len(frame)):
+    for batch in CONTAINER.read(split):
+        for index in range(len(batch)):
             try:
-                fault = "" if CONTAINER.message(frame, index).body == frame.raw(index) else "another body"
+                fault = "" if CONTAINER.message(batch, index).body == batch.raw(index) else "another body"
             except UnreadableMessage as error:
                 fault = str(error)
-            yield frame.raw(index), int(frame.positions[index]), fault
+            yield batch.raw(index), int(batch.positions[index]), fault
 
 
 WHOLE = [(record(number), number, "") for number in range(9)]
@@ -192,9 +192,9 @@ def test_a_block_of_many_records_is_frames_of_bounded_size(tmp_path: Path, monke
     path = tmp_path / "events.avro"
     path.write_bytes(header() + block(9, b"".join(raw for raw, _, _ in WHOLE)))
     split = Split(path=str(path), start=0, end=path.stat().st_size)
-    frames = list(CONTAINER.read(split))
-    assert len(frames) > 2
-    assert all(len(frame.content) < 300 for frame in frames)
+    batches = list(CONTAINER.read(split))
+    assert len(batches) > 2
+    assert all(len(batch.content) < 300 for batch in batches)
     assert list(_messages(split)) == WHOLE
 
 

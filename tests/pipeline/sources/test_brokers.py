@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.brokers import BrokerKind, BrokerSettings
+from signalbook.pipeline.sources.brokers import BrokerInputFormat
 
-KIND = BrokerKind(name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs": (8, True)}, options=("colour",))
+FORMAT = BrokerInputFormat(
+    name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs": (8, True)}, options=("colour",)
+)
 
 
 @pytest.mark.parametrize(
@@ -21,13 +24,16 @@ KIND = BrokerKind(name="X", form="x://HOST/THING", schemes={"x": (7, False), "xs
     ],
 )
 def test_where_a_broker_is(inputs: list[str], hosts: list[tuple[str, int]], secure: bool, named: list[str]) -> None:
-    broker, found = KIND.read(inputs, {})
-    assert (list(broker.hosts), broker.secure, list(found)) == (hosts, secure, named)
+    broker = FORMAT.read(inputs, {})
+    settings = broker.settings
+    assert (list(settings.servers), settings.secure, list(broker.names)) == (hosts, secure, named)
 
 
 def test_options_stand_beside_the_address_or_behind_it() -> None:
-    broker, _ = KIND.read(["x://h/a?colour=red&timeout=5"], {"user": "me", "password": "hush-7"})
-    assert (broker.options["colour"], broker.timeout, broker.login) == ("red", 5.0, ("me", "hush-7"))
+    broker = FORMAT.read(["x://h/a?colour=red&timeout=5"], {"user": "me", "password": "hush-7"})
+    settings = broker.settings
+    assert (broker.options["colour"], settings.timeout) == ("red", 5.0)
+    assert (settings.user, settings.password) == ("me", "hush-7")
     assert "hush-7" not in f"{broker} {broker!r}"
 
 
@@ -51,33 +57,33 @@ def test_options_stand_beside_the_address_or_behind_it() -> None:
 )
 def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        KIND.read(inputs, options)
+        FORMAT.read(inputs, options)
     assert words in str(caught.value)
     assert "hush-7" not in str(caught.value)
 
 
 def test_certificates_that_are_none() -> None:
-    broker = BrokerSettings(hosts=(("h", 1),), secure=True, options={"ca": "/nowhere.pem"})
-    with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"):
-        broker.context()
+    broker = FORMAT.read(["xs://h:1/a"], {"ca": "/nowhere.pem"})
+    with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"), broker.refusals():
+        broker.settings.tls_context()
 
 
 def test_a_broker_may_be_away_for_a_while() -> None:
-    broker, calls = BrokerSettings(hosts=(("h", 1),), secure=False, options={"timeout": "300"}), []
+    broker, calls = FORMAT.read(["x://h:1/a"], {"timeout": "300"}), []
 
     def fail_once() -> int:
         calls.append(1)
         if len(calls) == 1:
-            raise OSError
+            raise BrokerUnavailable("away")
         return 5
 
-    assert broker.patiently(fail_once, (OSError,)) == 5
+    assert broker.retry(fail_once) == 5
 
 
-def test_a_broker_that_stays_away_is_told() -> None:
+def test_a_broker_that_stays_away_is_reported() -> None:
     def fail() -> None:
-        raise OSError("nobody there")
+        raise BrokerUnavailable("nobody there")
 
-    broker = BrokerSettings(hosts=(("h", 1),), secure=False, options={"timeout": "0.01"})
+    broker = FORMAT.read(["x://h:1/a"], {"timeout": "0.01"})
     with pytest.raises(PipelineError, match="the broker h:1: nobody there"):
-        broker.patiently(fail, (OSError,))
+        broker.retry(fail)

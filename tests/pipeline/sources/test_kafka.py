@@ -1,4 +1,4 @@
-"""Addresses of Kafka topics, and what Spark is told of them."""
+"""Addresses of Kafka topics, and what Spark is given of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from signalbook.pipeline.sources.kafka import connector_options
 
 
 @pytest.mark.parametrize(
-    ("inputs", "options", "told"),
+    ("inputs", "options", "expected"),
     [
         (["kafka://h:9092/a"], {}, {"kafka.bootstrap.servers": "h:9092", "subscribe": "a"}),
         (["kafka://h:1,i:2/a,b", "kafka://h:1,i:2/b"], {}, {"kafka.bootstrap.servers": "h:1,i:2", "subscribe": "a,b"}),
@@ -18,9 +18,9 @@ from signalbook.pipeline.sources.kafka import connector_options
         (["kafka://h:1/a"], {"kafka.security.protocol": "SSL"}, {"kafka.security.protocol": "SSL"}),
     ],
 )
-def test_what_spark_is_told(inputs: list[str], options: dict[str, str], told: dict[str, str]) -> None:
+def test_what_spark_is_reported(inputs: list[str], options: dict[str, str], expected: dict[str, str]) -> None:
     found = connector_options(inputs, options)
-    assert found.items() >= told.items()
+    assert found.items() >= expected.items()
     assert found["includeHeaders"] == "true"
 
 

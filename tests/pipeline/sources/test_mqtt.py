@@ -23,7 +23,7 @@ from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import one_message
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5, Mqtt
-from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory
+from signalbook.pipeline.sources.spool import MessageSpool, SpoolSession
 
 PATIENCE = 300
 _numbers = count(1)
@@ -64,8 +64,8 @@ def test_a_message_has_all_its_properties() -> None:
     spooled = MQTT5.spooled(received)
     assert spooled.headers[:2] == (("content-type", b"application/json"), ("eventType", b"com.ex.sale"))
     row = {"address": "store/17", "key": spooled.key, "value": b"{}", "received_at": None}
-    frame = one_message("mqtt5:me", b"{}", 5)
-    message = MQTT5.message(type(frame)(**{**_parts(frame), "records": pa.RecordBatch.from_pylist([row])}), 0)
+    batch = one_message("mqtt5:me", b"{}", 5)
+    message = MQTT5.message(type(batch)(**{**_parts(batch), "records": pa.RecordBatch.from_pylist([row])}), 0)
     assert (message.protocol, message.content_type, message.body) == (V5, "application/json", b"{}")
     assert message.sections == {
         "topic_name": "store/17",
@@ -78,8 +78,8 @@ def test_a_message_has_all_its_properties() -> None:
     }
 
 
-def _parts(frame: object) -> dict[str, object]:
-    return {name: getattr(frame, name) for name in type(frame).__slots__}  # type: ignore[attr-defined]
+def _parts(batch: object) -> dict[str, object]:
+    return {name: getattr(batch, name) for name in type(batch).__slots__}  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -101,17 +101,17 @@ def received(
     source: Mqtt, inputs: Sequence[str], spool: MessageSpool, number: int, *, confirm: bool = True
 ) -> list[bytes]:
     """So many messages that come over a new connection."""
-    link = source.connect(inputs, {}, spool)
+    connection = source.connect(inputs, {}, spool)
     found: list[bytes] = []
     deadline = time.monotonic() + PATIENCE
     try:
         while len(found) < number and time.monotonic() < deadline:
-            arrivals = link.receive(0.5)
-            found += [arrival.message.value for arrival in arrivals]
+            received_now = connection.receive(0.5)
+            found += [each.message.value for each in received_now]
             if confirm:
-                link.confirm(arrivals)
+                connection.confirm(received_now)
     finally:
-        link.close()
+        connection.close()
     return found
 
 
@@ -152,7 +152,7 @@ def test_other_topics_of_the_same_stream(mosquitto: Broker, spool: MessageSpool,
 
 def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: MessageSpool, topic: str) -> None:
     """Told each time until somebody says that it may be; then everything is subscribed anew."""
-    spool.remember(SessionMemory(name=f"gone-{os.getpid()}-{next(_numbers)}", what=(topic,)))
+    spool.remember(SpoolSession(name=f"gone-{os.getpid()}-{next(_numbers)}", receives=(topic,)))
     inputs = urls(mosquitto, topic)
     for _ in range(2):
         with pytest.raises(PipelineError, match=r"forgot the session gone-.*failOnDataLoss = false"):
@@ -173,10 +173,10 @@ def test_a_receiver_killed_before_it_confirms(
 
     def write_and_die() -> None:
         with MessageSpool(tmp_path / "spool") as own:
-            link = MQTT5.connect(inputs, {}, own)
-            while not (arrivals := link.receive(0.5)):
+            connection = MQTT5.connect(inputs, {}, own)
+            while not (received_now := connection.receive(0.5)):
                 pass
-            own.append([arrival.message for arrival in arrivals])
+            own.append([each.message for each in received_now])
             os.kill(os.getpid(), signal.SIGKILL)
 
     child = multiprocessing.get_context("fork").Process(target=write_and_die, daemon=True)

@@ -40,13 +40,13 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / name
         path.write_bytes(content)
         found = []
-        for frame in source.read(Split(path=str(path), start=0, end=len(content))):
-            for index in range(len(frame)):
+        for batch in source.read(Split(path=str(path), start=0, end=len(content))):
+            for index in range(len(batch)):
                 try:
-                    fault = "" if source.message(frame, index).body == frame.raw(index) else "another body"
+                    fault = "" if source.message(batch, index).body == batch.raw(index) else "another body"
                 except UnreadableMessage as error:
                     fault = str(error)
-                found.append((frame.raw(index), int(frame.positions[index]), fault))
+                found.append((batch.raw(index), int(batch.positions[index]), fault))
         return found
 
     return messages
@@ -65,13 +65,13 @@ def test_events_are_found_whatever_the_pieces(
     assert all(content[position:].startswith(delimited(raw, tag=tag)) and not fault for raw, position, fault in found)
 
 
-def test_each_byte_is_in_one_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Reports and progress count the bytes of frames."""
+def test_each_byte_is_in_one_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Reports and progress count the bytes of batches."""
     monkeypatch.setattr(protobuf, "BLOCK", 100)
     path = tmp_path / "events.pb"
     path.write_bytes(delimited(*EVENTS))
-    frames = STREAM.read(Split(path=str(path), start=0, end=path.stat().st_size))
-    assert sum(len(frame.content) for frame in frames) == path.stat().st_size
+    batches = STREAM.read(Split(path=str(path), start=0, end=path.stat().st_size))
+    assert sum(len(batch.content) for batch in batches) == path.stat().st_size
 
 
 def test_packed_files_are_unpacked(read: Read) -> None:

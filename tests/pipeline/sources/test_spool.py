@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.spool import MessageSpool, SessionMemory, SpooledMessage, is_full, read_messages
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession, is_full, read_messages
 
 
 def message(number: int, size: int = 0) -> SpooledMessage:
@@ -105,7 +105,7 @@ def test_messages_that_are_not_there_are_told(tmp_path: Path, start: int, end: i
         list(read_messages(tmp_path, start, end))
 
 
-def test_a_damaged_message_is_told(tmp_path: Path) -> None:
+def test_a_damaged_message_is_reported(tmp_path: Path) -> None:
     with MessageSpool(tmp_path, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1)])
@@ -125,7 +125,7 @@ def test_one_writes(tmp_path: Path) -> None:
 
 def test_a_session_is_remembered(tmp_path: Path) -> None:
     with MessageSpool(tmp_path) as spool:
-        assert spool.memory() is None
-        spool.remember(SessionMemory(name="me", what=("a",)))
+        assert spool.session() is None
+        spool.remember(SpoolSession(name="me", receives=("a",)))
     with MessageSpool(tmp_path) as spool:
-        assert spool.memory() == SessionMemory(name="me", what=("a",))
+        assert spool.session() == SpoolSession(name="me", receives=("a",))

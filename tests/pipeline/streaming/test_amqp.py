@@ -17,8 +17,7 @@ from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
-from signalbook.brokers.amqp.connection import AMQPConnection
-from signalbook.brokers.amqp.links import AMQPSender, SenderLink
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.commands.stream import MicroBatches
@@ -44,9 +43,9 @@ class Queue:
         """Send messages; the broker has them then."""
         with SocketStream(self.broker.ports["plain"]) as stream:
             connection = AMQPConnection(stream, host="127.0.0.1", container=f"tests-{self.name}")
-            sender = AMQPSender(connection, SenderLink(address=self.name, name="s"))
+            sender = AMQPSender(connection, address=self.name, name="s")
             list(sender.send([to_bytes(message) for message in messages]))
-            connection.part()
+            connection.close(drain=True)
 
     def send(self, number: int) -> None:
         """Send so many events."""

@@ -26,16 +26,16 @@ _TAG_BYTES: Final = 16
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-def with_etag(answer: Response) -> Response:
-    """``answer`` to a read with its ``ETag`` and, unless it says otherwise itself, the rule to ask again.
+def with_etag(response: Response) -> Response:
+    """``response`` to a read with its ``ETag`` and, unless it says otherwise itself, the rule to ask again.
 
-    Answers that show nothing, or must not be kept, are as they were.
+    Responses that show nothing, or must not be kept, are as they were.
     """
-    if answer.status not in _SHOWN or answer.etag or NO_STORE in answer.headers:
-        return answer
-    rules = () if any(name == "Cache-Control" for name, _ in answer.headers) else (NO_CACHE,)
-    tag = entity_tag(answer.body, str(answer.status), *(f"{name}:{value}" for name, value in answer.headers))
-    return replace(answer, etag=tag, headers=(("ETag", tag), *rules, *answer.headers))
+    if response.status not in _SHOWN or response.etag or NO_STORE in response.headers:
+        return response
+    rules = () if any(name == "Cache-Control" for name, _ in response.headers) else (NO_CACHE,)
+    tag = entity_tag(response.body, str(response.status), *(f"{name}:{value}" for name, value in response.headers))
+    return replace(response, etag=tag, headers=(("ETag", tag), *rules, *response.headers))
 
 
 def entity_tag(body: bytes, *beside: str) -> str:
@@ -45,14 +45,14 @@ def entity_tag(body: bytes, *beside: str) -> str:
     return f'"{content.hexdigest()}"'
 
 
-def if_modified(answer: Response, headers: Headers) -> Response:
-    """``answer``, or 304 if ``If-None-Match`` says that the client has it (RFC9110 13.1.2: weak comparison)."""
-    if not answer.etag:
-        return answer
+def if_modified(response: Response, headers: Headers) -> Response:
+    """``response``, or 304 if ``If-None-Match`` says that the client has it (RFC9110 13.1.2: weak comparison)."""
+    if not response.etag:
+        return response
     for name, value in headers:
-        if name == b"if-none-match" and _lists_tag(value, answer.etag):
-            return answer.unmodified
-    return answer
+        if name == b"if-none-match" and _lists_tag(value, response.etag):
+            return response.unmodified
+    return response
 
 
 def check_conditions(headers: Headers, etag: str, subject: str) -> None:
@@ -81,43 +81,45 @@ def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
     return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
 
 
+_KEPT_BYTES: Final = 64 << 20
+"""Of the responses that a server process keeps, of all its APIs together."""
 _LARGEST: Final = 1 << 20
-_HEADERS: Final = 4096
-"""What an answer counts for beside its body."""
+_HEADER_BYTES: Final = 4096
+"""What a response counts for beside its body."""
 
 
 class ResponseCache:
-    """Answers by key, all of one generation of the store. For one event loop, not for threads.
+    """Responses by key, all of one generation of the store. For one event loop, not for threads.
 
-    A generation tells when to forget: it is another one once anything of the registry was committed, by
-    whichever process. ``limit`` bounds the bytes kept; the oldest answers go first.
+    A generation tells when to drop them: it is another one once anything of the registry was committed, by
+    whichever process. ``limit`` bounds the bytes kept; the oldest responses go first.
     """
 
-    def __init__(self, *, limit: int = 64 << 20) -> None:
+    def __init__(self, *, limit: int = _KEPT_BYTES) -> None:
         self._generation: Hashable = None
-        self._answers: dict[Hashable, Response] = {}
+        self._responses: dict[Hashable, Response] = {}
         self._left = self._limit = limit
 
-    def recall(self, key: Hashable, generation: Hashable) -> Response | None:
-        """The answer if it is known of this, the present generation."""
+    def get(self, key: Hashable, generation: Hashable) -> Response | None:
+        """The response if it is known of this, the present generation."""
         if generation != self._generation:
-            self._answers.clear()
+            self._responses.clear()
             self._generation, self._left = generation, self._limit
-        return self._answers.get(key)
+        return self._responses.get(key)
 
-    def keep(self, key: Hashable, generation: Hashable, answer: Response) -> None:
-        """Remember an answer that was made after ``generation`` was told, unless that is over by now."""
-        fits = len(answer.body) <= _LARGEST and answer.status in (200, 303)
-        if generation != self._generation or not fits or key in self._answers:
+    def put(self, key: Hashable, generation: Hashable, response: Response) -> None:
+        """Remember a response that was made after ``generation`` was asked, unless that is over by now."""
+        fits = len(response.body) <= _LARGEST and response.status in (200, 303)
+        if generation != self._generation or not fits or key in self._responses:
             return
-        self._answers[key] = answer
-        self._left -= _cost(answer)
+        self._responses[key] = response
+        self._left -= _cost(response)
         while self._left < 0:
-            self._left += _cost(self._answers.pop(next(iter(self._answers))))
+            self._left += _cost(self._responses.pop(next(iter(self._responses))))
 
 
-def _cost(answer: Response) -> int:
-    return len(answer.body) + _HEADERS
+def _cost(response: Response) -> int:
+    return len(response.body) + _HEADER_BYTES
 
 
 class Freshness:
@@ -134,7 +136,7 @@ class Freshness:
         self._next: asyncio.Future[Hashable] | None = None
 
     async def now(self) -> Hashable:
-        """A generation that was told after this call began. Raises what asking raises."""
+        """A generation that was asked for after this call began. Raises what asking raises."""
         if self._next is None:
             self._next = asyncio.ensure_future(self._ask(self._asked))
         return await asyncio.shield(self._next)

@@ -26,6 +26,11 @@ _RETRY_AFTER: Final = "1"
 NO_STORE: Final[Header] = ("Cache-Control", "no-store")
 
 
+PROBLEM_TYPE: Final = "application/problem+json"
+_CONFLICTS: Final = frozenset({"compatibility_violation", "mismatched_version_attribute"})
+"""What contradicts the versions there are (A-26), though xRegistry has no 409."""
+
+
 class PreconditionFailed(Exception):
     """The condition in the header ``condition`` of a request about ``subject`` does not hold (RFC9110 13)."""
 
@@ -35,56 +40,14 @@ class PreconditionFailed(Exception):
         self.condition = condition
 
 
-def error_response(error: RegistryError, *, allow: tuple[str, ...] = (), instance: str = "") -> Response:
-    """``error`` as the specification's problem document, with every single fault in the extension ``faults``.
+class NotAllowed(RegistryError):
+    """A method that a path does not take (405); ``allow`` are those it takes (R284)."""
 
-    ``allow`` are the methods that would have been right, for 405 (R284); ``instance`` names the line in the log.
-    """
-    body = error.to_json()
-    if instance:
-        body["instance"] = instance
-    headers: tuple[Header, ...] = (NO_STORE,)
-    if error.status == 405:
-        headers = (NO_STORE, ("Allow", ", ".join(allow)))
-    if error.status == 503:
-        headers = (NO_STORE, ("Retry-After", _RETRY_AFTER))
-    return json_response(body, status=error.status, headers=headers)
-
-
-def precondition_response(error: PreconditionFailed) -> Response:
-    """412: the condition of a request does not hold."""
-    detail = f"{error.condition} does not hold for what is stored now; read it again"
-    return _plain_response(412, "Precondition Failed", error.subject, detail)
-
-
-def gone_response(error: HistoryPruned, subject: str) -> Response:
-    """410: what a reader of changes has not seen is kept no longer. ``position`` is that of the last one forgotten."""
-    return _plain_response(410, "Gone", subject, str(error), position=error.position)
-
-
-def _plain_response(status: int, title: str, subject: str, detail: str, **members: JSON) -> Response:
-    """An error the catalogue has not, so that its type says no more than its status (RFC9457 4.2.1)."""
-    body: JSONObject = {"type": "about:blank", "title": title, "detail": detail, "subject": subject, **members}
-    return json_response(body, status=status, headers=(NO_STORE,))
-
-
-def failure_response(error: Exception, subject: str) -> Response:
-    """The answer to anything that is not the client's doing; what happened goes to the log under ``instance``.
-
-    A busy store is ``server_busy``; a broken one tells what is wrong with it, since only its operator can help; of
-    any other exception nothing is told.
-    """
-    if isinstance(error, StorageBusy):
-        return error_response(RegistryError("server_busy", subject=subject, detail=str(error)))
-    instance = str(uuid.uuid4())
-    _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
-    detail = str(error) if isinstance(error, SignalbookError) else ""
-    return error_response(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
-
-
-PROBLEM_TYPE: Final = "application/problem+json"
-_CONFLICTS: Final = frozenset({"compatibility_violation", "mismatched_version_attribute"})
-"""What contradicts the versions there are (A-26), though xRegistry has no 409."""
+    def __init__(
+        self, code: str = "action_not_supported", *, subject: str, allow: Iterable[str], **arguments: str
+    ) -> None:
+        super().__init__(code, subject=subject, detail="", faults=(), **arguments)
+        self.allow = tuple(allow)
 
 
 class Conflict(SignalbookError):
@@ -98,7 +61,11 @@ class Conflict(SignalbookError):
 
 
 class ReadOnly(SignalbookError):
-    """A write to a registry that takes none (405)."""
+    """A write to a registry that takes none (405); ``allow`` are the methods that only read."""
+
+    def __init__(self, message: str, allow: Iterable[str]) -> None:
+        super().__init__(message)
+        self.allow = tuple(allow)
 
 
 class Denied(SignalbookError):
@@ -109,32 +76,82 @@ class Unsupported(SignalbookError):
     """A body of a media type that is not understood (415)."""
 
 
-def problem_response(error: Exception, path: str, allow: tuple[str, ...] = ()) -> Response:
-    """The answer to whatever a request about ``path`` failed with; ``allow`` are the methods that would be right."""
-    if isinstance(error, RegistryError):
-        return _catalogue_problem(error, path, allow)
-    if isinstance(error, Conflict):
-        faults = [fault.to_json() for fault in error.faults]
-        return _plain_problem(HTTPStatus.CONFLICT, error.detail, path, {"faults": faults} if faults else {})
-    if isinstance(error, ReadOnly):
-        return _plain_problem(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (("Allow", ", ".join(allow)),))
-    if isinstance(error, Denied):
-        return _plain_problem(HTTPStatus.FORBIDDEN, str(error), path, {})
-    if isinstance(error, Unsupported):
-        return _plain_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})
-    if isinstance(error, PreconditionFailed):
-        return _plain_problem(HTTPStatus.PRECONDITION_FAILED, str(error), path, {})
-    return failure_response(error, path)
+def error_response(error: Exception, subject: str) -> Response:
+    """The response to whatever a request about ``subject`` failed with, in the form of xRegistry."""
+    match error:
+        case RegistryError():
+            return _catalogue_response(error)
+        case PreconditionFailed():
+            detail = f"{error.condition} does not hold for what is stored now; read it again"
+            return _plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
+        case HistoryPruned():  # ``position`` is that of the last change that is gone
+            return _plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
+        case _:
+            return _failure_response(error, subject)
 
 
-def _catalogue_problem(error: RegistryError, path: str, allow: tuple[str, ...]) -> Response:
+def _catalogue_response(error: RegistryError, *, instance: str = "") -> Response:
+    """The specification's problem document; ``instance`` names the line in the log."""
+    body = error.to_json()
+    if instance:
+        body["instance"] = instance
+    headers: tuple[Header, ...] = (NO_STORE,)
+    if error.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        allow = error.allow if isinstance(error, NotAllowed) else ()
+        headers = (NO_STORE, ("Allow", ", ".join(allow)))
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers = (NO_STORE, ("Retry-After", _RETRY_AFTER))
+    return json_response(body, status=error.status, headers=headers)
+
+
+def _plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
+    """An error that is not in the catalogue: its type says no more than its status (RFC9457 4.2.1)."""
+    body: JSONObject = {"type": "about:blank", "title": status.phrase, "detail": detail, "subject": subject, **members}
+    return json_response(body, status=status, headers=(NO_STORE,))
+
+
+def _failure_response(error: Exception, subject: str) -> Response:
+    """The response to anything that is not the client's doing; what happened goes to the log under ``instance``.
+
+    A busy store is ``server_busy``; of a broken one the reason is shown, since only its operator can help; of any
+    other exception nothing is shown.
+    """
+    if isinstance(error, StorageBusy):
+        return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
+    instance = str(uuid.uuid4())
+    _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
+    detail = str(error) if isinstance(error, SignalbookError) else ""
+    return _catalogue_response(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
+
+
+def problem_response(error: Exception, path: str) -> Response:
+    """The response to whatever a request about ``path`` failed with, as a problem document."""
+    match error:
+        case RegistryError():
+            return _catalogue_problem(error, path)
+        case Conflict():
+            faults = [fault.to_json() for fault in error.faults]
+            return _plain_problem(HTTPStatus.CONFLICT, error.detail, path, {"faults": faults} if faults else {})
+        case ReadOnly():
+            allow = ("Allow", ", ".join(error.allow))
+            return _plain_problem(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (allow,))
+        case Denied():
+            return _plain_problem(HTTPStatus.FORBIDDEN, str(error), path, {})
+        case Unsupported():
+            return _plain_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})
+        case PreconditionFailed():
+            return _plain_problem(HTTPStatus.PRECONDITION_FAILED, str(error), path, {})
+        case _:
+            return _failure_response(error, path)
+
+
+def _catalogue_problem(error: RegistryError, path: str) -> Response:
     """Its type and title, its faults, and in ``detail`` all that a person needs to know."""
     conflict = isinstance(error, IdClash) or error.code in _CONFLICTS
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}
     body["detail"] = describe(error.title, error.detail, error.faults)
-    made = error_response(error, allow=allow)
-    headers = tuple(header for header in made.headers if header[0] != "Content-Type")
+    headers = tuple(header for header in _catalogue_response(error).headers if header[0] != "Content-Type")
     return Response(status=status, headers=(("Content-Type", PROBLEM_TYPE), *headers), body=dump_json(body))
 
 

@@ -1,19 +1,68 @@
-"""What comes with a request: its body, read with a bound on size and time, and the URL that clients know us by."""
+"""What comes with a request: path, query, body (with a bound on size and time), and the URL that clients know us by."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
+from urllib.parse import parse_qsl
 
+from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
+from signalbook.values import JSON, JSONError, parse_json
 
 _DIGITS: Final = 18
 """Of a length: no number is made of more."""
+_ZEROS: Final = 99
+"""That a number may begin with: ``int`` refuses to read thousands of digits."""
+
+
+class HTTPRequest:
+    """One request to a fixed path, as its handlers see it. ``subject`` is what errors say they are about."""
+
+    def __init__(self, scope: Scope, receive: Receive, settings: Settings, subject: str = "") -> None:
+        request = Request(scope)
+        self.scope = scope
+        self.method = request.method
+        self.headers = request.headers
+        self.query = request.query_params
+        self.params: dict[str, str] = request.path_params
+        self.path: str = scope["path"]
+        self.subject = subject or self.path
+        self._receive = receive
+        self._settings = settings
+
+    @cached_property
+    def root(self) -> str:
+        """The URL of the registry root."""
+        return base_url(self.scope, self._settings)
+
+    async def body(self, limit: int, *, required: bool = True) -> bytes:
+        """The body, at most ``limit`` bytes and what the server takes. Raises ``missing_body``, ``bad_request``."""
+        limit = min(limit, self._settings.max_body_bytes)
+        timeout = self._settings.body_timeout
+        body = await read_body(self.scope, self._receive, self.subject, limit=limit, timeout=timeout)
+        if required and not body:
+            raise RegistryError("missing_body", subject=self.subject)
+        return body
+
+    def number(self, name: str, *, digits: int = 18) -> int | None:
+        """A whole number from 1 in the query, None if it is not there. Raises ``bad_request``."""
+        text = self.query.get(name)
+        if text is None:
+            return None
+        number = whole_number(text, digits=digits)
+        if number is None:
+            raise self.wrong(f'"{name}" takes a whole number from 1, not "{text[:40]}"')
+        return number
+
+    def wrong(self, detail: str) -> RegistryError:
+        """The error for a request that says something it must not."""
+        return RegistryError("bad_request", subject=self.subject, error_detail=detail)
 
 
 class Disconnected(Exception):
@@ -86,3 +135,35 @@ def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path:
         host, port = server or ("localhost", None)
         host = f"{host}:{port}" if port else host
     return f"{scheme}://{host}{path}"
+
+
+def whole_number(text: str, *, digits: int = 18) -> int | None:
+    """The number from 1 with at most so many ``digits`` that ``text`` is, None if it is none."""
+    significant = text.lstrip("0")
+    if not (text.isascii() and text.isdigit() and 0 < len(significant) <= digits):
+        return None
+    return int(significant) if len(text) - len(significant) <= _ZEROS else None
+
+
+def raw_path(scope: Scope) -> str:
+    """The path below the root of the registry as it was sent, still percent-encoded: an id may have a slash in it."""
+    raw = scope.get("raw_path") or scope["path"].encode("utf-8")
+    text: str = raw.decode("latin-1").partition("?")[0]
+    return text.removeprefix(scope.get("root_path", ""))
+
+
+def query_pairs(query: bytes, subject: str, *, most: int) -> list[tuple[str, str]]:
+    """The parameters of a query string. Raises ``bad_request`` for one that is none, or has too many."""
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=most)
+    except ValueError:
+        detail = f"the query string is not percent-encoded UTF-8 of at most {most} parameters"
+        raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+
+
+def json_body(body: bytes, subject: str, *, max_depth: int) -> JSON:
+    """The JSON in a body. Raises ``parsing_data``."""
+    try:
+        return parse_json(body, max_depth=max_depth, unique=True)
+    except JSONError as error:
+        raise RegistryError("parsing_data", subject=subject, error_detail=str(error)) from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Protocol
 
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from signalbook.values import JSON, dump_json
 
@@ -38,20 +39,32 @@ class Response:
 
     @cached_property
     def unmodified(self) -> Response:
-        """What a client gets that has this answer already (RFC9110 15.4.5)."""
+        """What a client gets that has this response already (RFC9110 15.4.5)."""
         return Response(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable
+        """Send it; to HEAD without its body (RFC9110 9.3.2)."""
+        body = b"" if scope["method"] == "HEAD" else self.body
+        await send({"type": "http.response.start", "status": self.status, "headers": self.wire_headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Sendable(Protocol):
+    """A response of any kind: a value, or one that is sent while it is being made."""
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it to the client."""
+
+
+def options_response(methods: Iterable[str]) -> Response:
+    """The answer to OPTIONS; a preflight of a browser is answered alike (R138)."""
+    allow = ", ".join(methods)
+    return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
 
 
 def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
     """``value`` as a JSON body."""
     return Response(status=status, headers=(("Content-Type", JSON_TYPE), *headers), body=dump_json(value))
-
-
-async def send_response(answer: Response, scope: Scope, send: Send) -> None:
-    """Send ``answer``; to HEAD without its body (RFC9110 9.3.2)."""
-    body = b"" if scope["method"] == "HEAD" else answer.body
-    await send({"type": "http.response.start", "status": answer.status, "headers": answer.wire_headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 @lru_cache(maxsize=1024)

@@ -1,161 +1,278 @@
-"""Paths and their methods: how requests come to handlers, and errors to clients."""
+"""Requests to handlers, and response values to clients: the one way in which every API answers.
+
+An endpoint is an ASGI application. It makes a response value of a request, or of the error that came up, and sends
+that. There are two kinds. ``PathEndpoint`` is a path with a handler for each method. ``EntityAPI`` is a whole API on
+entities: its reads come from the cache or run in one read transaction, its writes take their turn in a group commit.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
-from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.kernel.caching import if_modified, with_etag
-from signalbook.api.kernel.errors import (
-    PreconditionFailed,
-    error_response,
-    failure_response,
-    gone_response,
-    precondition_response,
+from signalbook.api.kernel.caching import (
+    Freshness,
+    ResponseCache,
+    check_conditions,
+    has_conditions,
+    if_modified,
+    with_etag,
 )
-from signalbook.api.kernel.requests import Disconnected, read_body
-from signalbook.api.kernel.responses import Response, send_response
-from signalbook.engine.engine import HistoryPruned
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.errors import NotAllowed, error_response
+from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
+from signalbook.api.kernel.responses import Response, Sendable, options_response
+from signalbook.engine.engine import Batch, Engine, Session
+from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import StorageError
-from signalbook.values import JSON, JSONError, parse_json
+
+LARGE_BODY: Final = 1 << 18
+"""Bytes of a body whose write has a transaction of its own: nobody shall wait for it."""
+
+Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
 
 
-class HTTPRequest:
-    """One request. Handlers add what they ask of it."""
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """What all APIs of a server process share.
 
-    def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
-        self.scope = scope
-        self.path: str = scope["path"]
-        self.request = Request(scope)
-        self._receive = receive
-        self._settings = settings
+    ``direct`` lets single entities be read on the event loop: right for a store that answers from this process's own
+    memory and disk in microseconds, wrong for one across a network.
+    """
 
-    async def body(self, limit: int) -> bytes:
-        """The body, at most ``limit`` bytes and what the server takes. Raises ``missing_body``, ``bad_request``."""
-        limit = min(limit, self._settings.max_body_bytes)
-        timeout = self._settings.body_timeout
-        body = await read_body(self.scope, self._receive, self.path, limit=limit, timeout=timeout)
-        if not body:
-            raise RegistryError("missing_body", subject=self.path)
-        return body
+    engine: Engine
+    settings: Settings
+    direct: bool
+    workers: Workers
+    commits: Commits[Batch]
+    cache: ResponseCache = field(default_factory=ResponseCache)
+    freshness: Freshness
 
-    def json(self, body: bytes, depth: int) -> JSON:
-        """The JSON in a body. Raises ``parsing_data``."""
+    @classmethod
+    def over(cls, engine: Engine, settings: Settings, *, direct: bool) -> Kernel:
+        """One for a new server process; ``close`` ends its threads."""
+        workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
+        return cls(
+            engine=engine,
+            settings=settings,
+            direct=direct,
+            workers=workers,
+            commits=Commits(engine.batch, timeout=settings.request_timeout),
+            freshness=Freshness(engine.generation, workers),
+        )
+
+    def close(self) -> None:
+        """Finish what is under way."""
+        self.commits.close()
+        self.workers.close()
+
+
+class Endpoint(ABC):
+    """An ASGI application that answers every request with one response value."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         try:
-            return parse_json(body, max_depth=depth, unique=True)
-        except JSONError as error:
-            raise RegistryError("parsing_data", subject=self.path, error_detail=str(error)) from None
+            # The place for access: whoever may not do this is refused here, before anything of the request is read.
+            response = await self.respond(scope, receive)
+        except Disconnected:
+            return
+        except Exception as error:
+            response = self.failed(error, scope)
+        await response.send(scope, receive, send)
+
+    @abstractmethod
+    async def respond(self, scope: Scope, receive: Receive) -> Sendable:
+        """The response to a request."""
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """The response to a request for which ``respond`` raised ``error``."""
+        return error_response(error, self.subject(scope))
+
+    def subject(self, scope: Scope) -> str:
+        """What an error says it is about."""
+        path: str = scope["path"]
+        return path
 
 
-C = TypeVar("C", bound=HTTPRequest)
-Handler = Callable[[C], Awaitable[Response]]
-Explain = Callable[[Exception, str], RegistryError | None]
+class PathEndpoint(Endpoint):
+    """A path with a handler for each method; HEAD goes with GET unless ``head`` is off, OPTIONS is always there.
 
-
-class Place(Generic[C]):
-    """A path and its methods: an ASGI application, so that every method comes here.
-
-    ``call`` makes of a request what the ``handlers`` take. ``explain`` tells an error of theirs about a path in the
-    words of the catalogue, None for what is not the request's fault.
+    ``subject`` is what errors say they are about, the path as it was sent if it is empty. ``explain`` turns errors of
+    the handlers about a path into those of the catalogue, and leaves all others as they are.
     """
 
     def __init__(
-        self, handlers: Mapping[str, Handler[C]], call: Callable[[Scope, Receive], C], explain: Explain
+        self,
+        handlers: Mapping[str, Handler],
+        settings: Settings,
+        *,
+        subject: str = "",
+        head: bool = True,
+        explain: Callable[[Exception, str], Exception] = lambda error, _: error,
     ) -> None:
-        self._handlers = {**handlers, "HEAD": handlers["GET"]}
-        self._call = call
+        self._settings = settings
+        self._subject = subject
         self._explain = explain
-        first, *others = handlers
-        self._allow = (first, "HEAD", *others, "OPTIONS")
+        self._handlers = dict(handlers)
+        methods = list(handlers)
+        if head and "GET" in handlers:
+            self._handlers["HEAD"] = handlers["GET"]
+            methods.insert(1, "HEAD")
+        self._allow = tuple(methods) if "OPTIONS" in handlers else (*methods, "OPTIONS")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        try:
-            answer = await self._answer(self._call(scope, receive))
-        except Disconnected:
+    def routes(self, path: str) -> list[Route]:
+        """It at ``path``, with or without a trailing slash."""
+        return [Route(path, self), Route(f"{path}/", self)]
+
+    async def respond(self, scope: Scope, receive: Receive) -> Sendable:
+        """The response of the method's handler."""
+        method = scope["method"]
+        if method == "OPTIONS" and method not in self._handlers:
+            return options_response(self._allow)
+        if method not in self._handlers:
+            raise NotAllowed(subject=self.subject(scope), allow=self._allow, action=method)
+        return await self._handlers[method](HTTPRequest(scope, receive, self._settings, self._subject))
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """The response to what a handler raised."""
+        subject = self.subject(scope)
+        return error_response(self._explain(error, subject), subject)
+
+    def subject(self, scope: Scope) -> str:
+        """What an error says it is about."""
+        return self._subject or super().subject(scope)
+
+
+def revalidated(handler: Handler) -> Handler:
+    """A handler of GET whose response has an entity tag, and is 304 for a client that has it already."""
+
+    async def respond(request: HTTPRequest) -> Sendable:
+        response = await handler(request)
+        if not isinstance(response, Response):
+            return response
+        return if_modified(with_etag(response), request.scope["headers"])
+
+    return respond
+
+
+class EntityRequest(Protocol):
+    """What the kernel has to know of an API's requests. ``method`` is GET for HEAD."""
+
+    @property
+    def method(self) -> str:
+        """The method."""
+
+    @property
+    def raw_headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers as ASGI gives them."""
+
+    @property
+    def subject(self) -> str:
+        """The path as errors quote it."""
+
+
+R = TypeVar("R", bound=EntityRequest)
+
+
+class EntityAPI(Endpoint, Generic[R]):
+    """An API on entities. ``R`` is what it makes of a request, and ``writes`` are the methods that write.
+
+    Every request is one transaction, with the response rendered before it commits. The hooks below run in it, in a
+    thread; they may raise whatever ``failed`` answers.
+    """
+
+    writes: ClassVar[frozenset[str]]
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    @abstractmethod
+    def request(self, scope: Scope, body: bytes) -> R:
+        """The request that an ASGI scope and body make."""
+
+    @abstractmethod
+    def check(self, view: View, request: R) -> None:
+        """Raise unless the path exists and takes the method."""
+
+    @abstractmethod
+    def options(self, view: View, request: R) -> Response:
+        """The response to OPTIONS."""
+
+    @abstractmethod
+    def read(self, view: View, request: R) -> Response:
+        """The response to GET."""
+
+    @abstractmethod
+    def write(self, session: Session, request: R) -> Response:
+        """Do what a write asks for, and render the response."""
+
+    async def respond(self, scope: Scope, receive: Receive) -> Sendable:
+        """From the cache, made anew, or after a commit."""
+        method = scope["method"]
+        if method in ("GET", "HEAD"):
+            return await self._cached(scope)
+        if method not in self.writes:
+            return await self.load(self.request(scope, b""))
+        settings = self.kernel.settings
+        limit, timeout = settings.max_body_bytes, settings.body_timeout
+        body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
+        large = len(body) > LARGE_BODY
+        request = await self.prepare(self.request(scope, body), large=large)
+        return await self.kernel.commits.write(partial(self._commit, request=request), alone=large)
+
+    async def prepare(self, request: R, *, large: bool) -> R:  # noqa: ARG002  for those that override it
+        """What can be done for a write before it has its turn, so that others do not wait for it."""
+        return request
+
+    async def load(self, request: R) -> Sendable:
+        """The response to a request that only reads, made anew."""
+        return await self.kernel.workers.read(partial(self.answer, request))
+
+    def answer(self, request: R) -> Response:
+        """The same, where reading may block."""
+        with self.kernel.engine.reading() as view:
+            self.check(view, request)
+            return self.options(view, request) if request.method == "OPTIONS" else self.read(view, request)
+
+    def admit(self, view: View, request: R) -> None:
+        """Raise unless a write may be done: its path takes it, its conditions hold for what GET of its URL shows."""
+        self.check(view, request)
+        if not has_conditions(request.raw_headers):
             return
-        except PreconditionFailed as error:
-            answer = precondition_response(error)
-        except Exception as error:
-            path = scope["path"]
-            told = error if isinstance(error, RegistryError) else self._explain(error, path)
-            answer = failure_response(error, path) if told is None else error_response(told, allow=self._allow)
-        await send_response(answer, scope, send)
-
-    async def _answer(self, call: C) -> Response:
-        method = call.scope["method"]
-        if method == "OPTIONS":
-            allow = ", ".join(self._allow)
-            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
-        handler = self._handlers.get(method)
-        if handler is None:
-            raise RegistryError("action_not_supported", subject=call.path, action=method)
-        return await handler(call)
-
-
-Read = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """An answer that goes on, for requests that are ``wanted`` so. ``run`` may raise before it sends anything."""
-
-    wanted: Callable[[Scope], bool]
-    run: Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-_METHODS: Final = ("GET", "HEAD", "OPTIONS")
-
-
-def routes(path: str, read: Read, live: Live | None = None) -> list[Route]:
-    """``read`` at ``path``, with or without a trailing slash. It may raise ``RegistryError`` and ``Forgotten``."""
-    endpoint = _ReadOnly(path, read, live)
-    return [Route(path, endpoint), Route(f"{path}/", endpoint)]
-
-
-class _ReadOnly:
-    """An ASGI application, and no function, so that every method comes here (R134, R138)."""
-
-    def __init__(self, path: str, read: Read, live: Live | None) -> None:
-        self._path = path
-        self._read = read
-        self._live = live
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["method"] == "GET" and self._live is not None and self._live.wanted(scope):
-            await self._go_on(self._live, scope, receive, send)
-        else:
-            await send_response(await self._answer(Request(scope, receive)), scope, send)
-
-    async def _go_on(self, live: Live, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await live.run(scope, receive, send)
-        except (RegistryError, HistoryPruned, StorageError) as error:
-            await send_response(self._refusal(error), scope, send)
+            shown = with_etag(self.read(view, request)).etag
+        except RegistryError:  # there is nothing yet
+            shown = ""
+        check_conditions(request.raw_headers, shown, request.subject)
 
-    async def _answer(self, request: Request) -> Response:
-        if request.method == "OPTIONS":
-            allow = ", ".join(_METHODS)
-            return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
-        if request.method not in _METHODS:
-            error = RegistryError("action_not_supported", subject=self._path, action=request.method)
-            return error_response(error, allow=_METHODS)
-        try:
-            return if_modified(with_etag(await self._read(request)), request.scope["headers"])
-        except Exception as error:
-            return self._refusal(error)
+    async def _cached(self, scope: Scope) -> Sendable:
+        # A response from memory costs a few microseconds: no thread, no routing, no parsing of the request.
+        kernel = self.kernel
+        key = (base_url(scope, kernel.settings), scope["path"], scope.get("raw_path"), scope["query_string"])
+        # The generation is asked first: a commit in between makes a response too new for its number, never too old.
+        generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
+        response = kernel.cache.get(key, generation)
+        if response is None:
+            made = await self.load(self.request(scope, b""))
+            if not isinstance(made, Response):
+                return made
+            response = with_etag(made)
+            kernel.cache.put(key, generation, response)
+        return if_modified(response, scope["headers"])
 
-    def _refusal(self, error: Exception) -> Response:
-        if isinstance(error, RegistryError):
-            return error_response(error)
-        if isinstance(error, HistoryPruned):
-            return gone_response(error, self._path)
-        return failure_response(error, self._path)
+    def _commit(self, batch: Batch, request: R) -> Response:
+        with batch.writing() as session:
+            self.admit(session.view, request)
+            response = self.write(session, request)
+            if not session.changes:
+                return response
+            correlation = ("xRegistry-xregcorrelationid", session.correlationid)
+            return replace(response, headers=(*response.headers, correlation))

@@ -26,7 +26,7 @@ from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 
 _LARGE: Final = 1 << 20
-"""Bytes from which an answer begins before it is complete."""
+"""Bytes from which an response begins before it is complete."""
 _PART: Final = 1 << 16
 
 
@@ -35,10 +35,10 @@ class Abandoned(Exception):
 
 
 class SpooledResponse:
-    """One answer between the thread that makes it and the event loop that sends it.
+    """One response between the thread that makes it and the event loop that sends it.
 
-    ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the answer, as soon as it
-    has turned out to be large.
+    ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the response, as soon as
+    it has turned out to be large.
     """
 
     def __init__(self, *, timeout: float) -> None:
@@ -47,14 +47,19 @@ class SpooledResponse:
         self.begun: asyncio.Future[Response] = self._loop.create_future()
         self._file: IO[bytes] | None = None
         self._abandoned = False
-        # What follows belongs to the event loop; the thread only sends word.
+        # What follows belongs to the event loop; the thread only schedules calls there.
         self._users = 2
         self._size = 0
         self._over = self._complete = False
         self._news = asyncio.Event()
+        self._when_sent: Callable[[], None] = lambda: None
+
+    def when_sent(self, action: Callable[[], None]) -> None:
+        """Do ``action`` when it has been sent, or cannot be."""
+        self._when_sent = action
 
     def fill(self, small: Response, large: Response, pieces: Iterator[bytes]) -> Response:
-        """In a thread: make the answer whose body is ``pieces``.
+        """In a thread: make the response whose body is ``pieces``.
 
         Returns ``small`` with that body, or ``large`` once all of it is in the file. Raises what ``pieces`` raise, and
         ``Abandoned``.
@@ -85,6 +90,7 @@ class SpooledResponse:
         finally:
             gone.cancel()
             self.abandon()
+            self._when_sent()
 
     def abandon(self) -> None:
         """Once, by who would have sent it: nobody wants the rest."""
@@ -108,23 +114,23 @@ class SpooledResponse:
 
     def _keep(self, head: Response, pieces: Iterator[bytes]) -> None:
         self._file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
-        self._tell(self.begun.set_result, head)
+        self._call(self.begun.set_result, head)
         complete = False
         try:
             for part in _parts(pieces):
                 if self._abandoned:
                     raise Abandoned
-                self._tell(self._grow, os.write(self._number, part))
+                self._call(self._grow, os.write(self._number, part))
             complete = True
         finally:
-            self._tell(self._end, complete)
+            self._call(self._end, complete)
 
     @property
     def _number(self) -> int:
         assert self._file is not None
         return self._file.fileno()
 
-    def _tell(self, change: Callable[..., object], *news: object) -> None:
+    def _call(self, change: Callable[..., object], *news: object) -> None:
         self._loop.call_soon_threadsafe(change, *news)
 
     def _grow(self, size: int) -> None:
@@ -164,7 +170,7 @@ CONTENT_TYPE: Final = "text/event-stream"
 _HEADERS: Final = [
     (b"content-type", f"{CONTENT_TYPE}; charset=utf-8".encode("ascii")),
     (b"cache-control", b"no-store"),
-    # A proxy that collects answers before it passes them on would keep every event to itself.
+    # A proxy that collects responses before it passes them on would keep every event to itself.
     (b"x-accel-buffering", b"no"),
 ]
 _SIGN_OF_LIFE: Final = 15.0
@@ -190,29 +196,37 @@ def wants_events(scope: Scope) -> bool:
     )
 
 
-async def events(
-    look: Callable[[int], Awaitable[EventPage]], after: int, head: Head, receive: Receive, send: Send
-) -> None:
-    """Send what ``look`` finds behind ``after``, then whatever follows, until the reader is gone.
+class EventStream:
+    """Events as they happen: those of ``page``, found behind the position ``after``, then what ``look`` finds next.
 
-    The ``id`` of each is its position. Events that a filter keeps back move it too, so that whoever comes back with
-    ``Last-Event-ID`` does not have them looked at again.
+    It ends when the reader is gone. The ``id`` of each event is its position. Events that a filter keeps back move it
+    too, so that whoever comes back with ``Last-Event-ID`` does not have them looked at again.
     """
-    gone = asyncio.create_task(_disconnected(receive))
-    try:
-        seen = await look(after)  # what is wrong with the question is told as an error, before anything is sent
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
-        with suppress(StorageError, HistoryPruned):  # the reader comes back, and is told then
-            while not gone.done():
-                await _send(send, _told(seen, after))
-                if seen.after == after:
-                    await _either(gone, asyncio.create_task(_beyond(head, after)))
-                after = seen.after
-                seen = await look(after)
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        gone.cancel()
+
+    def __init__(self, look: Callable[[int], Awaitable[EventPage]], page: EventPage, after: int, head: Head) -> None:
+        self._look = look
+        self._page = page
+        self._after = after
+        self._head = head
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  as any response
+        """Send events until the reader is gone."""
+        page, after = self._page, self._after
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
+            # What fails from here on ends the stream: the reader comes back, and gets the error then.
+            with suppress(StorageError, HistoryPruned):
+                while not gone.done():
+                    await _send(send, _event_text(page, after))
+                    if page.after == after:
+                        await _either(gone, asyncio.create_task(_beyond(self._head, after)))
+                    after = page.after
+                    page = await self._look(after)
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
 
 
 async def _beyond(head: Head, position: int) -> None:
@@ -220,11 +234,11 @@ async def _beyond(head: Head, position: int) -> None:
     loop = asyncio.get_running_loop()
     moved = asyncio.Event()
 
-    def tell(_: int) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+    def wake(_: int) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is waiting any more
             loop.call_soon_threadsafe(moved.set)
 
-    stop = head.listen(tell)
+    stop = head.listen(wake)
     try:
         if head.position <= position:
             with suppress(TimeoutError):
@@ -233,12 +247,12 @@ async def _beyond(head: Head, position: int) -> None:
         stop()
 
 
-def _told(seen: EventPage, after: int) -> bytes:
-    """The events as text; a comment where there is nothing at all to tell, so that the connection is known to live."""
-    lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in seen.events]
-    if seen.after == after:
+def _event_text(page: EventPage, after: int) -> bytes:
+    """The events as text; a comment where there are none at all, so that the connection is known to live."""
+    lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in page.events]
+    if page.after == after:
         return b":\n\n"
-    return b"".join(lines) + b"id: %d\n\n" % seen.after
+    return b"".join(lines) + b"id: %d\n\n" % page.after
 
 
 async def _either(one: asyncio.Task[None], other: asyncio.Task[None]) -> None:

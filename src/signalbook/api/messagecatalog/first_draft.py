@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
+from signalbook.api.cncf import CncfRoute
 from signalbook.api.kernel.responses import Header, Response, decode, encode, json_response
 from signalbook.api.messagecatalog.catalog import (
-    CatalogDraft,
     CatalogView,
     CatalogWriter,
+    Routes,
     check_type,
     delete,
     lookup,
     refuse,
 )
-from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
+from signalbook.api.messagecatalog.requests import (
+    CATALOG,
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    GROUPS,
+    LOOKUP,
+    VERSION,
+    VERSIONS,
+    CatalogRequest,
+)
 from signalbook.cncf.ids import draft_id, is_segment, message_path
 from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
@@ -168,22 +179,12 @@ def _id(xid: Xid, version: JSONObject) -> str:
     return str(version.get("globaluri") or message_path(xid))
 
 
-DIALECT: Final = CatalogDraft(
-    reads={
-        CatalogTarget.CATALOG: _groups,
-        CatalogTarget.GROUP: _group,
-        CatalogTarget.DEFINITIONS: _definitions,
-        CatalogTarget.DEFINITION: _latest,
-        CatalogTarget.VERSIONS: _versions,
-        CatalogTarget.VERSION: _version,
-        CatalogTarget.LOOKUP: _looked_up,
-    },
-    writes={
-        ("PUT", CatalogTarget.GROUP): _put_group,
-        ("DELETE", CatalogTarget.GROUP): delete,
-        ("DELETE", CatalogTarget.DEFINITIONS): delete,
-        ("POST", CatalogTarget.DEFINITION): _post,
-        ("DELETE", CatalogTarget.DEFINITION): delete,
-        ("DELETE", CatalogTarget.VERSION): delete,
-    },
-)
+ROUTES: Final[Routes] = {
+    CATALOG: CncfRoute(read=_groups),
+    GROUP: CncfRoute(read=_group, writes={"DELETE": delete, "PUT": _put_group}),
+    DEFINITIONS: CncfRoute(read=_definitions, writes={"DELETE": delete}),
+    DEFINITION: CncfRoute(read=_latest, writes={"DELETE": delete, "POST": _post}),
+    VERSIONS: CncfRoute(read=_versions),
+    VERSION: CncfRoute(read=_version, writes={"DELETE": delete}),
+    LOOKUP: CncfRoute(read=_looked_up),
+}

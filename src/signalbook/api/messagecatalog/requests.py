@@ -3,48 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from itertools import zip_longest
 from typing import Final
 
-from starlette.types import Scope
-
-from signalbook.api.cncf import CncfRequest, path_below
+from signalbook.api.cncf import CncfRequest, find_route
 from signalbook.cncf.ids import entity_id, message_path, message_xid, version_number
-from signalbook.engine.uris import Places
+from signalbook.cncf.lookup import UriBases
 from signalbook.errors import RegistryError
-from signalbook.settings import Settings
 from signalbook.xid import ID, ROOT, Xid
 
 FIRST: Final = "/compat/messagecatalog/v0"
 V01: Final = "/compat/messagecatalog/v0.1"
 MOUNTS: Final = (FIRST, V01)
-CATALOG: Final = "messagecatalog"
-DEFINITIONS: Final = "messagedefinitions"
-VERSIONS: Final = "versions"
-LOOKUP: Final = "messagedefinition"
+CATALOG: Final = "/messagecatalog"
+GROUP: Final = "/messagecatalog/{}"
+DEFINITIONS: Final = "/messagecatalog/{}/messagedefinitions"
+DEFINITION: Final = "/messagecatalog/{}/messagedefinitions/{}"
+VERSIONS: Final = "/messagecatalog/{}/messagedefinitions/{}/versions"
+VERSION: Final = "/messagecatalog/{}/messagedefinitions/{}/versions/{}"
+LOOKUP: Final = "/messagedefinition"
 GROUPS: Final = ROOT / "messagegroups"
-
-
-class CatalogTarget(Enum):
-    """What a path is of."""
-
-    CATALOG = auto()
-    GROUP = auto()
-    DEFINITIONS = auto()
-    DEFINITION = auto()
-    VERSIONS = auto()
-    VERSION = auto()
-    LOOKUP = auto()
+_XIDS: Final = {
+    CATALOG: (),
+    GROUP: (),
+    DEFINITIONS: ("messages",),
+    DEFINITION: ("messages",),
+    VERSIONS: ("messages", "versions"),
+    VERSION: ("messages", "versions"),
+    LOOKUP: (),
+}
+"""By template, the collections that stand behind the ids in the xid of what is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogPath:
-    """A path below a door: ``text`` as it came, ``xid`` what it is in the registry.
+    """A path below a mount: ``text`` as it was sent, ``xid`` what it is in the registry.
 
     ``id`` is the last group's or definition's id as the path has it.
     """
 
-    place: CatalogTarget
+    template: str
     text: str
     xid: Xid = GROUPS
     id: str = ""
@@ -55,43 +53,24 @@ class CatalogPath:
         return Xid(self.xid.parts[:2])
 
 
-_PLACES: Final = (
-    CatalogTarget.CATALOG,
-    CatalogTarget.GROUP,
-    CatalogTarget.DEFINITIONS,
-    CatalogTarget.DEFINITION,
-    CatalogTarget.VERSIONS,
-    CatalogTarget.VERSION,
-)
-_LITERALS: Final = {0: CATALOG, 2: DEFINITIONS, 4: VERSIONS}
-
-
 def parse_path(text: str) -> CatalogPath:
-    """The path ``text``, percent-encoded; a slash at its end says nothing.
+    """The path ``text``, percent-encoded.
 
-    Raises ``api_not_found`` for one that is none, ``not_found`` for an id that nothing can have.
+    Raises ``api_not_found`` for one that is none, ``malformed_id`` and ``not_found`` for an id that nothing can have.
     """
-    if text.removesuffix("/") == f"/{LOOKUP}":
-        return CatalogPath(place=CatalogTarget.LOOKUP, text=text)
-    parts = text.removesuffix("/").split("/")[1:]
-    right = 0 < len(parts) <= len(_PLACES)
-    if not right or any(part != _LITERALS.get(position, part) for position, part in enumerate(parts)):
-        raise RegistryError("api_not_found", subject=text)
-    place, xid = _PLACES[len(parts) - 1], GROUPS
-    for position, part in enumerate(parts[1:], 1):
-        xid = xid / (_entity(part, position, text) if position not in _LITERALS else _KINDS[part])
-    named = parts[3] if len(parts) > 3 else parts[1] if len(parts) > 1 else ""
-    return CatalogPath(place=place, text=text, xid=xid, id=named)
-
-
-_KINDS: Final = {DEFINITIONS: "messages", VERSIONS: "versions"}
-
-
-def _entity(part: str, position: int, text: str) -> str:
-    if position == 5:
-        if version_number(part) is None:
+    template, ids = find_route(_XIDS, text)
+    xid = GROUPS
+    for part, collection in zip_longest(ids[:2], _XIDS[template]):
+        xid = xid / _entity_id(part, text) if part is not None else xid
+        xid = xid / collection if collection is not None else xid
+    if template == VERSION:
+        if version_number(ids[2]) is None:
             raise RegistryError("not_found", subject=text)
-        return part
+        xid = xid / ids[2]
+    return CatalogPath(template=template, text=text, xid=xid, id=ids[:2][-1] if ids else "")
+
+
+def _entity_id(part: str, text: str) -> str:
     found = entity_id(part)
     if not ID.fullmatch(found):
         detail = "an id is a segment of a path without colon, and not too long"
@@ -101,19 +80,14 @@ def _entity(part: str, position: int, text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogRequest(CncfRequest[CatalogPath]):
-    """A request to one of the two doors."""
+    """A request to one of the two APIs."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> UriBases:
         """Where versions are to be had."""
         bases = (self.base, *(f"{self.root}{mount}" for mount in MOUNTS if mount != self.mount))
-        return Places(groups="messagegroups", bases=bases, root=self.root, path=message_path, xid=message_xid)
+        return UriBases(groups="messagegroups", urls=bases, root=self.root, path=message_path, xid=message_xid)
 
     def url(self, xid: Xid) -> str:
-        """The URL of an entity at this door."""
+        """The URL of an entity in this API."""
         return f"{self.base}{message_path(xid)}"
-
-
-def read_request(scope: Scope, body: bytes, settings: Settings, mount: str) -> CatalogRequest:
-    """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or query that is none."""
-    return CatalogRequest.of(scope, body, settings, path=parse_path(path_below(scope, mount)), mount=mount)

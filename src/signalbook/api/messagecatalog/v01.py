@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from signalbook.api.cncf import is_mutable
+from signalbook.api.cncf import CncfRoute, is_mutable
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.messagecatalog.catalog import (
-    CatalogDraft,
     CatalogView,
     CatalogWriter,
+    Routes,
     check_authority,
     check_type,
     delete,
@@ -26,7 +26,17 @@ from signalbook.api.messagecatalog.catalog import (
     refuse,
 )
 from signalbook.api.messagecatalog.first_draft import check_group
-from signalbook.api.messagecatalog.requests import GROUPS, CatalogRequest, CatalogTarget
+from signalbook.api.messagecatalog.requests import (
+    CATALOG,
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    GROUPS,
+    LOOKUP,
+    VERSION,
+    VERSIONS,
+    CatalogRequest,
+)
 from signalbook.cncf.ids import draft_id, entity_id
 from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import Posted
@@ -177,7 +187,7 @@ _WHOLE: Final = "definitions"
 _NESTED: Final = "definition.*"
 
 
-def _features(catalog: CatalogView, _: CatalogRequest) -> Response:
+def features(catalog: CatalogView, _: CatalogRequest) -> Response:
     """What the catalog can do for this client (C-27)."""
     update = is_mutable(catalog.view)
     return json_response(
@@ -226,7 +236,7 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
 def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
     reading = CatalogReader()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
-    refuse(request.path.text, reading.faults)
+    refuse(request.path.text, reading.findings)
     return group
 
 
@@ -256,7 +266,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     form = writing.catalog.format(request.path.group)
     reading = CatalogReader()
     posted = reading.definition(request.json, form)
-    refuse(request.path.text, reading.faults)
+    refuse(request.path.text, reading.findings)
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
@@ -321,24 +331,12 @@ def _shown(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     return definitions.render_definition(form, catalog.latest(xid.resource), version)
 
 
-DIALECT: Final = CatalogDraft(
-    reads={
-        CatalogTarget.CATALOG: _groups,
-        CatalogTarget.GROUP: _group,
-        CatalogTarget.DEFINITIONS: _definitions,
-        CatalogTarget.DEFINITION: _latest,
-        CatalogTarget.VERSIONS: _versions,
-        CatalogTarget.VERSION: _version,
-        CatalogTarget.LOOKUP: _looked_up,
-    },
-    writes={
-        ("POST", CatalogTarget.CATALOG): _post_group,
-        ("PUT", CatalogTarget.GROUP): _put_group,
-        ("DELETE", CatalogTarget.GROUP): delete,
-        ("POST", CatalogTarget.DEFINITIONS): _post,
-        ("DELETE", CatalogTarget.DEFINITIONS): delete,
-        ("DELETE", CatalogTarget.DEFINITION): delete,
-        ("DELETE", CatalogTarget.VERSION): delete,
-    },
-    features=_features,
-)
+ROUTES: Final[Routes] = {
+    CATALOG: CncfRoute(read=_groups, writes={"POST": _post_group}),
+    GROUP: CncfRoute(read=_group, writes={"DELETE": delete, "PUT": _put_group}),
+    DEFINITIONS: CncfRoute(read=_definitions, writes={"DELETE": delete, "POST": _post}),
+    DEFINITION: CncfRoute(read=_latest, writes={"DELETE": delete}),
+    VERSIONS: CncfRoute(read=_versions),
+    VERSION: CncfRoute(read=_version, writes={"DELETE": delete}),
+    LOOKUP: CncfRoute(read=_looked_up),
+}

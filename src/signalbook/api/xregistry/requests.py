@@ -6,16 +6,16 @@ Specification: core/http.md "Registry HTTP APIs", "HTTP Header Values" (R158-R16
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, Self
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from starlette.types import Scope
 
-from signalbook.api.kernel.requests import base_url
-from signalbook.api.kernel.responses import decode, encode
+from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
+from signalbook.api.kernel.responses import decode
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.config.capabilities import resolve_ignore
 from signalbook.engine.read.filters import parse_filter
@@ -27,7 +27,7 @@ from signalbook.engine.write.commands import METHODS, Command, ConfigCommand, Do
 from signalbook.errors import RegistryError
 from signalbook.model import Attribute, AttributeSet, Included, Loader, Model, ResourceType, gather
 from signalbook.settings import Settings
-from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
 
 DETAILS: Final = "$details"
@@ -167,7 +167,7 @@ def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
     if not query:
         return NOTHING
     found: dict[str, list[str]] = {}
-    for name, value in _pairs(query, subject):
+    for name, value in query_pairs(query, subject, most=_MAX_PARAMETERS):
         if name in _NONE:
             found.setdefault(name, []).append(value)
     for name in _ONCE:
@@ -199,14 +199,6 @@ def _comparable(version: str) -> tuple[str, str]:
     return ".".join(numbers.split(".")[:2]), suffix
 
 
-def _pairs(query: bytes, subject: str) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
-    except ValueError:
-        detail = f"the query string is not percent-encoded UTF-8 of at most {_MAX_PARAMETERS} parameters"
-        raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
-
-
 def _on(found: dict[str, list[str]], name: str) -> bool:
     """A boolean flag is on by being there (R175); ``=false`` is what a client means by it."""
     return name in found and found[name][-1].lower() != "false"
@@ -229,7 +221,7 @@ NULL: Final = "null"
 """The value that deletes an attribute (R162)."""
 
 _NAVIGATION: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
-_NEVER: Final = frozenset({"meta", "versions", "contenttype"})
+NEVER_HEADERS: Final = frozenset({"meta", "versions", "contenttype"})
 _INTEGER: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 
@@ -281,7 +273,7 @@ def _check_allowed(header: str, name: str, type: ResourceType, subject: str) -> 
         detail = "the document is the body of this request"
     elif name == "contenttype":
         detail = "the content type is the header Content-Type"
-    elif name in _NEVER:
+    elif name in NEVER_HEADERS:
         detail = "nested entities need the $details form"
     else:
         return
@@ -314,36 +306,13 @@ def _typed_value(text: str, attribute: Attribute | None) -> JSON:
     return text
 
 
-def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[str, str]]:
-    """The headers that show an entity's ``attributes`` beside its document (R158-R160)."""
-    never = {*_NEVER, type.singular, f"{type.singular}base64"}
-    for name, value in attributes.items():
-        if name in never:
-            continue
-        if not isinstance(value, (dict, list)):
-            yield f"xRegistry-{name}", encode(_header_text(value))
-        elif isinstance(value, dict) and _is_map(name, type.attributes):
-            yield from ((f"xRegistry-{name}.{key}", encode(_header_text(item))) for key, item in value.items())
-
-
-def _is_map(name: str, attributes: AttributeSet) -> bool:
-    attribute = attributes.get(name)
-    return attribute is not None and attribute.type == "map" and attribute.item is not None and attribute.item.scalar
-
-
-def _header_text(value: JSON) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 WRITES: Final = frozenset(method.value for method in Method)
 _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.META, Kind.VERSIONS})
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryRequest:
-    """A request to the door; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large.
+    """A request to the API; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large.
 
     ``included`` is what a model in the body includes from elsewhere.
     """
@@ -359,9 +328,9 @@ class RegistryRequest:
     included: Included = field(default_factory=Included)
 
     @property
-    def is_write(self) -> bool:
-        """Whether it may change something."""
-        return self.method in WRITES
+    def subject(self) -> str:
+        """The path as errors quote it."""
+        return self.path.text
 
     @property
     def is_small(self) -> bool:
@@ -387,10 +356,7 @@ class RegistryRequest:
         """The decoded body, None if there is none. Raises ``parsing_data`` (R20), and ``bad_request`` for ``null``."""
         if not self.body:
             return None
-        try:
-            value = parse_json(self.body, max_depth=self.settings.max_depth, unique=True)
-        except JSONError as error:
-            raise RegistryError("parsing_data", subject=self.path.text, error_detail=str(error)) from None
+        value = json_body(self.body, self.subject, max_depth=self.settings.max_depth)
         if value is None:  # not to be taken for no body, which deletes everything (R169)
             detail = "the body needs to be a JSON object, not null"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail)
@@ -399,7 +365,7 @@ class RegistryRequest:
     def prepare(self) -> None:
         """Do now what needs neither model nor transaction: decode a body that can only be JSON."""
         if (
-            self.is_write
+            self.method in WRITES
             and not self._is_delete_of_one
             and (self.path.target.kind in _ALWAYS_JSON or self.path.details)
         ):
@@ -482,7 +448,7 @@ class RegistryRequest:
 
 def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryRequest:
     """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or flags that are none."""
-    path = parse_path(_path(scope))
+    path = parse_path(raw_path(scope))
     return RegistryRequest(
         method="GET" if scope["method"] == "HEAD" else scope["method"],
         path=path,
@@ -492,10 +458,3 @@ def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryReque
         base_url=base_url(scope, settings),
         settings=settings,
     )
-
-
-def _path(scope: Scope) -> str:
-    """The path below the door, still percent-encoded."""
-    raw = scope.get("raw_path") or scope["path"].encode("utf-8")
-    text: str = raw.decode("latin-1").partition("?")[0]
-    return text.removeprefix(scope.get("root_path", ""))

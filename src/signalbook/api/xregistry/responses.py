@@ -18,15 +18,16 @@ import msgspec
 
 from signalbook import __version__
 from signalbook.api.kernel.caching import NO_CACHE, entity_tag, if_modified
-from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, json_response, media_type
-from signalbook.api.xregistry.requests import QueryFlags, RegistryRequest, write_headers
+from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, encode, json_response, media_type
+from signalbook.api.xregistry.requests import NEVER_HEADERS, QueryFlags, RegistryRequest
 from signalbook.engine.engine import Session
 from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import DocumentView, View, ViewOptions
 from signalbook.engine.write.commands import WriteResult
 from signalbook.errors import RegistryError
-from signalbook.values import JSON, canonical_json, digest
+from signalbook.model import AttributeSet, ResourceType
+from signalbook.values import JSON, JSONObject, canonical_json, digest
 from signalbook.xid import Kind, Xid
 
 _MOST: Final = 2**64 - 1
@@ -170,18 +171,17 @@ def document_response(
 def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:
     """The answer to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
     view, path = session.view, request.path
-    told = (("xRegistry-xregcorrelationid", session.correlationid),) if result.changes else ()
     if request.method == "DELETE":
-        return Response(status=204, headers=told)
+        return Response(status=204)
     if path.name:
         value = view.capabilities if path.name == "capabilities" else view.modelsource()
-        return limited(json_response(value, headers=told), request)
+        return limited(json_response(value), request)
     if path.target.is_collection or (request.method == "POST" and path.target.kind in (Kind.REGISTRY, Kind.GROUP)):
         value = view.processed(path.target, result.processed, request.options(view, path.target))
-        return limited(json_response(value, headers=told), request)
+        return limited(json_response(value), request)
     render = entity_response if request.document_type(view) is None else document_response
     status = 201 if result.created else 200
-    return render(view, request, result.target, status=status, extra=(*told, *_locations(view, request, result)))
+    return render(view, request, result.target, status=status, extra=tuple(_locations(view, request, result)))
 
 
 def limited(answer: Response, request: RegistryRequest) -> Response:
@@ -215,3 +215,26 @@ def _document_headers(found: DocumentView, xid: Xid) -> Iterator[Header]:
     yield "Content-Disposition", xid.resource_id
     yield from UNTRUSTED
     yield from write_headers(found.attributes, found.type)
+
+
+def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[str, str]]:
+    """The headers that show an entity's ``attributes`` beside its document (R158-R160)."""
+    never = {*NEVER_HEADERS, type.singular, f"{type.singular}base64"}
+    for name, value in attributes.items():
+        if name in never:
+            continue
+        if not isinstance(value, (dict, list)):
+            yield f"xRegistry-{name}", encode(_header_text(value))
+        elif isinstance(value, dict) and _is_map(name, type.attributes):
+            yield from ((f"xRegistry-{name}.{key}", encode(_header_text(item))) for key, item in value.items())
+
+
+def _is_map(name: str, attributes: AttributeSet) -> bool:
+    attribute = attributes.get(name)
+    return attribute is not None and attribute.type == "map" and attribute.item is not None and attribute.item.scalar
+
+
+def _header_text(value: JSON) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -241,10 +241,10 @@ def first_posted(id: str, format: str, document: JSON, content: Content, attribu
     """
     body = document if isinstance(document, dict) and format in KNOWN else {}
     sections = {name: value for name, value in body.items() if name not in originals.BESIDE}
-    told = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
+    stated = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
     return Posted(
         id=id,
-        document=told | attributes,
+        document=stated | attributes,
         definition=metaschemas.to_newer_spelling(format, sections),
         content=content,
         path="",

@@ -12,7 +12,7 @@ from signalbook.cncf.messagecatalog import definitions, validation
 from signalbook.cncf.messagecatalog.definitions import MEMBERS, Posted
 from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, to_newer_spelling
 from signalbook.cncf.messagecatalog.originals import BESIDE
-from signalbook.documents import DocumentError, Repair, Source
+from signalbook.documents import DocumentError, Repair, SourceDocument
 from signalbook.documents.messagecatalog import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, Shape, members, shape_of
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
@@ -31,10 +31,10 @@ class CatalogGroup:
 
 
 class CatalogReader:
-    """Reads documents, and keeps all their ``faults``, up to a hundred."""
+    """Reads documents, and keeps all their ``findings``, up to a hundred."""
 
     def __init__(self) -> None:
-        self.faults: list[Finding] = []
+        self.findings: list[Finding] = []
 
     def root(self, document: JSONObject) -> list[CatalogGroup]:
         """The groups of a whole catalog."""
@@ -94,7 +94,7 @@ class CatalogReader:
         )
 
     def _members(self, collection: JSON, path: str) -> Iterator[tuple[tuple[str, str], JSONObject]]:
-        """Entries of a list or map with their path and key. Anything else in it is a fault."""
+        """Entries of a list or map with their path and key. Anything else in it is a finding."""
         if collection is None:
             return
         if not isinstance(collection, dict | list):
@@ -120,7 +120,7 @@ class CatalogReader:
         self._add(Finding(path=path, rule="document", message=message))
 
     def _add(self, *findings: Finding) -> None:
-        self.faults = [*self.faults, *findings][:_MOST]
+        self.findings = [*self.findings, *findings][:_MOST]
 
 
 def document_findings(group: CatalogGroup, format: str, known: Collection[str]) -> Iterator[Finding]:
@@ -201,18 +201,18 @@ _REGISTRY: Final = frozenset(
 _SHOWN: Final = 20
 
 
-def adopt_catalog_documents(sources: Sequence[Source]) -> list[Source]:
+def adopt_catalog_documents(sources: Sequence[SourceDocument]) -> list[SourceDocument]:
     """``sources`` with every catalog's document among them as one of the registry.
 
     A definition or version that stands alone belongs to the group whose document is in its folder, or the next one
     above; without any, to a group named like its folder. Where there are documents of catalogs, others that are no
-    registry's either are left out, which a repair tells. Raises ``DocumentError`` with every fault.
+    registry's either are left out, which a repair tells. Raises ``DocumentError`` with every finding.
     """
     shapes = [shape_of(source.document) for source in sources]
     if not any(shapes):
         return list(sources)
     adopting = _Adoption()
-    kept: list[Source] = []
+    kept: list[SourceDocument] = []
     ignored: list[str] = []
     for source, shape in zip(sources, shapes, strict=True):
         if shape is not None:
@@ -231,17 +231,17 @@ class _GroupDocuments:
     group: CatalogGroup
     owner: str
     posted: list[Posted] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[SourceDocument] = field(default_factory=list)
 
 
 class _Adoption:
     def __init__(self) -> None:
-        self._shelves: dict[str, _GroupDocuments] = {}
+        self._groups: dict[str, _GroupDocuments] = {}
         self._places: dict[PurePath, list[str]] = {}
-        self._loose: list[tuple[Source, JSONObject]] = []
-        self._faults: list[str] = []
+        self._loose: list[tuple[SourceDocument, JSONObject]] = []
+        self._findings: list[str] = []
 
-    def take(self, source: Source, shape: Shape) -> None:
+    def take(self, source: SourceDocument, shape: Shape) -> None:
         """Read a document; what belongs to a group elsewhere waits."""
         reading = CatalogReader()
         match shape:
@@ -253,31 +253,33 @@ class _Adoption:
             case _:
                 found = []
                 self._loose.append((source, source.document))
-        self._note(source, reading.faults)
+        self._note(source, reading.findings)
         for group in found:
-            self._shelve(group, source)
+            self._add_group(group, source)
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[SourceDocument]:
         """A source for each group. Raises ``DocumentError``."""
         for source, document in self._loose:
             self._place(source, document)
-        for shelf in self._shelves.values():
-            whole = replace(shelf.group, posted=tuple(sorted(shelf.posted, key=lambda each: each.number or 0)))
-            self._faults += map(str, document_findings(whole, definitions.stated_format(whole.document), ()))
-            shelf.group = whole
-        if self._faults:
-            raise DocumentError("\n  ".join(["documents of a message catalog are not right:", *self._faults[:_SHOWN]]))
-        return [_source(shelf) for shelf in self._shelves.values()]
+        for entry in self._groups.values():
+            whole = replace(entry.group, posted=tuple(sorted(entry.posted, key=lambda each: each.number or 0)))
+            self._findings += map(str, document_findings(whole, definitions.stated_format(whole.document), ()))
+            entry.group = whole
+        if self._findings:
+            raise DocumentError(
+                "\n  ".join(["documents of a message catalog are not right:", *self._findings[:_SHOWN]])
+            )
+        return [_source(entry) for entry in self._groups.values()]
 
-    def _shelve(self, group: CatalogGroup, source: Source) -> None:
-        other = self._shelves.get(entity_id(group.id))
+    def _add_group(self, group: CatalogGroup, source: SourceDocument) -> None:
+        other = self._groups.get(entity_id(group.id))
         if other is not None:
             raise DocumentError(f"{other.owner} and {source.name} both have the group {group.id}")
-        shelf = _GroupDocuments(group=group, owner=source.name, sources=[source])
-        shelf.posted += _at_source(group.posted, source)
-        self._shelves[entity_id(group.id)] = shelf
+        entry = _GroupDocuments(group=group, owner=source.name, sources=[source])
+        entry.posted += _at_source(group.posted, source)
+        self._groups[entity_id(group.id)] = entry
 
-    def _place(self, source: Source, document: JSONObject) -> None:
+    def _place(self, source: SourceDocument, document: JSONObject) -> None:
         """A definition or version that stands alone."""
         folder = PurePath(source.name).parent
         near = next((self._places[place] for place in (folder, *folder.parents) if place in self._places), [])
@@ -287,62 +289,62 @@ class _Adoption:
         groupid = entity_id(near[0] if near else folder.name)
         if not groupid:
             raise DocumentError(f"{source.name}: a definition belongs to a group: put it into the document of one")
-        if groupid not in self._shelves:
+        if groupid not in self._groups:
             implied: JSONObject = {"id": folder.name, "format": document.get("format")}
             self._note(source, definitions.group_findings(implied))
-            self._shelves[groupid] = _GroupDocuments(
+            self._groups[groupid] = _GroupDocuments(
                 group=CatalogGroup(id=folder.name, document=implied, posted=()), owner=source.name, sources=[]
             )
-        shelf = self._shelves[groupid]
+        entry = self._groups[groupid]
         reading = CatalogReader()
-        shelf.posted += _at_source(
-            reading.definition(document, definitions.stated_format(shelf.group.document)), source
+        entry.posted += _at_source(
+            reading.definition(document, definitions.stated_format(entry.group.document)), source
         )
-        shelf.sources.append(source)
-        self._note(source, reading.faults)
+        entry.sources.append(source)
+        self._note(source, reading.findings)
 
-    def _note(self, source: Source, faults: Iterable[Finding]) -> None:
-        self._faults += [f"{source.name}: {fault}" for fault in faults]
+    def _note(self, source: SourceDocument, findings: Iterable[Finding]) -> None:
+        self._findings += [f"{source.name}: {finding}" for finding in findings]
 
 
-def _at_source(posted: Iterable[Posted], source: Source) -> list[Posted]:
+def _at_source(posted: Iterable[Posted], source: SourceDocument) -> list[Posted]:
     """With paths that say which document they are of."""
     return [replace(each, path=f"{source.name}: {each.path}") for each in posted]
 
 
-def _source(shelf: _GroupDocuments) -> Source:
+def _source(entry: _GroupDocuments) -> SourceDocument:
     """The document of the registry, with what was put right in it, and a label that tells so (L-38)."""
-    named = ", ".join(source.name for source in shelf.sources[:3])
-    read = (repair for source in shelf.sources for repair in source.repairs)
-    repairs = tuple(dict.fromkeys((*read, *_repairs(shelf))))
-    body = registry_group(shelf.group)
+    named = ", ".join(source.name for source in entry.sources[:3])
+    read = (repair for source in entry.sources for repair in source.repairs)
+    repairs = tuple(dict.fromkeys((*read, *_repairs(entry))))
+    body = registry_group(entry.group)
     if repairs:
         rules = ",".join(sorted({repair.rule for repair in repairs}))
-        source = PurePath(shelf.owner).name
+        source = PurePath(entry.owner).name
         body["labels"] = {**body.get("labels", {}), "import.source": source, "import.repairs": rules}
-    return Source(
-        name=named or shelf.owner,
-        document={"messagegroups": {entity_id(shelf.group.id): body}},
+    return SourceDocument(
+        name=named or entry.owner,
+        document={"messagegroups": {entity_id(entry.group.id): body}},
         repairs=repairs,
-        lenient=all(source.lenient for source in shelf.sources),
+        lenient=all(source.lenient for source in entry.sources),
     )
 
 
-def _repairs(shelf: _GroupDocuments) -> Iterator[Repair]:
+def _repairs(entry: _GroupDocuments) -> Iterator[Repair]:
     """What is taken though it is not right, or not understood (B-3, C-21, J-17, L-19)."""
-    xid = f"/messagegroups/{entity_id(shelf.group.id)}"
-    if shelf.group.document.get("format") in ALIASES:
+    xid = f"/messagegroups/{entity_id(entry.group.id)}"
+    if entry.group.document.get("format") in ALIASES:
         yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3")
-    for posted in shelf.posted:
+    for posted in entry.posted:
         path = f"{xid}/messages/{entity_id(posted.id)}"
-        for fault in definitions.strict_findings(posted):
-            name = fault.path.rpartition(" ")[2].rpartition(".")[2]
-            yield Repair(message=f"{fault.message}; taken as it is", path=f"{path}#{name}", rule="L-19")
-        for doubt in validation.doubts(definitions.stated_format(shelf.group.document), posted.definition):
+        for finding in definitions.strict_findings(posted):
+            name = finding.path.rpartition(" ")[2].rpartition(".")[2]
+            yield Repair(message=f"{finding.message}; taken as it is", path=f"{path}#{name}", rule="L-19")
+        for doubt in validation.doubts(definitions.stated_format(entry.group.document), posted.definition):
             yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule)
 
 
-def _with_repairs(sources: list[Source], ignored: list[str]) -> list[Source]:
+def _with_repairs(sources: list[SourceDocument], ignored: list[str]) -> list[SourceDocument]:
     if not ignored:
         return sources
     repairs = tuple(

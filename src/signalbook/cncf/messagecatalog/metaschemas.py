@@ -27,7 +27,7 @@ _UTF8_NAME: Final = re.compile(r"[^\x00-\x1f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class MetaschemaField:
     """One field of a section.
 
     ``place`` is its name in xRegistry. ``constant`` tells that xRegistry has only an exact value there, no property
@@ -45,7 +45,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class MetaschemaSection:
     """One section of a metaschema: an object of ``fields``, and of others if ``names`` says how these are called.
 
     ``schema`` tells that it has a member ``dataschema``, ``encoding`` that it has ``amqpencoding``. ``place`` is ``""``
@@ -54,80 +54,80 @@ class Section:
 
     name: str
     place: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[MetaschemaField, ...] = ()
     names: re.Pattern[str] | None = None
     schema: bool = False
     encoding: bool = False
     listed: bool = False
 
-    def field(self, name: str) -> Field | None:
+    def field(self, name: str) -> MetaschemaField | None:
         """The field called so; an open section has any."""
         found = next((field for field in self.fields if field.name == name), None)
-        return found or (Field(name=name, place=name, type=ANY) if self.names is not None else None)
+        return found or (MetaschemaField(name=name, place=name, type=ANY) if self.names is not None else None)
 
 
-def _amqp_map(name: str, place: str) -> Section:
-    return Section(name=name, place=place, names=_SYMBOL)
+def _amqp_map(name: str, place: str) -> MetaschemaSection:
+    return MetaschemaSection(name=name, place=place, names=_SYMBOL)
 
 
-_PAYLOAD: Final = Section(name="payload", schema=True)
+_PAYLOAD: Final = MetaschemaSection(name="payload", schema=True)
 
-METASCHEMAS: Final[dict[str, tuple[Section, ...]]] = {
+METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
     CLOUDEVENTS: (
-        Section(
+        MetaschemaSection(
             name="attributes",
             names=_CLOUDEVENTS_NAME,
             schema=True,
             fields=(
-                Field(name="time", place="time", type=TIMESTAMP),
-                *(Field(name=name, place=name) for name in _TEXTS),
+                MetaschemaField(name="time", place="time", type=TIMESTAMP),
+                *(MetaschemaField(name=name, place=name) for name in _TEXTS),
             ),
         ),
     ),
     AMQP: (
-        Section(
+        MetaschemaSection(
             name="header",
             place="header",
             fields=(
-                Field(name="durable", place="durable", type=BOOLEAN, constant=True),
-                Field(name="priority", place="priority", type=INTEGER, constant=True),
-                Field(name="ttl", place="ttl", type=INTEGER, constant=True),
+                MetaschemaField(name="durable", place="durable", type=BOOLEAN, constant=True),
+                MetaschemaField(name="priority", place="priority", type=INTEGER, constant=True),
+                MetaschemaField(name="ttl", place="ttl", type=INTEGER, constant=True),
             ),
         ),
         _amqp_map("deliveryannotations", "delivery-annotations"),
         _amqp_map("messageannotations", "message-annotations"),
-        Section(
+        MetaschemaSection(
             name="properties",
             place="properties",
             fields=(
-                Field(name="messageid", place="message-id"),
-                Field(name="userid", place="user-id", type=BINARY),
-                Field(name="to", place="to"),
-                Field(name="subject", place="subject"),
-                Field(name="replyto", place="reply-to"),
-                Field(name="correlationid", place="correlation-id"),
-                Field(name="contenttype", place="content-type"),
-                Field(name="contentencoding", place="content-encoding"),
-                Field(name="absoluteexpirytime", place="absolute-expiry-time", type=TIMESTAMP),
-                Field(name="creationtime", place="creation-time", type=TIMESTAMP),
-                Field(name="groupid", place="group-id"),
-                Field(name="groupsequence", place="group-sequence"),
-                Field(name="replytogroupid", place="reply-to-group-id"),
+                MetaschemaField(name="messageid", place="message-id"),
+                MetaschemaField(name="userid", place="user-id", type=BINARY),
+                MetaschemaField(name="to", place="to"),
+                MetaschemaField(name="subject", place="subject"),
+                MetaschemaField(name="replyto", place="reply-to"),
+                MetaschemaField(name="correlationid", place="correlation-id"),
+                MetaschemaField(name="contenttype", place="content-type"),
+                MetaschemaField(name="contentencoding", place="content-encoding"),
+                MetaschemaField(name="absoluteexpirytime", place="absolute-expiry-time", type=TIMESTAMP),
+                MetaschemaField(name="creationtime", place="creation-time", type=TIMESTAMP),
+                MetaschemaField(name="groupid", place="group-id"),
+                MetaschemaField(name="groupsequence", place="group-sequence"),
+                MetaschemaField(name="replytogroupid", place="reply-to-group-id"),
             ),
         ),
         _amqp_map("applicationproperties", "application-properties"),
-        Section(name="applicationdata", schema=True, encoding=True),
+        MetaschemaSection(name="applicationdata", schema=True, encoding=True),
         _amqp_map("footer", "footer"),
     ),
     MQTT: (
-        Section(
+        MetaschemaSection(
             name="publish",
             fields=(
-                Field(name="mqttversion", values=("3.1.1", "5.0")),
-                Field(name="qos", place="qos", type=INTEGER, constant=True, values=(0, 1, 2)),
-                Field(name="retain", place="retain", type=BOOLEAN, constant=True),
-                Field(name="topicname", place="topic_name", constant=True, uri=True),
-                Field(
+                MetaschemaField(name="mqttversion", values=("3.1.1", "5.0")),
+                MetaschemaField(name="qos", place="qos", type=INTEGER, constant=True, values=(0, 1, 2)),
+                MetaschemaField(name="retain", place="retain", type=BOOLEAN, constant=True),
+                MetaschemaField(name="topicname", place="topic_name", constant=True, uri=True),
+                MetaschemaField(
                     name="payloadformat",
                     place="payload_format_indicator",
                     type=INTEGER,
@@ -135,21 +135,25 @@ METASCHEMAS: Final[dict[str, tuple[Section, ...]]] = {
                     modern=True,
                     values=(0, 1),
                 ),
-                Field(name="expiryinterval", place="message_expiry_interval", type=INTEGER, constant=True, modern=True),
-                Field(name="responsetopic", place="response_topic", constant=True, uri=True, modern=True),
-                Field(name="correlationdata", place="correlation_data", type=BINARY, constant=True, modern=True),
-                Field(name="contenttype", place="content_type", constant=True, modern=True),
+                MetaschemaField(
+                    name="expiryinterval", place="message_expiry_interval", type=INTEGER, constant=True, modern=True
+                ),
+                MetaschemaField(name="responsetopic", place="response_topic", constant=True, uri=True, modern=True),
+                MetaschemaField(
+                    name="correlationdata", place="correlation_data", type=BINARY, constant=True, modern=True
+                ),
+                MetaschemaField(name="contenttype", place="content_type", constant=True, modern=True),
             ),
         ),
-        Section(name="userproperty", place="user_properties", names=_UTF8_NAME, listed=True),
+        MetaschemaSection(name="userproperty", place="user_properties", names=_UTF8_NAME, listed=True),
         _PAYLOAD,
     ),
     NATS: (
-        Section(
+        MetaschemaSection(
             name="pub",
             fields=(
-                Field(name="subject", place="subject", constant=True, uri=True),
-                Field(name="replyto", place="reply-to", constant=True, uri=True),
+                MetaschemaField(name="subject", place="subject", constant=True, uri=True),
+                MetaschemaField(name="replyto", place="reply-to", constant=True, uri=True),
             ),
         ),
         _PAYLOAD,
@@ -169,7 +173,7 @@ MQTT_VERSION: Final = "5.0"
 """Where a definition tells none (B-15)."""
 
 
-def section(format: str, name: str) -> Section | None:
+def section(format: str, name: str) -> MetaschemaSection | None:
     """The section of a format, None if it has none of that name."""
     return next((each for each in METASCHEMAS.get(format, ()) if each.name == name), None)
 
@@ -268,7 +272,7 @@ def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
     return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
 
 
-def sections_of(format: str) -> tuple[Section, ...]:
+def sections_of(format: str) -> tuple[MetaschemaSection, ...]:
     """The sections of a predefined format, none of another."""
     return METASCHEMAS.get(format, ())
 

@@ -23,8 +23,8 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     MQTT_VERSION,
     SCHEMA,
     XREGISTRY,
-    Field,
-    Section,
+    MetaschemaField,
+    MetaschemaSection,
     message_protocol,
     mqtt_version,
 )
@@ -223,7 +223,7 @@ def _project_options(format: str, definition: JSONObject) -> JSONObject:
             continue
         if section.listed:
             options[section.place] = [
-                {"name": name, **_property(Field(name=name), template, required=False)}
+                {"name": name, **_property(MetaschemaField(name=name), template, required=False)}
                 for name, template in body.items()
                 if isinstance(template, dict) and _short(template)
             ]
@@ -240,7 +240,7 @@ def _project_options(format: str, definition: JSONObject) -> JSONObject:
     return options
 
 
-def _placed(section: Section, body: JSONObject) -> Iterator[tuple[str, JSON]]:
+def _placed(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[str, JSON]]:
     """The fields of a section that xRegistry has a place for, with what it has there."""
     for name, template in body.items():
         field = section.field(name)
@@ -253,7 +253,7 @@ def _placed(section: Section, body: JSONObject) -> Iterator[tuple[str, JSON]]:
             yield field.place, value
 
 
-def _constant(field: Field, template: JSONObject) -> JSON:
+def _constant(field: MetaschemaField, template: JSONObject) -> JSON:
     """A value of MQTT, NATS or an AMQP header, as xRegistry has it; None if it cannot."""
     value = template.get("value")
     if field.uri:
@@ -264,7 +264,7 @@ def _constant(field: Field, template: JSONObject) -> JSON:
     return None if isinstance(exact, str) else exact
 
 
-def _property(field: Field, template: JSONObject, *, required: bool, within: str = "") -> JSONObject:
+def _property(field: MetaschemaField, template: JSONObject, *, required: bool, within: str = "") -> JSONObject:
     """A property definition."""
     value = template.get("value")
     found: JSONObject = {}
@@ -282,7 +282,7 @@ def _property(field: Field, template: JSONObject, *, required: bool, within: str
     return found
 
 
-def _property_type(field: Field, value: str, within: str) -> JSONObject:
+def _property_type(field: MetaschemaField, value: str, within: str) -> JSONObject:
     """The type to state with a ``value``, if it is not the model's default for it (J-13, J-17)."""
     if field.type in (TIMESTAMP, INTEGER) or field.place in _UNTYPED:
         return {}
@@ -357,7 +357,7 @@ def _render_sections(format: str, message: JSONObject) -> JSONObject:
     return definition
 
 
-def _render_section(section: Section, options: JSONObject) -> JSONObject | None:
+def _render_section(section: MetaschemaSection, options: JSONObject) -> JSONObject | None:
     """What the options have for a section's fields, None if they lack its place."""
     if section.listed:
         listed = options.get(section.place)

@@ -20,8 +20,8 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     MQTT,
     MQTT_VERSION,
     SCHEMA,
-    Field,
-    Section,
+    MetaschemaField,
+    MetaschemaSection,
     mqtt_version,
 )
 from signalbook.cncf.messagecatalog.templates import (
@@ -88,7 +88,7 @@ def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> st
     return ""
 
 
-def _section(section: Section, body: JSON) -> Iterator[Finding]:
+def _section(section: MetaschemaSection, body: JSON) -> Iterator[Finding]:
     if not isinstance(body, dict):
         yield _finding(section.name, "it needs to be an object")
         return
@@ -106,7 +106,7 @@ def _section(section: Section, body: JSON) -> Iterator[Finding]:
             yield from _field(field, template, path)
 
 
-def _field(field: Field, template: JSON, path: str) -> Iterator[Finding]:
+def _field(field: MetaschemaField, template: JSON, path: str) -> Iterator[Finding]:
     if field.values and isinstance(template, str):  # mqttversion, written like the encoding
         template = {"value": template}
     if not isinstance(template, dict):
@@ -131,14 +131,14 @@ def _template(template: JSONObject, path: str) -> Iterator[Finding]:
         yield _finding(f"{path}.description", "it needs to be a string")
 
 
-def _schema(section: Section, template: JSON, path: str) -> Iterator[Finding]:
+def _schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[Finding]:
     """Among a CloudEvent's attributes it is a field, too, so that its value may be a template (C-24)."""
     if template is None:
         return
     attribute = section.name == "attributes"
     yield from projection.dataschema_findings(template, path, uri=not attribute)
     if attribute and isinstance(template, dict):
-        yield from _field(Field(name=SCHEMA), template, path)
+        yield from _field(MetaschemaField(name=SCHEMA), template, path)
 
 
 def _encoding(value: JSON, path: str) -> Iterator[Finding]:
@@ -150,11 +150,11 @@ def _cloudevents(id: str, definition: JSONObject) -> Iterator[Finding]:
     """B-12: ``type`` is there, exact, and the definition's id; known attributes are what CloudEvents says."""
     attributes = definition.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
-    told = literal(attributes.get("type"))
-    if not isinstance(told, str):
+    stated = literal(attributes.get("type"))
+    if not isinstance(stated, str):
         yield _finding("attributes.type", "a CloudEvents definition needs it, with an exact value")
-    elif not same_id(id, told):
-        yield _finding("attributes.type.value", f"it is {told[:200]!r}, and the id of the definition {id[:200]!r}")
+    elif not same_id(id, stated):
+        yield _finding("attributes.type.value", f"it is {stated[:200]!r}, and the id of the definition {id[:200]!r}")
     if "data" in attributes:
         yield _finding("attributes.data", "'data' is no name of an attribute")
     for name, message in _RULES.items():

@@ -1,20 +1,30 @@
-"""What a kind of sink has to be: it says whether a subscription is one for it, and delivers events in order."""
+"""The contract of a sink, which sinks there are, and where the operator lets events go.
+
+Sinks are everything in the entry-point group ``signalbook.sinks``, the built-in ones too. The name of an entry point is
+the ``protocol`` of subscriptions in lower case, its value an object that keeps to ``SinkFactory``. It is imported when
+that protocol is first asked for. A place that is not public has to be allowed, and so has any without TLS.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Final, Protocol
+from urllib.parse import SplitResult
+
+import httpcore
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.fetching import AllowList
+from signalbook.fetching import AddressNotAllowed, AllowList, FetchError, reachable
 from signalbook.values import JSONObject
 
 EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 """The media type of one event in structured mode, whichever protocol carries it."""
+_LOOK_SECONDS: Final = 3.0
 
 
 class DeliveryError(SignalbookError):
@@ -77,7 +87,7 @@ class SinkPolicy:
 
 
 class Sink(Protocol):
-    """An open way to one subscription's sink. For one thread."""
+    """Delivers the events of one subscription. For one thread."""
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Deliver CloudEvents (JSON format), oldest first; all of them were taken when it returns.
@@ -90,7 +100,7 @@ class Sink(Protocol):
 
 
 class SinkFactory(Protocol):
-    """A kind of sink: the object an entry point of the group ``signalbook.sinks`` names."""
+    """Opens sinks of one protocol or more: the object an entry point of the group ``signalbook.sinks`` names."""
 
     protocols: tuple[str, ...]
     """Values of ``protocol`` it serves, as in ``subscription.PROTOCOLS``."""
@@ -99,14 +109,14 @@ class SinkFactory(Protocol):
         """Raise ``SubscriptionError`` if sink, settings or credential do not fit the protocol or are not allowed."""
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> Sink:
-        """A way to the sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
+        """The sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
 
 
 GROUP: Final = "signalbook.sinks"
 
 
 def find_sink(protocol: str) -> SinkFactory:
-    """The kind that serves ``protocol``. Raises ``SubscriptionError`` if there is none, or not all that it takes."""
+    """What opens sinks of ``protocol``. Raises ``SubscriptionError`` if there is none, or not all that it takes."""
     point = _offered().get(protocol)
     if point is None:
         raise SubscriptionError(f"/protocol: there is no {protocol!r}; there are {', '.join(sink_protocols())}")
@@ -129,3 +139,51 @@ def sink_protocols() -> tuple[str, ...]:
 
 def _offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "protocol", plugins.upper)
+
+
+def wrong_setting(name: str, detail: str) -> SubscriptionError:
+    """That a setting is not what it has to be."""
+    return SubscriptionError(f"/protocolsettings/{name[:128]}: {detail}")
+
+
+def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
+    """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name shows."""
+    address = _literal(host)
+    if address is not None and not policy.allow.admits(address, host, port):
+        raise SubscriptionError(
+            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
+        )
+    named = policy.allow.names(host, port) or (address is not None and not address.is_global)
+    if not secure and not named:
+        raise SubscriptionError(f"{where}: without TLS only places that the operator names are delivered to")
+    if address is None and policy.look:
+        _look(host, port, policy, where)
+
+
+def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
+    """Raise ``SubscriptionError`` if ``host`` leads to where nothing may go; one not found just now may be some day.
+
+    What it leads to is not said: the names of a private network are nobody's business.
+    """
+    try:
+        reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
+    except AddressNotAllowed:
+        raise SubscriptionError(
+            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
+        ) from None
+    except (FetchError, httpcore.TimeoutException):
+        return
+
+
+def host_of(parts: SplitResult) -> str:
+    """The host of a URL as lists of places have it."""
+    return str(parts.hostname or "").lower().removesuffix(".")
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if host == "localhost":
+        return ipaddress.IPv4Address("127.0.0.1")
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -1,194 +1,158 @@
-"""Where sinks are: what their URIs say, and which of these places the operator lets events go to.
+"""What sinks at brokers share: where their URIs lead, settings and credentials, and connections made when needed.
 
-A place that is not public has to be allowed, and so has any without TLS. What names lead to is looked at when a
-subscription is taken, and again with each connection, which goes to the very address that was looked at.
+What names lead to is looked at when a subscription is taken, and again with each connection, which goes to the very
+address that was looked at.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpcore
 
-from signalbook.events.sinks.base import DeliveryError, SinkPolicy
+from signalbook.brokers.connection import (
+    BrokerError,
+    BrokerRefused,
+    BrokerSettings,
+    BrokerUnavailable,
+    MessageTooLarge,
+)
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of, wrong_setting
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.fetching import Deadline, FetchError, NotAllowed, connect, reachable
+from signalbook.fetching import AddressNotAllowed, FetchError, reachable
 from signalbook.values import JSONObject
 
 _LONGEST_URI: Final = 4096
-_LOOK_SECONDS: Final = 3.0
+_PLAIN: Final = "PLAIN"
+_LONGEST_TEXT: Final = 4096
+_MOST: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerAddress:
-    """The parts of a broker's URI; ``path`` is without its first slash, percent-decoded."""
+def read_broker(
+    subscription: Subscription, schemes: Mapping[str, tuple[int, bool]], policy: SinkPolicy
+) -> tuple[BrokerSettings, str]:
+    """The broker that the URI ``sink`` names, and its path without the first slash, percent-decoded.
 
-    host: str
-    port: int
-    path: str
-    secure: bool
-
-
-def read_address(sink: str, schemes: Mapping[str, tuple[int, bool]]) -> BrokerAddress:
-    """The place that a URI names; ``schemes`` have a port each, and say whether TLS is used.
-
-    Raises ``SubscriptionError``.
+    ``schemes`` have a port each, and say whether TLS is used. Raises ``SubscriptionError``, also for a place that
+    events may not go to.
     """
+    sink = subscription.sink
     expected = f"/sink: it takes a URI such as {next(iter(schemes))}://HOST:PORT; schemes are {', '.join(schemes)}"
     try:
         parts = urlsplit(sink)
         port, secure = schemes[parts.scheme]
+        host, port = host_of(parts), parts.port or port
         path = unquote(parts.path.removeprefix("/"), errors="strict")
-        place = BrokerAddress(host=_host(parts), port=parts.port or port, path=path, secure=secure)
     except (ValueError, KeyError):
         raise SubscriptionError(expected) from None
-    if not place.host or len(sink) > _LONGEST_URI or not (sink.isascii() and sink.isprintable() and " " not in sink):
+    if not host or len(sink) > _LONGEST_URI or not (sink.isascii() and sink.isprintable() and " " not in sink):
         raise SubscriptionError(expected)
     if parts.username is not None or parts.password is not None:
         raise SubscriptionError("/sink: names and passwords go into sinkcredential, not into the URI")
     if parts.query or parts.fragment:
         raise SubscriptionError("/sink: a query or fragment means nothing here")
-    return place
+    check_allowed(host, port, secure, policy)
+    user, password = _read_login(subscription)
+    settings = BrokerSettings(
+        servers=((host, port),),
+        secure=secure,
+        user=user,
+        password=password,
+        timeout=policy.timeout,
+        resolve=partial(resolve, policy),
+    )
+    return settings, path
 
 
-def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
-    """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name tells."""
-    address = _literal(host)
-    if address is not None and not policy.allow.admits(address, host, port):
-        raise SubscriptionError(
-            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
-        )
-    named = policy.allow.names(host, port) or (address is not None and not address.is_global)
-    if not secure and not named:
-        raise SubscriptionError(f"{where}: without TLS only places that the operator names are delivered to")
-    if address is None and policy.look:
-        _look(host, port, policy, where)
-
-
-def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
-    """Raise ``SubscriptionError`` if ``host`` leads to where nothing may go; one not found just now may be some day.
-
-    What it leads to is not told: the names of a private network are nobody's business.
-    """
+def resolve(policy: SinkPolicy, host: str, port: int) -> str:
+    """The one address to connect to. Raises ``BrokerError``."""
     try:
-        reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
-    except NotAllowed:
-        raise SubscriptionError(
-            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
-        ) from None
-    except (FetchError, httpcore.TimeoutException):
-        return
-
-
-def address_of(place: BrokerAddress, policy: SinkPolicy) -> str:
-    """The one address to connect to. Raises ``DeliveryError``."""
-    try:
-        return reachable(place.host, place.port, policy.allow, policy.timeout)
+        return reachable(host, port, policy.allow, policy.timeout)
+    except AddressNotAllowed as error:
+        raise BrokerRefused(str(error)) from None
     except FetchError as error:
-        raise DeliveryError(str(error)) from None
+        raise BrokerUnavailable(str(error)) from None
     except httpcore.TimeoutException:
-        raise DeliveryError(f"{place.host} was not found within {policy.timeout:g} seconds") from None
-
-
-def stream_to(place: BrokerAddress, policy: SinkPolicy, deadline: Deadline) -> httpcore.NetworkStream:
-    """A connection to the place, encrypted or not yet; every step keeps to the deadline. Raises httpcore's errors."""
-    return connect(address_of(place, policy), place.port, deadline)
-
-
-def encrypted(stream: httpcore.NetworkStream, place: BrokerAddress) -> httpcore.NetworkStream:
-    """The connection with TLS, the name in the certificate checked. Raises httpcore's errors."""
-    return stream.start_tls(ssl.create_default_context(), server_hostname=place.host)
-
-
-def _host(parts: SplitResult) -> str:
-    return (parts.hostname or "").lower().removesuffix(".")
-
-
-def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    if host == "localhost":
-        return ipaddress.IPv4Address("127.0.0.1")
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-T = TypeVar("T")
-
-
-class ConnectionLost(DeliveryError):
-    """A connection that could not be made, or was lost; nobody refused anything."""
+        raise BrokerUnavailable(f"{host} was not found within {policy.timeout:g} seconds") from None
 
 
 class BrokerConnection(Protocol):
     """A connection to a broker. For one thread."""
 
-    def publish(self, events: Sequence[JSONObject]) -> None:
-        """Send the events in order and wait until the broker has confirmed them all. Raises ``DeliveryError``."""
+    def publish(self, events: Sequence[JSONObject]) -> Iterator[None]:
+        """Send events; yields once for each that the broker has confirmed, in their order. Raises ``BrokerError``."""
 
     def close(self) -> None:
         """Hang up, whatever state it is in; raises nothing."""
 
 
 class BrokerSink:
-    """A sink that connects with ``connect`` when there is something to send.
+    """A sink that connects with ``connect`` when there is something to send; ``place`` is shown in errors."""
 
-    After a failure it hangs up, so that nothing still on its way arrives behind what is sent again. A connection from
-    an earlier call may have ended unnoticed; then a new one gets a chance at once.
-    """
-
-    def __init__(self, connect: Callable[[], BrokerConnection]) -> None:
+    def __init__(self, connect: Callable[[], BrokerConnection], place: str = "") -> None:
         self._connect = connect
-        self._link: BrokerConnection | None = None
+        self._place = place
+        self._connection: BrokerConnection | None = None
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Deliver the events, oldest first. Raises ``DeliveryError``."""
-        reused = self._link is not None
-        try:
-            self._publish(events)
-        except ConnectionLost as error:
-            if not reused:
-                raise
-            self._publish_rest(events, error.delivered)
+        reused = self._connection is not None
+        delivered = 0
+        while True:
+            try:
+                for _ in self._connected().publish(events[delivered:]):
+                    delivered += 1
+                return
+            except BrokerError as error:
+                # So that nothing still on its way arrives behind what is sent again.
+                self.close()
+                if reused and isinstance(error, BrokerUnavailable):
+                    # A connection from an earlier call may have ended unnoticed: a new one gets a chance at once.
+                    reused = False
+                    continue
+                rejected = isinstance(error, MessageTooLarge)
+                raise DeliveryError(str(error), delivered=delivered, rejected=rejected) from None
 
     def close(self) -> None:
         """Hang up."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
-    def _publish_rest(self, events: Sequence[JSONObject], delivered: int) -> None:
-        try:
-            self._publish(events[delivered:])
-        except DeliveryError as error:
-            error.delivered += delivered
-            raise
+    def _connected(self) -> BrokerConnection:
+        if self._connection is None:
+            try:
+                self._connection = self._connect()
+            except BrokerError as error:
+                text = str(error)
+                raise type(error)(text if text.startswith(self._place) else f"{self._place}: {text}") from None
+        return self._connection
 
-    def _publish(self, events: Sequence[JSONObject]) -> None:
-        if self._link is None:
-            self._link = self._connect()
-        try:
-            self._link.publish(events)
-        except DeliveryError:
-            self.close()
-            raise
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTarget:
+    """Where the events of a subscription go: the broker, and what is particular to its protocol."""
+
+    settings: BrokerSettings
+
+
+T = TypeVar("T", bound=BrokerTarget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSinkFactory(Generic[T]):
-    """A kind of broker: ``target`` reads what a subscription says of it, ``connect`` makes a connection to that."""
+    """Sinks of one protocol: ``target`` reads what a subscription says of it, ``connect`` connects to that."""
 
     protocols: tuple[str, ...]
     target: Callable[[Subscription, SinkPolicy], T]
-    connect: Callable[[T, SinkPolicy], BrokerConnection]
+    connect: Callable[[T], BrokerConnection]
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the broker.
+        """Sink, settings and credential, as far as they can be checked without asking the broker.
 
         Raises ``SubscriptionError``.
         """
@@ -200,18 +164,13 @@ class BrokerSinkFactory(Generic[T]):
             target = self.target(subscription, policy)
         except SubscriptionError as error:
             raise DeliveryError(str(error)) from None
-        return BrokerSink(lambda: self.connect(target, policy))
-
-
-_PLAIN: Final = "PLAIN"
-_LONGEST_TEXT: Final = 4096
-_MOST: Final = 64
+        return BrokerSink(lambda: self.connect(target), str(target.settings))
 
 
 class ProtocolSettings:
     """The ``protocolsettings`` of a subscription; ``names`` are all that its protocol knows.
 
-    Everything raises ``SubscriptionError`` with the place of the fault.
+    Everything raises ``SubscriptionError`` with the path of the setting.
     """
 
     def __init__(self, subscription: Subscription, names: Sequence[str]) -> None:
@@ -268,12 +227,7 @@ class ProtocolSettings:
         return value
 
 
-def wrong_setting(name: str, detail: str) -> SubscriptionError:
-    """That a setting is not what it has to be."""
-    return SubscriptionError(f"/protocolsettings/{name[:128]}: {detail}")
-
-
-def read_login(subscription: Subscription) -> tuple[str, str]:
+def _read_login(subscription: Subscription) -> tuple[str, str]:
     """Name and password, empty without a credential. Raises ``SubscriptionError`` for another kind of credential."""
     credential = subscription.credential
     if credential is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from signalbook import values
-from signalbook.events.sinks.base import DeliveryError, SinkPolicy
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy, wrong_setting
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -22,8 +22,8 @@ _LEAST: Final = 1024
 _TAIL: Final = 64 * 1024
 
 
-class Files:
-    """The kind ``FILE``: ``file:NAME``, a path in ``Policy.folder``; the setting ``maxbytes`` begins a new file."""
+class FileSinkFactory:
+    """Files, protocol ``FILE``: ``file:NAME``, a path in the operator's folder; ``maxbytes`` begins a new file."""
 
     protocols = (FILE,)
 
@@ -39,7 +39,7 @@ class Files:
             raise SubscriptionError("/sinkcredential: files take none")
         _max_bytes(subscription.protocolsettings)
 
-    def open(self, subscription: Subscription, policy: SinkPolicy) -> _File:
+    def open(self, subscription: Subscription, policy: SinkPolicy) -> _FileSink:
         """The file, for this sink alone."""
         try:
             self.check(subscription, policy)
@@ -47,10 +47,10 @@ class Files:
             raise DeliveryError(str(error)) from None
         match = _SINK.fullmatch(subscription.sink)
         assert match is not None
-        return _File(Path(policy.folder) / match[1], _max_bytes(subscription.protocolsettings))
+        return _FileSink(Path(policy.folder) / match[1], _max_bytes(subscription.protocolsettings))
 
 
-class _File:
+class _FileSink:
     """One file, for one thread at a time; nobody else may write to it meanwhile."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -110,7 +110,7 @@ class _File:
         return self._opened()
 
 
-FACTORY: Final = Files()
+FACTORY: Final = FileSinkFactory()
 
 
 def _mend(file: int) -> None:
@@ -137,8 +137,8 @@ def _sync_folder(folder: Path) -> None:
 def _max_bytes(settings: JSONObject) -> int:
     unknown = sorted(set(settings) - {"maxbytes"})
     if unknown:
-        raise SubscriptionError(f"/protocolsettings/{unknown[0]}: FILE has no such setting; there is maxbytes")
+        raise wrong_setting(unknown[0], "FILE has no such setting; there is maxbytes")
     value: Any = settings.get("maxbytes", 0)
     if not isinstance(value, int) or isinstance(value, bool) or (value and value < _LEAST):
-        raise SubscriptionError(f"/protocolsettings/maxbytes: it is a number of bytes, from {_LEAST}")
+        raise wrong_setting("maxbytes", f"it is a number of bytes, from {_LEAST}")
     return value

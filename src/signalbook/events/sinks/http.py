@@ -5,54 +5,85 @@ Binary mode would leave requests without payload, which web hooks may not be (D-
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
+import os
 import re
+import ssl
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from signalbook.events.sinks import brokers, httprequests
-from signalbook.events.sinks.base import EVENT_TYPE, Consent, DeliveryError, SinkPolicy
-from signalbook.events.sinks.httprequests import (
-    ACCESSTOKEN,
-    ORIGIN,
-    PLAIN,
-    PORTS,
-    REFRESHTOKEN,
-    Authorization,
-    RateLimiter,
-    SinkConnection,
-    ask_consent,
-    delivery_error,
+import httpcore
+
+from signalbook import values
+from signalbook.events.sinks.base import (
+    EVENT_TYPE,
+    Consent,
+    DeliveryError,
+    NotYet,
+    SinkPolicy,
+    check_allowed,
     host_of,
-    target_of,
+    wrong_setting,
 )
-from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
-from signalbook.values import JSONObject, dump_json
+from signalbook.events.subscriptions.subscription import HTTP, Credential, Subscription, SubscriptionError
+from signalbook.fetching import Deadline, FetchError, connect, reachable
+from signalbook.values import JSONError, JSONObject, dump_json, parse_json, parse_timestamp
 
 STRUCTURED: Final = "structured"
 BATCH: Final = "batch"
+BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
+PLAIN: Final = "PLAIN"
+ACCESSTOKEN: Final = "ACCESSTOKEN"
+REFRESHTOKEN: Final = "REFRESHTOKEN"
+SIGNINGSECRET: Final = "signingsecret"
+ORIGIN: Final = "WebHook-Request-Origin"
+PREFIX: Final = "whsec_"
+PORTS: Final = {"http": 80, "https": 443}
+MAX_ANSWER: Final = 64 * 1024
+
 _METHODS: Final = ("POST", "PUT", "PATCH")
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
-_VALUE: Final = re.compile(r"[!-~]([\t -~]{0,4094}[!-~])?", re.ASCII)
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
+_HEADER_VALUE: Final = re.compile(r"[!-~]([\t -~]{0,4094}[!-~])?", re.ASCII)
 _MOST_HEADERS: Final = 32
-_FASTEST: Final = 10**9
 # Ours to set, or about the connection; a credential belongs where nobody reads it back.
-_OURS: Final = frozenset(
+_OWN_HEADERS: Final = frozenset(
     {
         *("authorization", "cookie", "proxy-authorization", "content-type", "content-length", "content-encoding"),
         *("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
         *("date", "expect", "host", "http2-settings"),
     }
 )
-_PLACE: Final = "/protocolsettings"
+_FASTEST: Final = 10**9
+_CREDENTIALS: Final = (PLAIN, ACCESSTOKEN, REFRESHTOKEN, "SIGNATURE")
+_MOST_BYTES: Final = 1 << 20
+_LONGEST_URL: Final = 4096
+_REMEMBERED: Final = 10_000
+_RATE_DIGITS: Final = 9
+# A token that is about to expire might have when it arrives.
+_EARLY: Final = timedelta(seconds=30)
+_LONGEST_EXPIRY: Final = 10**9
+_SHORTEST_KEY, _LONGEST_KEY = 24, 64
+_BROKEN: Final = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ConnectionNotAvailable)
+_GONE: Final = 410
+# Too large, or in a form that is not understood: the event will not get better.
+_UNACCEPTABLE: Final = frozenset({413, 415})
+_LONGEST_WAIT: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookSettings:
+class WebhookSettings:
     """``rate`` is how many requests a minute the sink is asked to allow, None if it is not asked for a number.
 
     ``query`` says whether an access token goes into the query, and not into a header (D-35).
@@ -65,80 +96,68 @@ class HookSettings:
     query: bool = False
 
 
-def read_settings(settings: JSONObject) -> HookSettings:
+def read_settings(settings: JSONObject) -> WebhookSettings:
     """The settings of a subscription. Raises ``SubscriptionError``."""
     known: dict[str, Callable[[Any], Any]]
-    known = {"method": _method, "headers": _headers, "mode": _mode, "rate": _rate, "accesstokenin": _token}
+    known = {"method": _method, "headers": _headers, "mode": _mode, "rate": _rate, "accesstokenin": _token_in_query}
     unknown = sorted(set(settings) - set(known))
     if unknown:
-        raise _wrong(unknown[0], f"HTTP has no such setting; there are {', '.join(known)}")
+        raise wrong_setting(unknown[0], f"HTTP has no such setting; there are {', '.join(known)}")
     found = {name: check(settings[name]) for name, check in known.items() if name in settings}
     if "accesstokenin" in found:
         found["query"] = found.pop("accesstokenin")
-    return HookSettings(**found)
+    return WebhookSettings(**found)
 
 
 def _method(value: Any) -> str:
     if value not in _METHODS:
-        raise _wrong("method", f"it is {', '.join(_METHODS)}")
+        raise wrong_setting("method", f"it is {', '.join(_METHODS)}")
     return str(value)
 
 
 def _headers(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > _MOST_HEADERS:
-        raise _wrong("headers", f"it takes an object of at most {_MOST_HEADERS} names and values")
+        raise wrong_setting("headers", f"it takes an object of at most {_MOST_HEADERS} names and values")
     for name, content in value.items():
         here = f"headers/{name[:128]}"
-        if not _NAME.fullmatch(name) or not isinstance(content, str) or not _VALUE.fullmatch(content):
-            raise _wrong(here, "that is no header of HTTP")
-        if name.lower() in _OURS or name.lower().startswith(("webhook-", "sec-")):
-            raise _wrong(here, "this header is not for subscriptions to set; credentials go into sinkcredential")
+        if not _HEADER_NAME.fullmatch(name) or not isinstance(content, str) or not _HEADER_VALUE.fullmatch(content):
+            raise wrong_setting(here, "that is no header of HTTP")
+        if name.lower() in _OWN_HEADERS or name.lower().startswith(("webhook-", "sec-")):
+            raise wrong_setting(here, "this header is not for subscriptions to set; credentials go into sinkcredential")
     return dict(value)
 
 
 def _mode(value: Any) -> str:
     if value == "binary":
-        raise _wrong("mode", "web hooks want a payload, which binary mode would not have: structured or batch")
+        raise wrong_setting("mode", "web hooks want a payload, which binary mode would not have: structured or batch")
     if value not in (STRUCTURED, BATCH):
-        raise _wrong("mode", f"it is {STRUCTURED} or {BATCH}")
+        raise wrong_setting("mode", f"it is {STRUCTURED} or {BATCH}")
     return str(value)
 
 
 def _rate(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _FASTEST:
-        raise _wrong("rate", "it is a number of requests a minute, from 1")
+        raise wrong_setting("rate", "it is a number of requests a minute, from 1")
     return value
 
 
-def _token(value: Any) -> bool:
+def _token_in_query(value: Any) -> bool:
     if value not in ("header", "query"):
-        raise _wrong("accesstokenin", "it is header or query")
+        raise wrong_setting("accesstokenin", "it is header or query")
     return bool(value == "query")
 
 
-def _wrong(name: str, detail: str) -> SubscriptionError:
-    return SubscriptionError(f"{_PLACE}/{name}: {detail}")
-
-
-BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
-SIGNINGSECRET: Final = "signingsecret"
-_CREDENTIALS: Final = (PLAIN, ACCESSTOKEN, REFRESHTOKEN, "SIGNATURE")
-_MOST_BYTES: Final = 1 << 20
-_LONGEST_URL: Final = 4096
-_REMEMBERED: Final = 10_000
-
-
-class Hooks:
-    """The kind ``HTTP``. It remembers what each sink agreed to, so that a new connection need not ask again."""
+class WebhookFactory:
+    """Web hooks, protocol ``HTTP``. It remembers what sinks agreed to, so that a new connection need not ask."""
 
     protocols = (HTTP,)
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, _Memory] = OrderedDict()
+        self._known: OrderedDict[str, _Remembered] = OrderedDict()
         self._lock = threading.Lock()
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Sink, settings and credential, as far as they can be told without asking the sink."""
+        """Sink, settings and credential, as far as they can be checked without asking the sink."""
         _check_url(subscription.sink, "/sink", policy)
         read_settings(subscription.protocolsettings)
         credential = subscription.credential
@@ -155,23 +174,23 @@ class Hooks:
             _check_url(endpoint, "/sinkcredential/refreshtokenendpoint", policy)
         if SIGNINGSECRET in credential.secrets:
             try:
-                httprequests.signing_key(credential.secrets[SIGNINGSECRET])
+                signing_key(credential.secrets[SIGNINGSECRET])
             except ValueError as error:
                 raise SubscriptionError(f"/sinkcredential/{SIGNINGSECRET}: {error}") from None
 
-    def open(self, subscription: Subscription, policy: SinkPolicy) -> _Hook:
+    def open(self, subscription: Subscription, policy: SinkPolicy) -> _WebhookSink:
         """A hook that connects when there is something to send."""
         try:
             self.check(subscription, policy)
         except SubscriptionError as error:
             raise DeliveryError(str(error)) from None
-        return _Hook(subscription, policy, self._memory(subscription, policy))
+        return _WebhookSink(subscription, policy, self._remember(subscription, policy))
 
-    def _memory(self, subscription: Subscription, policy: SinkPolicy) -> _Memory:
+    def _remember(self, subscription: Subscription, policy: SinkPolicy) -> _Remembered:
         with self._lock:
             known = self._known.pop(subscription.id, None)
             if known is None or known.subscription != subscription:
-                known = _Memory(subscription, policy)
+                known = _Remembered(subscription, policy)
             self._known[subscription.id] = known
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
@@ -180,7 +199,7 @@ class Hooks:
         return known
 
 
-class _Memory:
+class _Remembered:
     """What outlives a connection to a sink: its consent, the pace that it allows, the access token there is."""
 
     def __init__(self, subscription: Subscription, policy: SinkPolicy) -> None:
@@ -195,17 +214,17 @@ class _Memory:
             self._consent, self.pace = consent, RateLimiter(consent.rate)
 
 
-class _Hook:
+class _WebhookSink:
     """One sink, for one thread at a time."""
 
-    def __init__(self, subscription: Subscription, policy: SinkPolicy, memory: _Memory) -> None:
+    def __init__(self, subscription: Subscription, policy: SinkPolicy, remembered: _Remembered) -> None:
         self._settings = read_settings(subscription.protocolsettings)
         self._policy = policy
-        self._memory = memory
+        self._remembered = remembered
         self._target = target_of(subscription.sink)
-        self._line = SinkConnection(subscription.sink, policy)
+        self._connection = SinkConnection(subscription.sink, policy)
         secrets = subscription.credential.secrets if subscription.credential else {}
-        self._key = httprequests.signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
+        self._key = signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Each event as a request of its own, or several in one in batch mode."""
@@ -220,7 +239,7 @@ class _Hook:
 
     def close(self) -> None:
         """Hang up."""
-        self._line.close()
+        self._connection.close()
 
     def _batches(self, events: Sequence[JSONObject]) -> Iterator[Sequence[JSONObject]]:
         if self._settings.mode == STRUCTURED:
@@ -244,12 +263,12 @@ class _Hook:
         batched = self._settings.mode == BATCH
         body = dump_json(list(batch) if batched else batch[0])
         target, headers = self._head(batch, body)
-        reply = self._line.exchange(self._settings.method, target, headers, body)
+        reply = self._connection.exchange(self._settings.method, target, headers, body)
         error = delivery_error(reply)
         if error is None:
             return
         if reply.status == 401:
-            self._memory.authorization.refused()
+            self._remembered.authorization.refused()
         if error.rejected and len(batch) > 1:
             self._one_by_one(batch)
             return
@@ -266,30 +285,27 @@ class _Hook:
 
     def _pace(self) -> RateLimiter:
         """The pace that was agreed on; the sink is asked once (D-34)."""
-        if self._memory.pace is None:
+        if self._remembered.pace is None:
             if self._policy.ask:
-                self._memory.agreed(ask_consent(self._line, self._target, self._policy, self._settings.rate))
+                self._remembered.agreed(ask_consent(self._connection, self._target, self._policy, self._settings.rate))
             else:
-                self._memory.agreed(Consent(rate=self._settings.rate))
-        assert self._memory.pace is not None
-        return self._memory.pace
+                self._remembered.agreed(Consent(rate=self._settings.rate))
+        assert self._remembered.pace is not None
+        return self._remembered.pace
 
     def _head(self, batch: Sequence[JSONObject], body: bytes) -> tuple[str, dict[str, str]]:
         content = BATCH_TYPE if self._settings.mode == BATCH else EVENT_TYPE
         headers = {**self._settings.headers, "Content-Type": content, ORIGIN: self._policy.origin}
         target = self._target
-        if self._settings.query and (token := self._memory.authorization.token()):
+        if self._settings.query and (token := self._remembered.authorization.token()):
             target = f"{target}{'&' if '?' in target else '?'}access_token={quote(token, safe='')}"
             headers["Cache-Control"] = "no-store"
         else:
-            headers |= self._memory.authorization.header()
+            headers |= self._remembered.authorization.header()
         if self._key is not None:
             ids = (str(batch[0]["id"]), str(batch[-1]["id"]))
-            headers |= httprequests.signature_headers(self._key, "..".join(dict.fromkeys(ids)), int(time.time()), body)
+            headers |= signature_headers(self._key, "..".join(dict.fromkeys(ids)), int(time.time()), body)
         return target, headers
-
-
-FACTORY: Final = Hooks()
 
 
 def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
@@ -304,4 +320,306 @@ def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
         raise SubscriptionError(f"{place}: it takes an https URL of up to {_LONGEST_URL} characters of ASCII")
     if parts.username is not None or parts.password is not None:
         raise SubscriptionError(f"{place}: names and passwords go into sinkcredential, not into the URL")
-    brokers.check_allowed(host_of(parts), port, parts.scheme == "https", policy, place)
+    check_allowed(host_of(parts), port, parts.scheme == "https", policy, place)
+
+
+class RateLimiter:
+    """Keeps requests to ``rate`` a minute, a second's worth of them at once. For one thread at a time."""
+
+    def __init__(self, rate: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._each = 60.0 / rate if rate else 0.0
+        self._clock = clock
+        self._free = clock() - 1.0
+
+    def step(self) -> None:
+        """Count one request. Raises ``NotYet`` if it has to wait."""
+        now = self._clock()
+        free = max(self._free, now - 1.0)
+        if free > now:
+            raise NotYet("the sink's rate is used up", retry_after=free - now)
+        self._free = free + self._each
+
+
+def ask_consent(connection: SinkConnection, target: str, policy: SinkPolicy, rate: int | None) -> Consent:
+    """Ask a sink whether it wants deliveries from ``policy.origin``, at most ``rate`` a minute if that is given.
+
+    Its status says nothing, only ``WebHook-Allowed-Origin`` does (D-34). Raises ``DeliveryError`` if it does not agree.
+    """
+    headers = {ORIGIN: policy.origin}
+    if rate is not None:
+        headers["WebHook-Request-Rate"] = str(rate)
+    if policy.callback:
+        headers["WebHook-Request-Callback"] = policy.callback
+    return read_consent(connection.exchange("OPTIONS", target, headers), policy.origin, rate)
+
+
+def read_consent(reply: HTTPReply, origin: str, rate: int | None) -> Consent:
+    """What an answer to the question allows. Raises ``DeliveryError``."""
+    allowed = reply.headers.get("webhook-allowed-origin", "").strip()
+    if allowed != "*" and allowed.lower() != origin.lower():
+        detail = f"it allows {allowed[:100]!r}" if allowed else "its answer to OPTIONS has no WebHook-Allowed-Origin"
+        raise DeliveryError(f"the sink has not agreed to deliveries from {origin!r}: {detail}")
+    given = reply.headers.get("webhook-allowed-rate", "").strip()
+    return Consent(rate=allowed_rate(given, rate))
+
+
+def allowed_rate(text: str, asked: int | None) -> int | None:
+    """Requests a minute out of ``WebHook-Allowed-Rate``: what was ``asked`` if it says nothing, None for ``*``.
+
+    Raises ``DeliveryError`` for what is no rate.
+    """
+    if not text:
+        return asked
+    if text == "*":
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= _RATE_DIGITS and int(text) > 0:
+        return int(text)
+    raise DeliveryError(f"the sink allows a rate of {text[:100]!r}, which is neither * nor a number from 1")
+
+
+class Authorization:
+    """What to show with each request. For one thread."""
+
+    def __init__(self, credential: Credential | None, policy: SinkPolicy) -> None:
+        self._kind = credential.credentialtype if credential else ""
+        self._members = {**credential.members, **credential.secrets} if credential else {}
+        self._policy = policy
+        self._token = self._members.get("accesstoken", "")
+        self._expires = _instant(self._members.get("accesstokenexpiresutc", ""))
+
+    def header(self) -> dict[str, str]:
+        """The header ``Authorization``, if there is a credential. Raises ``DeliveryError``."""
+        if self._kind == PLAIN:
+            pair = f"{self._members.get('identifier', '')}:{self._members.get('secret', '')}"
+            return {"Authorization": f"Basic {base64.b64encode(pair.encode('utf-8')).decode('ascii')}"}
+        token = self.token()
+        return {"Authorization": f"{self._members.get('accesstokentype') or 'Bearer'} {token}"} if token else {}
+
+    def token(self) -> str:
+        """The access token, made anew if it is over and can be; empty without one. Raises ``DeliveryError``."""
+        over = self._expires is not None and self._expires - _EARLY < values.now()
+        if self._kind == REFRESHTOKEN and (over or not self._token):
+            self._refresh()
+        elif self._kind == ACCESSTOKEN and self._expires is not None and self._expires < values.now():
+            raise DeliveryError("the subscription's access token is over (accesstokenexpiresutc): update it")
+        return self._token
+
+    def refused(self) -> None:
+        """The sink did not like the token (401): the next one will be another, if it can be."""
+        if self._kind == REFRESHTOKEN:
+            self._token = ""
+
+    def _refresh(self) -> None:
+        """Get a token for the refresh token (RFC6749 6); a new refresh token replaces the one there was."""
+        endpoint = self._members.get("refreshtokenendpoint", "")
+        sent = {"grant_type": "refresh_token", "refresh_token": self._members.get("refreshtoken", "")}
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        connection = SinkConnection(endpoint, self._policy)
+        try:
+            reply = connection.exchange("POST", target_of(endpoint), headers, urlencode(sent).encode("ascii"))
+        except DeliveryError as error:
+            raise DeliveryError(f"no access token from {urlsplit(endpoint).hostname}: {error}") from None
+        finally:
+            connection.close()
+        self._take(reply, str(urlsplit(endpoint).hostname))
+
+    def _take(self, reply: HTTPReply, host: str) -> None:
+        answer = _object(reply)
+        token, seconds = answer.get("access_token"), answer.get("expires_in")
+        if reply.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise DeliveryError(f"no access token from {host}: it answered {reply.status}")
+        self._token = token
+        self._expires = None
+        if isinstance(seconds, (int, float)) and 0 < seconds < _LONGEST_EXPIRY:
+            self._expires = values.now() + timedelta(seconds=seconds)
+        if isinstance(again := answer.get("refresh_token"), str):
+            self._members["refreshtoken"] = again
+
+
+def _object(reply: HTTPReply) -> values.JSONObject:
+    try:
+        found = parse_json(reply.body)
+    except JSONError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _instant(text: str) -> datetime | None:
+    return parse_timestamp(text) if text else None
+
+
+def signing_key(secret: str) -> bytes:
+    """The key in ``secret``: ``whsec_`` and 24 to 64 bytes in Base64. Raises ``ValueError``."""
+    try:
+        found = base64.b64decode(secret.removeprefix(PREFIX), validate=True) if secret.startswith(PREFIX) else b""
+    except binascii.Error:
+        found = b""
+    if not _SHORTEST_KEY <= len(found) <= _LONGEST_KEY:
+        raise ValueError(f"a secret for signatures is {PREFIX} and {_SHORTEST_KEY} to {_LONGEST_KEY} bytes in Base64")
+    return found
+
+
+def signature_headers(key: bytes, id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The three headers of a signed delivery; ``timestamp`` is in seconds since 1970."""
+    signed = b"%s.%d.%s" % (id.encode("utf-8"), timestamp, body)
+    signature = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode("ascii")
+    return {"webhook-id": id, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{signature}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HTTPReply:
+    """What came back: header names are in lower case; ``body`` is empty if there was more than ``MAX_ANSWER``."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class SinkConnection:
+    """A connection to the origin of ``url``, made when it is first needed. For one thread."""
+
+    def __init__(self, url: str, policy: SinkPolicy) -> None:
+        self._parts = urlsplit(url)
+        self._policy = policy
+        self._deadline = Deadline(policy.timeout)
+        self._connection: httpcore.HTTP11Connection | None = None
+
+    def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> HTTPReply:
+        """Send one request and read its answer, within the policy's time. Raises ``DeliveryError``."""
+        self._deadline.restart(self._policy.timeout)
+        request = httpcore.Request(
+            method,
+            httpcore.URL(
+                scheme=self._parts.scheme, host=self._parts.hostname or "", port=self._port, target=target.encode()
+            ),
+            headers=[("Host", self._parts.netloc), ("Content-Length", str(len(body))), *headers.items()],
+            content=body,
+        )
+        try:
+            return self._exchange(request)
+        except httpcore.TimeoutException:
+            self.close()
+            raise DeliveryError(f"no answer within {self._policy.timeout:g} seconds") from None
+        except FetchError as error:
+            raise DeliveryError(str(error)) from None
+        except (*_BROKEN, OSError) as error:
+            self.close()
+            raise DeliveryError(f"the connection failed: {error or type(error).__name__}") from None
+
+    def close(self) -> None:
+        """Hang up; the next request connects anew."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.close()
+
+    def _exchange(self, request: httpcore.Request) -> HTTPReply:
+        if self._connection is not None and not self._connection.has_expired():
+            try:
+                return self._over(self._connection, request)
+            except _BROKEN:
+                pass  # the other end may hang up between two requests, and only using the connection shows it
+        self.close()
+        self._connection = self._connect()
+        return self._over(self._connection, request)
+
+    def _over(self, connection: httpcore.HTTP11Connection, request: httpcore.Request) -> HTTPReply:
+        answer = connection.handle_request(request)
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+        body = bytearray()
+        try:
+            for chunk in answer.iter_stream():
+                body += chunk
+                if len(body) > MAX_ANSWER:
+                    self.close()
+                    return HTTPReply(status=answer.status, headers=headers)
+        finally:
+            with suppress(Exception):  # closing what is broken raises again
+                answer.close()
+        return HTTPReply(status=answer.status, headers=headers, body=bytes(body))
+
+    @property
+    def _port(self) -> int:
+        return self._parts.port or PORTS[self._parts.scheme]
+
+    def _connect(self) -> httpcore.HTTP11Connection:
+        host = host_of(self._parts)
+        address = reachable(host, self._port, self._policy.allow, self._deadline.remaining())
+        stream = connect(address, self._port, self._deadline)
+        if self._parts.scheme == "https":
+            trust = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+            stream = stream.start_tls(_tls(trust), host)
+        origin = httpcore.Origin(self._parts.scheme.encode(), host.encode(), self._port)
+        return httpcore.HTTP11Connection(origin=origin, stream=_Gathering(stream))
+
+
+class _Gathering(httpcore.NetworkStream):
+    """A stream that sends a request as one piece, when its answer is wanted: head and body cost one step, not two."""
+
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+        self._held = bytearray()
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """As the stream's."""
+        if self._held:
+            held, self._held = bytes(self._held), bytearray()
+            self._stream.write(held, timeout)
+        return self._stream.read(max_bytes, timeout)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - spent when reading
+        """Send it with the next read."""
+        self._held += buffer
+
+    def close(self) -> None:
+        """As the stream's."""
+        self._stream.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        """As the stream's."""
+        return self._stream.get_extra_info(info)
+
+
+def target_of(url: str) -> str:
+    """Path and query of ``url``: what a request line has."""
+    parts = urlsplit(url)
+    return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+
+
+@lru_cache(maxsize=4)
+def _tls(trust: tuple[str | None, str | None]) -> ssl.SSLContext:  # noqa: ARG001 - where OpenSSL looks
+    """Reading the system's certificates takes 20 ms: once for all."""
+    return ssl.create_default_context()
+
+
+def delivery_error(reply: HTTPReply) -> DeliveryError | None:
+    """Why an event was not taken, None if it was (D-33). 202 counts as taken: more will not be known."""
+    status = reply.status
+    if 200 <= status < 300:
+        return None
+    if 300 <= status < 400:
+        return DeliveryError(f"the sink answered {status}; redirects are not followed: subscribe its new address")
+    if status == _GONE:
+        return DeliveryError("the sink answered 410: it is gone for good", gone=True)
+    if status in _UNACCEPTABLE:
+        return DeliveryError(f"the sink answered {status}: it will not take this event", rejected=True)
+    return DeliveryError(f"the sink answered {status}", retry_after=retry_after(reply.headers))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from a number or a date (RFC9110 10.2.3); at most a day, None if that is not said."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text[:12]), _LONGEST_WAIT)
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return min(max(0.0, (_aware(when) - values.now()).total_seconds()), _LONGEST_WAIT)
+
+
+def _aware(when: datetime) -> datetime:
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+FACTORY: Final = WebhookFactory()

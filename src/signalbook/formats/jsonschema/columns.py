@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Iterable
 from typing import Final
 
-from signalbook.formats.jsonschema.document import SchemaDocument
+from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON
@@ -17,7 +17,7 @@ _DIGITS: Final = 38
 _ANYTHING: Final = Anything(nullable=True)
 
 
-def shape_of(document: SchemaDocument, node: NormalForm) -> Shape:
+def shape_of(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     """The shape that every value of ``node`` fits; made once per node, since definitions are shared."""
     key = ("shape", node)
     if key not in document.cache:
@@ -26,7 +26,7 @@ def shape_of(document: SchemaDocument, node: NormalForm) -> Shape:
     return shape
 
 
-def _shape(document: SchemaDocument, node: NormalForm) -> Shape:
+def _shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.kinds == 0 and node.null:
         return Scalar(kind="string", nullable=True)
     if node.kinds != 1:
@@ -43,7 +43,7 @@ def _shape(document: SchemaDocument, node: NormalForm) -> Shape:
     return _object(document, node) if node.objects else _ANYTHING
 
 
-def _object(document: SchemaDocument, node: NormalForm) -> Shape:
+def _object(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     part = node.objects
     assert part is not None
     if part.properties:
@@ -53,7 +53,7 @@ def _object(document: SchemaDocument, node: NormalForm) -> Shape:
     return MapOf(value=shape_of(document, part.extra), nullable=node.null)
 
 
-def _fields(document: SchemaDocument, part: Objects) -> tuple[Field, ...]:
+def _fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
     return tuple(
         Field(
             name=name,

@@ -224,7 +224,7 @@ UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SchemaDocument:
+class JsonSchemaDocument:
     """A schema document with everything it refers to, ready to compile validators for any part of it.
 
     ``documents`` holds it and its references by URI. ``cache`` belongs to whatever derives things from the document.
@@ -263,7 +263,7 @@ def compiled(dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Regis
     return made
 
 
-def load(document: bytes, format: str, resolve: Resolve | None) -> SchemaDocument:
+def load(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
     """Read, check and index a document. Raises ``SchemaError``.
 
     Documents without references to others are kept, so that linking into one hundreds of times reads it once.
@@ -285,7 +285,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 
 
 @lru_cache(maxsize=_CACHED)
-def _load_closed(document: bytes, format: str) -> SchemaDocument | None:
+def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     root, dialect = _read(document, format)
     if _is_plain(document):
         return _build(root, dialect, {}, certain=_is_certain(document, root, dialect))
@@ -294,7 +294,7 @@ def _load_closed(document: bytes, format: str) -> SchemaDocument | None:
     return _weighed(root, dialect, {})
 
 
-def _load_open(document: bytes, format: str, resolve: Resolve | None) -> SchemaDocument:
+def _load_open(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
     root, dialect = _read(document, format)
     return _weighed(root, dialect, _collect(root, dialect, resolve))
 
@@ -327,7 +327,7 @@ def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
     return True
 
 
-def _weighed(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON]) -> SchemaDocument:
+def _weighed(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON]) -> JsonSchemaDocument:
     base = base_uri(root)
     heavy = overweight({base: root, **others}, base)
     if heavy:
@@ -335,9 +335,11 @@ def _weighed(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON]) -> 
     return _build(root, dialect, others)
 
 
-def _build(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], *, certain: bool = False) -> SchemaDocument:
+def _build(
+    root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], *, certain: bool = False
+) -> JsonSchemaDocument:
     base = base_uri(root)
-    made = SchemaDocument(dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain)
+    made = JsonSchemaDocument(dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain)
     if certain:
         return made
     try:
@@ -457,7 +459,7 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
             waiting.extend(((*path, index), item, scope) for index, item in enumerate(node))
 
 
-def link_uri(document: SchemaDocument, link: str) -> str:
+def link_uri(document: JsonSchemaDocument, link: str) -> str:
     """The URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15).
 
     Raises ``SchemaError`` if that part asks for too much work.

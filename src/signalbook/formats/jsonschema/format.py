@@ -24,7 +24,7 @@ from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
 from signalbook.formats.jsonschema.columns import constants, shape_of
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, SchemaDocument, by_format
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, JsonSchemaDocument, by_format
 from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
 from signalbook.formats.shape import Shape
@@ -35,7 +35,7 @@ from signalbook.values import JSON, Finding, digest
 class JsonSchema:
     """One JSON Schema, compiled: the document's top level, or the part a deep link names."""
 
-    document: SchemaDocument
+    document: JsonSchemaDocument
     uri: str
     warnings: tuple[Finding, ...] = ()
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, Union
 import msgspec
 
 from signalbook.formats.jsonschema.columns import shape_of
-from signalbook.formats.jsonschema.document import UNUSABLE, SchemaDocument
+from signalbook.formats.jsonschema.document import UNUSABLE, JsonSchemaDocument
 from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.shape import Anything, ListOf, MapOf, Scalar, Struct
@@ -34,7 +34,7 @@ class _Inexpressible(Exception):
     """msgspec types cannot say what the schema says."""
 
 
-def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
+def guard(document: JsonSchemaDocument, node: NormalForm) -> Check | None:
     """What takes a value as JSON text and gives it in the form its shape says, or raises one of ``REFUSALS``.
 
     ``None`` where there is no way to check the value by itself.
@@ -53,7 +53,7 @@ def guard(document: SchemaDocument, node: NormalForm) -> Check | None:
 class _Types:
     """msgspec types of the nodes of one document."""
 
-    def __init__(self, document: SchemaDocument) -> None:
+    def __init__(self, document: JsonSchemaDocument) -> None:
         self.document = document
         self._loose: dict[NormalForm, Any] = {}
         self._exact: dict[NormalForm, Any] = {}

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, Final
 
 from signalbook.formats.jsonschema.document import (
-    SchemaDocument,
+    JsonSchemaDocument,
     absolute,
     by_schema_uri,
     fragment_of,
@@ -62,7 +62,7 @@ class Location:
         return uri_of(self.document, self.pointer)
 
 
-def read(document: SchemaDocument, uri: str) -> NormalForm:
+def read(document: JsonSchemaDocument, uri: str) -> NormalForm:
     """The schema at ``uri`` in normal form; read once per document."""
     key = ("node", uri)
     if key not in document.cache:
@@ -71,7 +71,7 @@ def read(document: SchemaDocument, uri: str) -> NormalForm:
     return node
 
 
-def _read(document: SchemaDocument, uri: str) -> NormalForm:
+def _read(document: JsonSchemaDocument, uri: str) -> NormalForm:
     """Read with what was read for other parts, unless something was cut: where, depends on where reading began."""
     if "reader" not in document.cache:
         document.cache["reader"] = _Reader(document)
@@ -83,7 +83,7 @@ def _read(document: SchemaDocument, uri: str) -> NormalForm:
 class _Reader:
     """Reads schemas of one document and those it refers to, each referenced one once."""
 
-    def __init__(self, document: SchemaDocument) -> None:
+    def __init__(self, document: JsonSchemaDocument) -> None:
         self.document = document
         self.year = document.dialect.year
         self.known: dict[str, NormalForm] = {}

@@ -98,7 +98,7 @@ def header_property(item: JSONObject, *, section: str = "headers", fold: bool = 
     """A declared header, or what a protocol has instead; with ``fold`` its name is in lower case (K-20)."""
     name = item["name"].lower() if fold else item["name"]
     value = item.get("value")
-    telling = name not in _INCIDENTAL and value is not None
+    distinguishing = name not in _INCIDENTAL and value is not None
     return Property(
         name=f"{section}.{name}",
         path=f"protocoloptions.{section}.{item['name']}",
@@ -106,6 +106,6 @@ def header_property(item: JSONObject, *, section: str = "headers", fold: bool = 
         value=value,
         required=item.get("required") is True,
         multiple=True,
-        role="discriminator" if telling and not is_template(str(value)) else "plain",
+        role="discriminator" if distinguishing and not is_template(str(value)) else "plain",
         comparison="content_type" if name == "content-type" else "value",
     )

@@ -13,7 +13,7 @@ from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
-from signalbook.messages.definitions.schemas import SchemaShelf, SchemaUse, version_named
+from signalbook.messages.definitions.schemas import ContractSchemas, SchemaUse, version_named
 from signalbook.messages.message import Message
 from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.policy import Policy
@@ -108,7 +108,7 @@ def declared_options(protocol: str, given: JSONObject | None) -> list[Property]:
     return binding.properties(given) if binding is not None and given else []
 
 
-# The definitions of a book have most of their attributes in common.
+# The definitions of a contract have most of their attributes in common.
 @lru_cache(maxsize=1024, typed=True)
 def _declared_attribute(name: str, type: str | None, value: str | None, required: bool | None) -> Property:
     """A context attribute; what CloudEvents demands is required whatever the definition says (F-31)."""
@@ -137,7 +137,7 @@ class DefinitionError(SignalbookError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class IndexKey:
     """A value that tells a definition from others: a constant, or a template whose literal parts do.
 
     ``tier``: 0 names the kind of message by itself, 3 says little; an index looks at low tiers first.
@@ -168,15 +168,15 @@ class CompiledDefinition:
     event_checks: tuple[Check, ...]
     protocol_checks: tuple[Check, ...]
     message_checks: tuple[MessageCheck, ...]
-    event_keys: tuple[Key, ...]
-    protocol_keys: tuple[Key, ...]
+    event_keys: tuple[IndexKey, ...]
+    protocol_keys: tuple[IndexKey, ...]
     options: frozenset[str]
     discriminators: frozenset[str]
     payload_type: str
     score: tuple[int, int, int]
     warnings: tuple[Finding, ...]
     removal: datetime | None
-    shelf: SchemaShelf
+    schemas: ContractSchemas
     policy: Policy
 
     @property
@@ -187,16 +187,16 @@ class CompiledDefinition:
     @cached_property
     def schema_use(self) -> SchemaUse:
         """The payload's schema, parsed when first asked for."""
-        return self.shelf.of_definition(self.definition)
+        return self.schemas.of_definition(self.definition)
 
     def schema_for(self, dataschema: str | None) -> SchemaUse:
         """The schema an event was written with: the Version its ``dataschema`` names, if it names one (K-39)."""
         use = self.schema_use
-        return self.shelf.of_writer(use, dataschema) if dataschema and use.resource else use
+        return self.schemas.of_writer(use, dataschema) if dataschema and use.resource else use
 
     def schema_of_number(self, number: int) -> SchemaUse:
         """The schema a payload was written with: the Version that the number in its wire prefix means."""
-        return self.shelf.of_number(self.schema_use, number)
+        return self.schemas.of_number(self.schema_use, number)
 
     @cached_property
     def constants(self) -> Mapping[str, frozenset[Any]]:
@@ -214,7 +214,9 @@ class CompiledDefinition:
         return [finding for check in self.event_checks if (finding := check(attributes, context)) is not None]
 
 
-def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, policy: Policy) -> CompiledDefinition:
+def compile_definition(
+    xid: str, definition: JSONObject, schemas: ContractSchemas, policy: Policy
+) -> CompiledDefinition:
     """Compile a materialised definition. Raises ``DefinitionError``."""
     compiler = _Compiler(definition, policy.strict_delivery)
     if compiler.findings:
@@ -237,7 +239,7 @@ def compile_definition(xid: str, definition: JSONObject, shelf: SchemaShelf, pol
         score=_score((*compiler.attributes, *compiler.options)),
         warnings=_deprecation(definition),
         removal=_removal(definition),
-        shelf=shelf,
+        schemas=schemas,
         policy=policy,
     )
 
@@ -310,7 +312,7 @@ class _Part:
 
     declared: Property
     check: Check | None
-    key: Key | None
+    key: IndexKey | None
     score: tuple[int, int, int]
 
 
@@ -353,22 +355,22 @@ def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
         yield has_format(outer, "datacontenttype")
 
 
-def _keys(parts: Iterable[_Part]) -> tuple[Key, ...]:
+def _keys(parts: Iterable[_Part]) -> tuple[IndexKey, ...]:
     return tuple(sorted((part.key for part in parts if part.key is not None), key=lambda key: key.tier))
 
 
-def _key(declared: Property) -> Key | None:
+def _key(declared: Property) -> IndexKey | None:
     if declared.name == "dataschema":
         return None  # any Version of a schema will do
     constant = declared.constant
     required = declared.required or declared.name in REQUIRED
     if constant is not None:
         tier = 0 if declared.name == "type" and not declared.multiple else 1 if required else 3
-        return Key(name=declared.name, value=constant, tier=tier, required=required)
+        return IndexKey(name=declared.name, value=constant, tier=tier, required=required)
     template = declared.template()
     if template is None or template.whole or declared.multiple or not required:
         return None
-    return Key(name=declared.name, value=template, tier=2, required=required)
+    return IndexKey(name=declared.name, value=template, tier=2, required=required)
 
 
 def _score(parts: Iterable[_Part]) -> tuple[int, int, int]:

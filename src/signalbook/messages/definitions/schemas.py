@@ -102,7 +102,7 @@ class SchemaUse:
 NONE: Final = SchemaUse()
 
 
-class SchemaShelf:
+class ContractSchemas:
     """The schemas of one contract. Parsing is lazy and happens once per document and deep link."""
 
     def __init__(self, lookup: Lookup) -> None:

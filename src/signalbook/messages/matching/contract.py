@@ -12,12 +12,12 @@ import msgspec
 
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
-from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, Key, compile_definition
+from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
 from signalbook.messages.definitions.inheritance import Bases, Materialised, materialise
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
-from signalbook.messages.definitions.schemas import Lookup, SchemaShelf
+from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.matching.index import Bucket, Index
+from signalbook.messages.matching.index import DefinitionIndex, IndexBucket
 from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
 from signalbook.messages.matching.outcome import Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
@@ -91,7 +91,7 @@ class Deferred(Mapping[K, V]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
+class DefinitionSource:
     """Raw definitions by xid, as a registry document has them, and where to look for schemas and ``basemessage``."""
 
     definitions: Mapping[str, JSONObject]
@@ -106,64 +106,16 @@ class Book:
         return materialise({"xid": xid, **raw}, self.bases)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compilation:
-    """The usable definitions, their outlines in the same order, and the findings that make others unusable."""
-
-    book: Book
-    definitions: Mapping[str, CompiledDefinition]
-    outlines: tuple[Outline, ...]
-    broken: Mapping[str, tuple[Finding, ...]]
-
-    def verify(self) -> Mapping[str, tuple[Finding, ...]]:
-        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
-
-        Parses every schema, which otherwise waits until a message needs it.
-        """
-        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
-        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
-
-    @cached_property
-    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
-        """What is doubtful about the usable ones."""
-        made = {xid: self.book.materialised(xid) for xid in self.definitions}
-        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
-        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
-            found[xid] += doubts
-        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
-
-
-def compile_all(book: Book, policy: Policy) -> Compilation:
-    """Compile every definition by itself; one that is broken does not stop the others."""
-    shelf = SchemaShelf(book.schemas)
-    compiled: dict[str, CompiledDefinition] = {}
-    broken: dict[str, tuple[Finding, ...]] = {}
-    for xid in book.definitions:
-        try:
-            compiled[xid] = _compile(xid, book, shelf, policy)
-        except DefinitionError as error:
-            broken[xid] = error.findings
-    outlines = tuple(map(outline, compiled.values()))
-    return Compilation(book=book, definitions=compiled, outlines=outlines, broken=broken)
-
-
-def compile_later(book: Book, outlines: Iterable[Outline], policy: Policy) -> Compilation:
-    """Compile each of the definitions with these outlines when it is first asked for: they are known to be sound."""
-    shelf, known = SchemaShelf(book.schemas), tuple(outlines)
-    definitions = Deferred({each.xid: each.xid for each in known}, lambda xid: _compile(xid, book, shelf, policy))
-    return Compilation(book=book, definitions=definitions, outlines=known, broken={})
-
-
-def _compile(xid: str, book: Book, shelf: SchemaShelf, policy: Policy) -> CompiledDefinition:
+def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
     """A definition ready for use. Raises ``DefinitionError``."""
-    found = book.materialised(xid)
+    found = source.materialised(xid)
     faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
     if faults:
         raise DefinitionError(xid, faults)
-    return compile_definition(xid, found.definition, shelf, policy.of(xid))
+    return compile_definition(xid, found.definition, schemas, policy.of(xid))
 
 
-# Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are judged.
+# Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
 MAX_BATCH: Final = 100_000
 
 
@@ -174,12 +126,19 @@ class Contract:
     compile, with the findings that say why. A contract is immutable and safe to share between threads.
     """
 
-    def __init__(self, compilation: Compilation, policy: Policy) -> None:
-        self.definitions = compilation.definitions
-        self.outlines = compilation.outlines
-        self.broken = compilation.broken
+    def __init__(
+        self,
+        source: DefinitionSource,
+        definitions: Mapping[str, CompiledDefinition],
+        outlines: tuple[Outline, ...],
+        broken: Mapping[str, tuple[Finding, ...]],
+        policy: Policy,
+    ) -> None:
+        self.definitions = definitions
+        self.outlines = outlines
+        self.broken = broken
         self.policy = policy
-        self._compilation = compilation
+        self._source = source
         events = [each for each in self.outlines if each.is_event]
         natives = [each for each in self.outlines if not each.is_event]
         self.events = self._over_events(events) if events else None
@@ -202,27 +161,45 @@ class Contract:
         ``schemas`` finds schema documents, ``bases`` the definitions ``basemessage`` refers to (by default those in
         ``definitions``). A definition that cannot be used ends up in ``broken`` and does not stop the others.
         """
-        policy = policy or Policy()
-        book = Book(definitions=definitions, schemas=schemas, bases=bases or definitions.get)
-        return cls(compile_all(book, policy), policy)
+        source = DefinitionSource(definitions=definitions, schemas=schemas, bases=bases or definitions.get)
+        return cls.of_source(source, policy or Policy())
 
     @classmethod
-    def outlined(cls, outlines: Iterable[Outline], book: Book, policy: Policy) -> Contract:
+    def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
+        """The contract of all definitions of a source, each compiled by itself."""
+        schemas = ContractSchemas(source.schemas)
+        compiled: dict[str, CompiledDefinition] = {}
+        broken: dict[str, tuple[Finding, ...]] = {}
+        for xid in source.definitions:
+            try:
+                compiled[xid] = _compile(xid, source, schemas, policy)
+            except DefinitionError as error:
+                broken[xid] = error.findings
+        return cls(source, compiled, tuple(map(outline, compiled.values())), broken, policy)
+
+    @classmethod
+    def outlined(cls, outlines: Iterable[Outline], source: DefinitionSource, policy: Policy) -> Contract:
         """The contract of definitions that another one like it has found sound, which gave these outlines of them.
 
         Each is compiled when a message may fit it: of five thousand, those that occur.
         """
-        return cls(compile_later(book, outlines, policy), policy)
+        schemas, known = ContractSchemas(source.schemas), tuple(outlines)
+        xids = {each.xid: each.xid for each in known}
+        return cls(source, Deferred(xids, lambda xid: _compile(xid, source, schemas, policy)), known, {}, policy)
 
-    @property
+    @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:
         """What is doubtful about usable definitions, by xid."""
-        return self._compilation.findings
+        made = {xid: self._source.materialised(xid) for xid in self.definitions}
+        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
+        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
+            found[xid] += doubts
+        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
 
-    def _over_events(self, outlines: Iterable[Outline]) -> Index:
+    def _over_events(self, outlines: Iterable[Outline]) -> DefinitionIndex:
         """Definitions that demand a type wait until an event of it comes."""
         typed: dict[str, list[Outline]] = defaultdict(list)
-        untyped: list[tuple[CompiledDefinition, tuple[Key, ...]]] = []
+        untyped: list[tuple[CompiledDefinition, tuple[IndexKey, ...]]] = []
         for each in outlines:
             if each.type is None:
                 definition = self.definitions[each.xid]
@@ -230,34 +207,35 @@ class Contract:
             else:
                 typed[each.type].append(each)
         constants = (pair for alike in typed.values() for each in alike for pair in each.constants)
-        return Index(untyped, typed=Deferred(typed, self._of_type), constants=constants if untyped else ())
+        return DefinitionIndex(untyped, typed=Deferred(typed, self._of_type), constants=constants if untyped else ())
 
-    def _of_type(self, outlines: Iterable[Outline]) -> Bucket:
+    def _of_type(self, outlines: Iterable[Outline]) -> IndexBucket:
         found = [self.definitions[each.xid] for each in outlines]
-        return Bucket([(each, tuple(key for key in each.event_keys if key.name != "type")) for each in found])
+        return IndexBucket([(each, tuple(key for key in each.event_keys if key.name != "type")) for each in found])
 
-    def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, Index]:
+    def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, DefinitionIndex]:
         found: dict[str, list[Outline]] = defaultdict(list)
         for each in outlines:
             if each.protocol:
                 found[each.protocol].append(each)
         return Deferred(found, self._over_options)
 
-    def _over_options(self, outlines: Iterable[Outline]) -> Index:
+    def _over_options(self, outlines: Iterable[Outline]) -> DefinitionIndex:
         found = [self.definitions[each.xid] for each in outlines]
-        return Index((each, each.protocol_keys) for each in found)
+        return DefinitionIndex((each, each.protocol_keys) for each in found)
 
     @cached_property
-    def _payload_only(self) -> Bucket | None:
+    def _payload_only(self) -> IndexBucket | None:
         found = [(self.definitions[xid], ()) for xid in self._payload_xids]
-        return Bucket(found) if found else None
+        return IndexBucket(found) if found else None
 
     def verify(self) -> Mapping[str, tuple[Finding, ...]]:
         """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
 
         Parses every schema, which ``process`` leaves until a message needs it.
         """
-        return self._compilation.verify()
+        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
+        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
 
     def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
         """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""
@@ -317,10 +295,10 @@ class Contract:
                 return self._unmatched(message, subject, explanation)
         return decide(message, subject, fits, payload, binding)
 
-    def _leaves(self, subject: Subject) -> list[Bucket]:
+    def _leaves(self, subject: Subject) -> list[IndexBucket]:
         protocol = subject.message.protocol
         if subject.event is None:
-            leaves: list[Bucket] = []
+            leaves: list[IndexBucket] = []
             if self._mapped and (mapped := self._mapped.get(protocol)) is not None:
                 leaves = mapped.leaves(subject.values)
         else:
@@ -330,7 +308,7 @@ class Contract:
         return leaves
 
     def _look_wider(
-        self, leaves: Sequence[Bucket], subject: Subject, payload: Payload
+        self, leaves: Sequence[IndexBucket], subject: Subject, payload: Payload
     ) -> tuple[list[Fit], Explanation]:
         """Definitions the payload spoke against, those the index left out, at last payload-only ones (K-28, K-31)."""
         tried = {d.xid: d for leaf in leaves for d in leaf.definitions}
@@ -380,7 +358,7 @@ def carried_event(message: Message, binding: Binding, values: Mapping[str, Any],
     return CloudEvent(attributes=attributes, body=message.body)
 
 
-def _candidates(leaves: Sequence[Bucket], payload: Payload) -> Sequence[CompiledDefinition]:
+def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
     """The definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
         return leaves[0].definitions

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from signalbook.messages.definitions.definition import CompiledDefinition, Key
+from signalbook.messages.definitions.definition import CompiledDefinition, IndexKey
 from signalbook.messages.definitions.properties import Values
 from signalbook.messages.uritemplates import Template, TemplateTree
 from signalbook.values import JSON
@@ -22,17 +22,19 @@ MAX_TRIED: Final = 8
 # Definitions that are looked at to say why a message fits none.
 MAX_EXPLAINED: Final = 20
 
-_Entry = tuple[CompiledDefinition, tuple[Key, ...]]
+_Entry = tuple[CompiledDefinition, tuple[IndexKey, ...]]
 
 
-class Bucket:
+class IndexBucket:
     """Definitions that share a key: tried one by one if they are few, else filed under their other keys."""
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self.definitions = tuple(definition for definition, _ in entries)
-        self._inner = Index(entries) if len(entries) > MAX_TRIED and any(keys for _, keys in entries) else None
+        self._inner = (
+            DefinitionIndex(entries) if len(entries) > MAX_TRIED and any(keys for _, keys in entries) else None
+        )
 
-    def leaves(self, values: Values) -> list[Bucket]:
+    def leaves(self, values: Values) -> list[IndexBucket]:
         """The bucket itself, or the ones inside it that a message with ``values`` leads to."""
         return [self] if self._inner is None else self._inner.leaves(values)
 
@@ -47,7 +49,7 @@ class Bucket:
         return _PayloadIndex(self.definitions)
 
 
-class Index:
+class DefinitionIndex:
     """Definitions by what tells them apart; ``entries`` pair each with the keys it may be filed under.
 
     ``typed`` are more definitions, by the type that they demand of events, and ``constants`` all that those demand.
@@ -63,13 +65,13 @@ class Index:
         self._absent = _absent(filed)
         self._trees = _trees(filed)
         self._rest = tuple((definition, keys) for definition, keys, best in filed if best is None)
-        self._unkeyed = Bucket(self._rest) if self._rest else None
-        self._by_id = {definition.message_id: Bucket([(definition, ())]) for definition, _ in self._rest}
+        self._unkeyed = IndexBucket(self._rest) if self._rest else None
+        self._by_id = {definition.message_id: IndexBucket([(definition, ())]) for definition, _ in self._rest}
         names = list(self.tables)
         plain = len(names) == 1 and not (self._absent or self._trees or self._rest)
         self._only = (names[0], self.tables[names[0]]) if plain else None
 
-    def leaves(self, values: Values) -> list[Bucket]:
+    def leaves(self, values: Values) -> list[IndexBucket]:
         """The buckets a message with ``values`` leads to; every definition it can fit is in one of them."""
         if self._only is not None:
             name, table = self._only
@@ -87,8 +89,8 @@ class Index:
         shared = [definition for bucket in self._hits(values) for definition in bucket.definitions[:MAX_EXPLAINED]]
         return [*shared[:MAX_EXPLAINED], *(definition for definition, _ in self._rest)]
 
-    def _hits(self, values: Values) -> list[Bucket]:
-        found: list[Bucket] = []
+    def _hits(self, values: Values) -> list[IndexBucket]:
+        found: list[IndexBucket] = []
         for name, table in self.tables.items():
             found += _lookup(table, values.get(name))
         for name, tree in self._trees.items():
@@ -100,10 +102,10 @@ class Index:
         return found
 
 
-Table = Mapping[str, Bucket]
+Table = Mapping[str, IndexBucket]
 
 
-def _lookup(table: Table, value: Any) -> list[Bucket]:
+def _lookup(table: Table, value: Any) -> list[IndexBucket]:
     values = dict.fromkeys(value) if type(value) is tuple else (value,)
     return [table[each] for each in values if each in table]
 
@@ -113,16 +115,16 @@ def _shared(entries: Iterable[_Entry]) -> Counter[tuple[str, str]]:
     return Counter((key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str))
 
 
-def _best(keys: tuple[Key, ...], shared: Mapping[tuple[str, str], int]) -> Key | None:
+def _best(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:
     """The key of the lowest tier that the fewest definitions share."""
 
-    def rank(key: Key) -> tuple[int, int]:
+    def rank(key: IndexKey) -> tuple[int, int]:
         return key.tier, shared[key.name, key.value] if isinstance(key.value, str) else 0
 
     return min(keys, key=rank, default=None)
 
 
-_Filed = tuple[CompiledDefinition, tuple[Key, ...], Key | None]
+_Filed = tuple[CompiledDefinition, tuple[IndexKey, ...], IndexKey | None]
 
 
 def _tables(filed: Iterable[_Filed]) -> dict[str, Table]:
@@ -131,34 +133,34 @@ def _tables(filed: Iterable[_Filed]) -> dict[str, Table]:
         if best is not None and isinstance(best.value, str):
             entry = (definition, _without(keys, best))
             tables.setdefault(best.name, {}).setdefault(best.value, []).append(entry)
-    return {name: {value: Bucket(entries) for value, entries in table.items()} for name, table in tables.items()}
+    return {name: {value: IndexBucket(entries) for value, entries in table.items()} for name, table in tables.items()}
 
 
-def _absent(filed: Iterable[_Filed]) -> dict[str, Bucket]:
+def _absent(filed: Iterable[_Filed]) -> dict[str, IndexBucket]:
     """Definitions filed under an optional constant: a message without the property fits them as well (F-29)."""
     found: dict[str, list[_Entry]] = {}
     for definition, keys, best in filed:
         if best is not None and not best.required:
             found.setdefault(best.name, []).append((definition, _without(keys, best)))
-    return {name: Bucket(entries) for name, entries in found.items()}
+    return {name: IndexBucket(entries) for name, entries in found.items()}
 
 
-def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[Bucket]]:
+def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]]:
     groups: dict[tuple[str, str], dict[str, tuple[Template, list[_Entry]]]] = {}
     for definition, keys, best in filed:
         if best is not None and isinstance(best.value, Template):
             template = best.value
             group = groups.setdefault((best.name, template.separator), {})
             group.setdefault(template.text, (template, []))[1].append((definition, _without(keys, best)))
-    trees: dict[str, TemplateTree[Bucket]] = {}
+    trees: dict[str, TemplateTree[IndexBucket]] = {}
     for (name, separator), templates in groups.items():
         tree = trees.setdefault(name, TemplateTree(separator))
         for template, entries in templates.values():
-            tree.add(template, Bucket(entries))
+            tree.add(template, IndexBucket(entries))
     return trees
 
 
-def _without(keys: tuple[Key, ...], used: Key) -> tuple[Key, ...]:
+def _without(keys: tuple[IndexKey, ...], used: IndexKey) -> tuple[IndexKey, ...]:
     return tuple(key for key in keys if key is not used)
 
 

@@ -48,7 +48,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for the dead letters: what is wrong with it, and the xids of the definitions it may have meant."""
+    """A message for the dead-letter table: what is wrong with it, and the xids of the definitions it may have meant."""
 
     message: Message
     reason: Reason
@@ -163,29 +163,29 @@ def decide(
 ) -> tuple[Outcome, ...]:
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
     if len(fits) == 1:
-        verdict = _judge(fits[0].definition, payload)
-        if verdict.reason is None:
-            return (_accept(message, subject, fits[0], verdict, binding),)
+        result = _check_payload(fits[0].definition, payload)
+        if result.reason is None:
+            return (_accept(message, subject, fits[0], result, binding),)
     elif all(fit.definition.policy.prefer_specific for fit in fits):
         fits = _most_specific(fits)
-    judged = [(fit, _judge(fit.definition, payload)) for fit in fits]
-    passed = [(fit, verdict) for fit, verdict in judged if verdict.reason is None]
-    passed = passed or [pair for pair in judged if _is_tagged(*pair)][:1]
+    checked = [(fit, _check_payload(fit.definition, payload)) for fit in fits]
+    passed = [(fit, result) for fit, result in checked if result.reason is None]
+    passed = passed or [pair for pair in checked if _is_tagged(*pair)][:1]
     if not passed:
-        return (_turned_down(message, _singled_out(judged, payload)),)
+        return (_payload_rejected(message, _singled_out(checked, payload)),)
     if len(passed) > 1:
         choice = _on_ambiguous(passed)
         passed = _most_specific_passed(passed) if choice == "best" else passed
         if len(passed) > 1 and choice != "all":
             return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
-    return tuple(_accept(message, subject, fit, verdict, binding) for fit, verdict in passed)
+    return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
 
 
-def _judge(definition: CompiledDefinition, payload: Payload) -> PayloadResult:
-    verdict = payload.judge(definition)
-    if definition.policy.required_schema and verdict.schema is None and verdict.reason is None:
+def _check_payload(definition: CompiledDefinition, payload: Payload) -> PayloadResult:
+    result = payload.check(definition)
+    if definition.policy.required_schema and result.schema is None and result.reason is None:
         return _NO_SCHEMA
-    return verdict
+    return result
 
 
 def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
@@ -195,8 +195,8 @@ def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
     return leaders if len(leaders) == 1 else fits
 
 
-def _is_tagged(fit: Fit, verdict: PayloadResult) -> bool:
-    return verdict.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
+def _is_tagged(fit: Fit, result: PayloadResult) -> bool:
+    return result.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
 
 
 def _on_ambiguous(passed: Sequence[tuple[Fit, PayloadResult]]) -> str:
@@ -210,21 +210,21 @@ def _most_specific_passed(passed: list[tuple[Fit, PayloadResult]]) -> list[tuple
     return [pair for pair in passed if pair[0] in best]
 
 
-def _singled_out(judged: Sequence[tuple[Fit, PayloadResult]], payload: Payload) -> Sequence[tuple[Fit, PayloadResult]]:
+def _singled_out(checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload) -> Sequence[tuple[Fit, PayloadResult]]:
     """The definitions whose constants the payload has, if there are any: it was meant for one of these (K-28, K-30)."""
     value = payload.value
-    if len(judged) == 1 or not isinstance(value, dict):
-        return judged
-    return [pair for pair in judged if pair[0].definition.constants and allows(pair[0].definition, value)] or judged
+    if len(checked) == 1 or not isinstance(value, dict):
+        return checked
+    return [pair for pair in checked if pair[0].definition.constants and allows(pair[0].definition, value)] or checked
 
 
-def _turned_down(message: Message, judged: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
-    reasons = {verdict.reason for _, verdict in judged}
+def _payload_rejected(message: Message, checked: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
+    reasons = {result.reason for _, result in checked}
     return Rejected(
         message=message,
         reason=next(reason for reason in _PRECEDENCE if reason in reasons),
-        violations=attributed((fit.definition, verdict.findings) for fit, verdict in judged),
-        candidates=tuple(fit.definition.xid for fit, _ in judged),
+        violations=attributed((fit.definition, result.findings) for fit, result in checked),
+        candidates=tuple(fit.definition.xid for fit, _ in checked),
     )
 
 
@@ -239,9 +239,9 @@ def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> R
     )
 
 
-def _accept(message: Message, subject: Subject, fit: Fit, verdict: PayloadResult, binding: Binding) -> Outcome:
+def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
     definition, event = fit.definition, subject.event
-    warnings = definition.warnings + verdict.findings
+    warnings = definition.warnings + result.findings
     if definition.removal is not None and _is_past(definition, message):
         finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
         if definition.policy.on_removed == "dead_letter":
@@ -257,10 +257,10 @@ def _accept(message: Message, subject: Subject, fit: Fit, verdict: PayloadResult
         definition=definition,
         event=event,
         context=fit.context,
-        data=verdict.data,
-        schema=verdict.schema,
+        data=result.data,
+        schema=result.schema,
         warnings=warnings,
-        bare=verdict.bare,
+        bare=result.bare,
     )
 
 

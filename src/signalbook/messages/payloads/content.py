@@ -39,7 +39,7 @@ def implied_content_type(format: str) -> str:
 
 
 def _remembered(compare: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
-    """``compare``, which remembers answers, but of no longer texts than are usual: strangers may send any."""
+    """``compare``, with a cache, but not for texts longer than usual: a client may send any."""
     known = lru_cache(maxsize=4096)(compare)
 
     @wraps(compare)

@@ -75,22 +75,22 @@ class Payload:
         """The payload's bytes."""
         return self._message.body if self._event is None else self._event.payload()
 
-    def judge(self, definition: CompiledDefinition) -> PayloadResult:
+    def check(self, definition: CompiledDefinition) -> PayloadResult:
         """What the definition's schema says (K-39 to K-41)."""
         event = self._event
         if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
-            return self._judge_prefixed(definition)
+            return self._check_prefixed(definition)
         dataschema = None if event is None else event.attributes.get("dataschema")
         use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
         if use.schema is None:
             return _without_schema(use)
         if use.of_values and self.value is not UNSET:
-            return self._judge_value(use.schema)
+            return self._check_value(use.schema)
         if use.of_values and self._broken is not None:
             return self._broken
-        return self._judge_body(definition, use.schema, self.body())
+        return self._check_body(definition, use.schema, self.body())
 
-    def _judge_prefixed(self, definition: CompiledDefinition) -> PayloadResult:
+    def _check_prefixed(self, definition: CompiledDefinition) -> PayloadResult:
         """What the schema says whose number precedes the payload."""
         use, body = definition.schema_use, self.body()
         if use.schema is None:
@@ -105,15 +105,15 @@ class Payload:
         use = definition.schema_of_number(number)
         if use.schema is None:
             return _without_schema(use)
-        return msgspec.structs.replace(self._judge_body(definition, use.schema, bare), bare=bare)
+        return msgspec.structs.replace(self._check_body(definition, use.schema, bare), bare=bare)
 
-    def _judge_value(self, schema: Schema) -> PayloadResult:
+    def _check_value(self, schema: Schema) -> PayloadResult:
         findings = schema.validate(self.value)
         if not findings:
             return PayloadResult(data=self.value, schema=schema)
         return PayloadResult(data=self.value, schema=schema, reason=Reason.SCHEMA_VIOLATION, findings=tuple(findings))
 
-    def _judge_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> PayloadResult:
+    def _check_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> PayloadResult:
         if body is None:
             return _MISSING
         try:

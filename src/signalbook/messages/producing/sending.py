@@ -79,7 +79,7 @@ def _of_endpoint(
     found = valuation.of_all(wanted, {})
     for name in valuation.unused():
         if name not in outbound.context:
-            valuation.fault(f"{{{name}}}", "context", f"neither message nor endpoint has a placeholder {name}")
+            valuation.report(f"{{{name}}}", "context", f"neither message nor endpoint has a placeholder {name}")
     findings += valuation.findings
     if findings:
         raise OutboundError(xid, findings)

@@ -30,9 +30,9 @@ class Valuation:
             if isinstance(value, str) and value:
                 self.context[name] = value
             else:
-                self.fault(f"{{{name}}}", "context", f"{name} must be text, and not empty; it is {value!r}")
+                self.report(f"{{{name}}}", "context", f"{name} must be text, and not empty; it is {value!r}")
 
-    def fault(self, path: str, rule: str, message: str) -> None:
+    def report(self, path: str, rule: str, message: str) -> None:
         """Note what is wrong."""
         self.findings.append(Finding(path=path, rule=rule, message=message))
 
@@ -67,7 +67,7 @@ class Valuation:
         if finding is not None:
             constant = finding.rule in ("value", "content_type") and entry.value is not None
             advice = "; the definition says so: leave it out" if constant else ""
-            self.fault(entry.path, "constant" if constant else finding.rule, f"{finding.message}{advice}")
+            self.report(entry.path, "constant" if constant else finding.rule, f"{finding.message}{advice}")
             return None
         self.context.update(captured)
         return value
@@ -81,8 +81,8 @@ class Valuation:
             return entry.value
         value = self._default(entry)
         if value is None and entry.required:
-            told = f"the definition leaves its value open: give {entry.path} among the overrides"
-            self.fault(entry.path, "required", f"{entry.name} is required, and {told}")
+            said = f"the definition leaves its value open: give {entry.path} among the overrides"
+            self.report(entry.path, "required", f"{entry.name} is required, and {said}")
         return value
 
     def _expanded(self, entry: Property, template: Template) -> str | None:
@@ -90,20 +90,20 @@ class Valuation:
         if missing:
             if entry.required:
                 named = ", ".join(missing)
-                self.fault(entry.path, "context", f"{template.text!r} needs {named}: give it in the context")
+                self.report(entry.path, "context", f"{template.text!r} needs {named}: give it in the context")
             return None
         self._used.update(template.names)
         wanted = {name: self.context[name] for name in template.names}
         try:
             text = template.expand(self.context)
         except TemplateError as error:
-            self.fault(entry.path, "context", str(error))
+            self.report(entry.path, "context", str(error))
             return None
         read = template.match(text)
         if read != wanted:
-            told = "as nothing of the kind" if read is None else f"as {read}"
-            self.fault(
-                entry.path, "context", f"{template.text!r} with {wanted} is {text!r}, which would be read {told}"
+            said = "as nothing of the kind" if read is None else f"as {read}"
+            self.report(
+                entry.path, "context", f"{template.text!r} with {wanted} is {text!r}, which would be read {said}"
             )
             return None
         return text

@@ -22,6 +22,7 @@ from signalbook.pipeline.commit.committing import (
 )
 from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -76,7 +77,8 @@ def run(job: Job, progress: ShowProgress = lambda _: None) -> Report:
 
 
 def check(policy: Policy) -> None:
-    """Raise ``PipelineError`` for a policy that tables cannot follow."""
+    """Raise ``PipelineError`` for a policy that tables cannot follow, and where the native module is missing."""
+    native.module()
     if policy.on_no_match == "pass":
         raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
 

@@ -19,8 +19,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.sources.base import MessageBatch, Offsets
-from signalbook.pipeline.sources.records import addresses, delivered
+from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses, transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
 # From a text to the value that it is of, by kind.
@@ -71,7 +70,7 @@ class ExtensionColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameColumns:
+class EventColumns:
     """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
 
     frame: MessageBatch
@@ -81,14 +80,14 @@ class FrameColumns:
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: MessageBatch, attributes: int) -> FrameColumns:
+    def empty(cls, frame: MessageBatch, attributes: int) -> EventColumns:
         """None of the frame's events, which would have so many attributes."""
         return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def take(self, places: Offsets) -> FrameColumns:
+    def take(self, places: Offsets) -> EventColumns:
         """Some of them."""
         taken = pa.array(places)
         extensions = {
@@ -96,7 +95,7 @@ class FrameColumns:
             for name, column in self.extensions.items()
         }
         arrays = [array.take(taken) for array in self.arrays]
-        return FrameColumns(self.frame, arrays, extensions, self.data.take(taken), self.indices[places])
+        return EventColumns(self.frame, arrays, extensions, self.data.take(taken), self.indices[places])
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
@@ -149,7 +148,7 @@ _MAP: Final = columns.TEXT_MAP
 class EventBatch:
     """The events of some frames, numbered through."""
 
-    def __init__(self, frames: Sequence[FrameColumns]) -> None:
+    def __init__(self, frames: Sequence[EventColumns]) -> None:
         self._frames = frames
         self._bounds = np.cumsum([0, *map(len, frames)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
@@ -193,7 +192,7 @@ class EventBatch:
     @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
         """For each event, all of records of Kafka, the number of its topic, and topics by number."""
-        parts = [addresses(part.records()) for part in self._frames]
+        parts = [record_addresses(part.records()) for part in self._frames]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
@@ -247,7 +246,7 @@ class EventBatch:
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        arrays = [delivered(part.records()) for part in self._frames]
+        arrays = [transport_arrays(part.records()) for part in self._frames]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property

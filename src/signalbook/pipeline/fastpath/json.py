@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from signalbook.formats import Anything, MapOf, Scalar, Struct
 from signalbook.formats.jsonschema.columns import shape_of
-from signalbook.formats.jsonschema.document import SchemaDocument
+from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.jsonschema.guards import EXACT_FLOAT, counted, guard, unconstrained
 from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import Form, builder
+from signalbook.pipeline.arrays import ValueForm, builder
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import Decode, Make, NoPlan, guarded, lists, maps, plain, structs
 
@@ -109,7 +109,7 @@ def decoder(schema: JsonSchema) -> Decode:
     return native.decoder(native.module().Decoder((program[0], False, *program[2:])).read, make, members=members)
 
 
-def _node(document: SchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
+def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
     """The column of a node."""
     shape = shape_of(document, node)
     if isinstance(shape, Anything):
@@ -131,7 +131,7 @@ def _node(document: SchemaDocument, node: NormalForm, kind: pa.DataType) -> _Col
     return (name, null, *rules), plain(kind)
 
 
-def _object(document: SchemaDocument, shape: Struct, part: Objects, kind: pa.DataType) -> _Column:
+def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa.DataType) -> _Column:
     if counted(part) or not (part.extra is None or unconstrained(part.extra)):
         raise NoPlan
     found = [
@@ -144,7 +144,7 @@ def _object(document: SchemaDocument, shape: Struct, part: Objects, kind: pa.Dat
     return ("object", shape.nullable, part.extra is None, members), structs(kind, [make for _, make in found])
 
 
-def _member(document: SchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
+def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
     """The column of a member, or of all; what no plan can say of it is checked afterwards. Raises ``NoPlan``."""
     try:
         return _node(document, node, kind)
@@ -154,7 +154,9 @@ def _member(document: SchemaDocument, node: NormalForm, kind: pa.DataType) -> _C
     if check is None:
         raise NoPlan
     shape = shape_of(document, node)
-    return ("raw", False), guarded(check, None if isinstance(shape, Anything) else builder(shape, kind, Form.TYPED))
+    return ("raw", False), guarded(
+        check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
+    )
 
 
 def _name(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -16,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
-from signalbook.messages.bindings.incoming import structured_mode
+from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
-from signalbook.pipeline.fastpath.batch import ExtensionColumn, FrameColumns
+from signalbook.pipeline.fastpath.batch import EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.sources.base import MessageBatch
 
@@ -38,6 +39,8 @@ _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
 _NO_MESSAGE: Final = Message()
+# Asked for each content type of each frame, which are mostly the same.
+_structured_mode: Final = lru_cache(maxsize=256)(structured_mode)
 
 
 class ContentMode(Protocol):
@@ -47,7 +50,7 @@ class ContentMode(Protocol):
     # whether payloads have to be JSON
     json: ClassVar[bool]
 
-    def columns(self, frame: MessageBatch, /) -> tuple[FrameColumns, list[int]]:
+    def columns(self, frame: MessageBatch, /) -> tuple[EventColumns, list[int]]:
         """The events of a frame, and the indices of messages that are not taken."""
         ...
 
@@ -74,20 +77,20 @@ class StructuredMode:
         self._extensions: tuple[str, ...] = ()
         self._envelopes = self._decoder()
 
-    def columns(self, frame: MessageBatch) -> tuple[FrameColumns, list[int]]:
+    def columns(self, frame: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By the native module, which looks at members of the envelope and leaves data as it is."""
         bounds = map(np.ascontiguousarray, (frame.starts, frame.ends))
         try:
             refused, members = self._envelopes.read(frame.content, *bounds)
         except ValueError:  # something is wrong in there, or with the frame: not with the events
-            return FrameColumns.empty(frame, len(ATTRIBUTES)), list(range(len(frame)))
+            return EventColumns.empty(frame, len(ATTRIBUTES)), list(range(len(frame)))
         count, last = len(frame) - len(refused), 1 + len(ATTRIBUTES)
         arrays = [
             native.of_buffers(pa.string() if place else pa.binary(), column)
             for place, (column, _) in enumerate(members)
         ]
         extensions = zip(self._extensions, arrays[last:], members[last:], strict=True)
-        return FrameColumns(
+        return EventColumns(
             frame,
             arrays[1:last],
             {
@@ -136,7 +139,7 @@ class BinaryMode:
         """Whether headers of a protocol are read here."""
         return protocol in _PREFIXES
 
-    def columns(self, frame: MessageBatch) -> tuple[FrameColumns, list[int]]:
+    def columns(self, frame: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By columns of headers."""
         assert frame.records is not None
         values = frame.records.column("value").cast(pa.binary())
@@ -144,7 +147,7 @@ class BinaryMode:
         headers.refused |= ~values.is_valid().to_numpy(zero_copy_only=False)
         arrays = self._attributes(headers)
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
-        events = FrameColumns(frame, arrays, extensions, values, np.arange(len(frame)))
+        events = EventColumns(frame, arrays, extensions, values, np.arange(len(frame)))
         if not headers.refused.any():
             return events, []
         return events.take(np.flatnonzero(~headers.refused)), np.flatnonzero(headers.refused).tolist()
@@ -191,7 +194,7 @@ def _content_types(headers: _Headers) -> pa.Array:
     for name in encoded.dictionary.to_pylist():
         if not name:
             texts = pc.if_else(pc.equal(texts, name), None, texts)
-        elif structured_mode(name) is not Mode.NONE:
+        elif _structured_mode(name) is not Mode.NONE:
             headers.refused |= pc.equal(texts, name).fill_null(False).to_numpy(zero_copy_only=False)
     return texts
 

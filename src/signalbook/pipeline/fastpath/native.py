@@ -22,7 +22,7 @@ from signalbook.pipeline.errors import PipelineError
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
 INTERFACE: Final = 1
-_INSTALL: Final = "install the one of this version: pip install ./native in its checkout, or tools/setup demo"
+_INSTALL: Final = "run pip install ./native in a clone of this version"
 
 # Columns of the payloads that are taken, in order, and the numbers of the others.
 Decoded = tuple[list[pa.Array], list[int]]
@@ -42,7 +42,7 @@ def module() -> Any:
     try:
         found = import_module("signalbook_native")
     except ImportError as error:
-        raise PipelineError(f"the native module signalbook-native is not installed ({error}): {_INSTALL}") from error
+        raise PipelineError(f"the pipeline needs its native module, signalbook-native ({error}): {_INSTALL}") from error
     interface = getattr(found, "INTERFACE", "none")
     if interface != INTERFACE:
         raise PipelineError(f"signalbook-native has interface {interface}, not {INTERFACE}: {_INSTALL}")

@@ -21,7 +21,7 @@ from signalbook.messages import CompiledDefinition, Contract
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.attributes import NO_MATCH, AttributeChecks, EnvelopeChecks, demands
-from signalbook.pipeline.fastpath.batch import EventBatch, FrameColumns
+from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.landing.rows import RowBuilder
@@ -91,7 +91,7 @@ class FastPath:
         self._checks: dict[bytes, EnvelopeChecks] = {}
         self._routes: dict[tuple[Any, ...], _Route | None] = {}
         self._target = target
-        self._waiting: list[FrameColumns] = []
+        self._waiting: list[EventColumns] = []
         self._waiting_bytes = 0
 
     def take(self, frame: MessageBatch) -> Iterator[Result]:

@@ -16,7 +16,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
-from signalbook.messages.matching.contract import Book, Deferred, Outline, compile_all
+from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
 from signalbook.messages.payloads import wireprefix
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
@@ -283,14 +283,14 @@ class Snapshot:
 
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
-        book = self._book()
+        source = self._source()
         if self.outlines:
-            return Contract.outlined(self.outlines, book, policy)
-        return Contract.compile(book.definitions, book.schemas, policy, bases=book.bases)
+            return Contract.outlined(self.outlines, source, policy)
+        return Contract.of_source(source, policy)
 
-    def _book(self) -> Book:
+    def _source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
-        return Book(definitions=definitions, schemas=self.schema, bases=self.message)
+        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message)
 
     @uncollected()
     def check(self, policy: Policy) -> Snapshot:
@@ -301,10 +301,10 @@ class Snapshot:
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
         """
-        strangers = policy.strangers(self.selected)
-        if strangers:
-            raise PipelineError(f"there is a policy for {', '.join(strangers)}, but no definition it is about")
-        compiled = compile_all(self._book(), policy)
+        unknown = policy.unknown_overrides(self.selected)
+        if unknown:
+            raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
+        compiled = Contract.of_source(self._source(), policy)
         uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
         broken = {
             xid: findings

@@ -18,8 +18,8 @@ from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
-from signalbook.pipeline import columns, headers
-from signalbook.pipeline.arrays import Form, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline import arrays, columns
+from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
@@ -150,7 +150,7 @@ class RowBuilder:
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
         """From decoded payloads to their columns, where they have a schema."""
         assert self._schema is not None
-        return payload_builder(self._schema.shape(), Form.DECODED)
+        return payload_builder(self._schema.shape(), ValueForm.DECODED)
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
@@ -173,7 +173,7 @@ def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
-        text_map([headers.texts(message.protocol, headers.carried(message)) for message in messages]),
+        text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([location.path for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),

@@ -1,13 +1,12 @@
-"""Where a broker is and how it is logged in to, for the sources that connect by themselves.
+"""What sources that connect to brokers by themselves share: their addresses and options, and rows for Spark.
 
-``SCHEME://HOST[:PORT][,HOST[:PORT]]/WHAT[,WHAT]``; options may stand behind a ``?``, but for secrets: those are no part
-of an address, which is shown.
+An address is ``SCHEME://HOST[:PORT][,HOST[:PORT]]/NAME[,NAME]``; options may stand behind a ``?``, but for
+secrets: an address is shown in logs and reports.
 """
 
 from __future__ import annotations
 
 import math
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-import httpcore
 import msgspec
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from signalbook.fetching import Deadline, connect
+from signalbook.brokers.connection import BrokerRefused, BrokerSettings, BrokerUnavailable, UntrustedCertificate
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import SLOW
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
@@ -40,88 +39,42 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """One broker, which may be several servers. ``timeout`` is in seconds."""
+class BrokerInput:
+    """What inputs and options say of one broker: how to connect, ``names`` of what to read there, and all options."""
 
-    hosts: tuple[tuple[str, int], ...]
-    secure: bool
+    protocol: str
+    settings: BrokerSettings
+    names: tuple[str, ...]
     options: Mapping[str, str] = field(repr=False)
 
     def __str__(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.hosts)
-
-    @property
-    def timeout(self) -> float:
-        """How long it may not answer."""
-        return float(self.options.get("timeout", _TIMEOUT))
-
-    @property
-    def login(self) -> tuple[str, str]:
-        """User and password, empty without."""
-        return self.options.get("user", ""), self.options.get("password", "")
-
-    def context(self) -> ssl.SSLContext:
-        """Whom TLS trusts, and who it says is asking. Raises ``PipelineError`` for files that are none."""
-        try:
-            context = ssl.create_default_context(cafile=self.options.get("ca") or None)
-            if self.options.get("certificate"):
-                context.load_cert_chain(self.options["certificate"], self.options.get("key") or None)
-        except (OSError, ValueError) as error:
-            files = ", ".join(f"{name} {self.options[name]}" for name in COMMON[3:6] if self.options.get(name))
-            raise PipelineError(f"the certificates for {self} cannot be read ({files}): {error}") from None
-        return context
+        return str(self.settings)
 
     @contextmanager
-    def stream(self) -> Iterator[tuple[str, httpcore.NetworkStream, Deadline]]:
-        """A connection to the first server that takes one: its name, and every step within a deadline.
-
-        Raises httpcore's errors.
-        """
-        failure: Exception = httpcore.ConnectError("no server")
-        for host, port in self.hosts:
-            deadline = Deadline(self.timeout)
-            try:
-                opened = connect(host, port, deadline)
-            except (httpcore.NetworkError, httpcore.TimeoutException) as error:
-                failure = error
-                continue
-            try:
-                yield host, opened, deadline
-            finally:
-                opened.close()
-            return
-        raise failure
-
-    def encrypted(self, host: str, stream: httpcore.NetworkStream) -> httpcore.NetworkStream:
-        """The connection to ``host`` with TLS. Raises ``PipelineError`` if that shows no good certificate."""
-        context = self.context()
+    def refusals(self) -> Iterator[None]:
+        """Raise ``PipelineError`` where the broker refuses. What may pass is raised as it is."""
         try:
-            return stream.start_tls(context, server_hostname=host)
-        except httpcore.ConnectError as error:
-            if "CERTIFICATE_VERIFY_FAILED" not in str(error):
-                raise
-            raise PipelineError(
-                f"the certificate of {host} is not trusted: {error}; name whom to trust by ca"
-            ) from None
+            yield
+        except UntrustedCertificate as error:
+            raise PipelineError(f"{error}; name whom to trust by ca") from None
+        except BrokerRefused as error:
+            raise PipelineError(f"{self.protocol} at {self}: {error}") from None
 
-    def patiently(self, do: Callable[[], T], passing: tuple[type[Exception], ...]) -> T:
-        """What ``do`` gives, tried again for as long as the broker may be away. ``passing`` errors may pass.
-
-        Raises ``PipelineError``.
-        """
-        deadline = time.monotonic() + self.timeout
+    def retry(self, do: Callable[[], T]) -> T:
+        """What ``do`` returns, tried again for as long as the broker may be away. Raises ``PipelineError``."""
+        deadline = time.monotonic() + self.settings.timeout
         while True:
             try:
                 return do()
-            except passing as error:
+            except BrokerUnavailable as error:
                 if time.monotonic() > deadline:
                     raise PipelineError(f"the broker {self}: {error or type(error).__name__}") from None
             time.sleep(_RETRY_PAUSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerKind:
-    """What addresses of a kind of broker look like; ``schemes`` have a port each, and say whether TLS is used.
+class BrokerInputFormat:
+    """What addresses of one protocol look like; ``schemes`` have a port each, and say whether TLS is used.
 
     With ``hashes`` they may have a ``#`` in what they name.
     """
@@ -132,8 +85,8 @@ class BrokerKind:
     options: tuple[str, ...] = ()
     hashes: bool = False
 
-    def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> tuple[BrokerSettings, tuple[str, ...]]:
-        """The one broker that ``inputs`` name, with all options, and what they name there. Raises ``PipelineError``."""
+    def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
+        """The one broker that ``inputs`` name, and what they name there. Raises ``PipelineError``."""
         found, named = dict(options), list[str]()
         brokers = set()
         for text in inputs:
@@ -146,8 +99,23 @@ class BrokerKind:
         self._check(found)
         scheme, place = brokers.pop()
         port, secure = self.schemes[scheme]
-        hosts = tuple(self._host(inputs[0], text, port) for text in place.split(","))
-        return BrokerSettings(hosts=hosts, secure=secure, options=found), tuple(dict.fromkeys(named))
+        servers = tuple(self._server(inputs[0], text, port) for text in place.split(","))
+        return BrokerInput(
+            protocol=self.name,
+            settings=BrokerSettings(
+                servers=servers,
+                secure=secure,
+                user=found.get("user", ""),
+                password=found.get("password", ""),
+                token=found.get("token", ""),
+                ca=found.get("ca", ""),
+                certificate=found.get("certificate", ""),
+                key=found.get("key", ""),
+                timeout=float(found.get("timeout", _TIMEOUT)),
+            ),
+            names=tuple(dict.fromkeys(named)),
+            options=found,
+        )
 
     def _parts(self, text: str) -> SplitResult:
         try:
@@ -179,7 +147,7 @@ class BrokerKind:
         if not 0 < seconds <= 86_400:
             raise PipelineError(f"the option timeout is a number of seconds up to 86400, not {options['timeout']!r}")
 
-    def _host(self, text: str, place: str, port: int) -> tuple[str, int]:
+    def _server(self, text: str, place: str, port: int) -> tuple[str, int]:
         try:
             parts = urlsplit(f"//{place}")
             host, port = parts.hostname, parts.port or port
@@ -194,14 +162,14 @@ class BrokerKind:
 
 
 # Spark hides the values of options with such a name wherever it shows options.
-_TOLD: Final = "secrets"
+_REQUEST: Final = "secrets"
 _LOAD_ATTEMPTS: Final = 5
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What Spark's workers are told: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``.
+    """What Spark's workers are to read: ``most`` messages in a batch (0: no limit), dealt out to about ``tasks``.
 
-    ``source`` is the name of the source, ``home`` a folder of it, where several share a way to be read.
+    ``source`` is the name of the source, ``home`` the folder of its spool, if it has one.
     """
 
     inputs: tuple[str, ...]
@@ -213,16 +181,28 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerDataSource(DataSource):
-    """A Spark data source of ``records.COLUMNS``."""
+    """A Spark data source of ``RECORD_COLUMNS``."""
 
     def schema(self) -> str:
         """The columns of messages."""
-        return records.COLUMNS
+        return base.RECORD_COLUMNS
 
     @property
-    def told(self) -> ReadRequest:
-        """What the driver said."""
-        return msgspec.json.decode(self.options[_TOLD], type=ReadRequest)
+    def request(self) -> ReadRequest:
+        """What the driver asked for."""
+        return msgspec.json.decode(self.options[_REQUEST], type=ReadRequest)
+
+
+class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What Spark has of a stream, on the driver and in each task."""
+
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
+        self._request = request
+        self._schema = schema
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """As many messages in a batch as the job says."""
+        return ReadMaxRows(self._request.most) if self._request.most else ReadAllAvailable()
 
 
 def load_rows(
@@ -238,9 +218,9 @@ def load_rows(
 ) -> DataFrame:
     """The rows of a source, by one of Spark's readers; the rest as in ``ReadRequest``. Raises ``PipelineError``."""
     tasks = session.sparkContext.defaultParallelism
-    told = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source, home=home)
+    request = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source, home=home)
     session.dataSource.register(kind)
-    asked = reader.format(kind.name()).option(_TOLD, msgspec.json.encode(told).decode())
+    asked = reader.format(kind.name()).option(_REQUEST, msgspec.json.encode(request).decode())
     left = _LOAD_ATTEMPTS
     while True:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,20 +16,21 @@ import msgspec
 from paho.mqtt.client import MQTTMessage
 from pyspark.sql import DataFrame, SparkSession
 
+from signalbook.brokers.mqtt import MQTTClient, MQTTSession
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V3, V5, publish
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources import brokers, spooled
+from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.mqttlink import Lost, SessionLink
-from signalbook.pipeline.sources.spool import MessageSpool, ReceivingConnection, SessionMemory, SpooledMessage
+from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection
+from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
-_KIND: Final = brokers.BrokerKind(
+_INPUTS: Final = brokers.BrokerInputFormat(
     name="MQTT",
     form="mqtt://HOST:PORT/TOPIC/FILTER",
     schemes={"mqtt": (1883, False), "mqtts": (8883, True)},
-    options=("clientId", "sessionExpiry", "failOnDataLoss", spooled.SPOOL_LIMIT),
+    options=("clientId", "sessionExpiry", "failOnDataLoss", receiver.SPOOL_LIMIT),
     hashes=True,
 )
 _PROPERTIES: Final = {
@@ -41,6 +42,7 @@ _PROPERTIES: Final = {
     "user_properties": "UserProperty",
 }
 _LONGEST: Final = 65_535
+_WEEK: Final = 7 * 24 * 3600
 
 
 class Mqtt:
@@ -48,7 +50,6 @@ class Mqtt:
 
     packages: tuple[str, ...] = ()
     cloudevents_json = True
-    passing: tuple[type[Exception], ...] = (OSError, Lost)
 
     def __init__(self, name: str, protocol: str) -> None:
         self.name = name
@@ -56,35 +57,37 @@ class Mqtt:
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
         """There is none. Raises ``PipelineError``."""
-        return spooled.refuse_batch(self)
+        return receiver.refuse_batch(self)
 
     def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
         """What comes from the first subscription on, and what waits at the broker."""
-        return spooled.load_spooled_stream(self, session, inputs, options, most, home)
+        return receiver.load_spooled_stream(self, session, inputs, options, most, home)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the broker said of it."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerSettings:
+    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
         """Where the messages are. Raises ``PipelineError``."""
-        return _wanted(inputs, options)[0]
+        return _read_input(inputs, options)
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection with the session that the spool remembers. Raises ``PipelineError`` and what may pass."""
-        broker, filters = _wanted(inputs, options)
-        memory = _memory(spool, broker.options.get("clientId", ""))
-        link = SessionLink(self.protocol, broker, memory.name, self.spooled)
-        try:
-            _resume(link, broker, spool, memory, filters)
-        except BaseException:
-            link.close()
-            raise
-        return link
+        broker = _read_input(inputs, options)
+        session = _session(spool, broker.options.get("clientId", ""))
+        expiry = int(broker.options.get("sessionExpiry", _WEEK))
+        with broker.refusals():
+            version = 5 if self.protocol == V5 else 3
+            client = MQTTClient(broker.settings, version, MQTTSession(name=session.name, expiry=expiry))
+            try:
+                _resume(client, broker, spool, session)
+            except BaseException:
+                client.close()
+                raise
+        return _Connection(client, broker, self.spooled)
 
     def spooled(self, received: MQTTMessage) -> SpooledMessage:
         """A message as it waits."""
@@ -94,7 +97,7 @@ class Mqtt:
             if value is not None:
                 sections[name] = value
         key, address, payload = msgspec.msgpack.encode(sections), _topic(received), bytes(received.payload)
-        named = headers.encoded(headers.carried(self._message(address, key, payload)))
+        named = arrays.encoded_headers(arrays.message_headers(self._message(address, key, payload)))
         return SpooledMessage(
             address=address, value=payload, headers=named, key=key, received_at=time.time_ns() // 1000
         )
@@ -112,53 +115,76 @@ MQTT3: Final = Mqtt("mqtt3", V3)
 MQTT5: Final = Mqtt("mqtt5", V5)
 
 
-def _wanted(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[brokers.BrokerSettings, tuple[str, ...]]:
-    broker, filters = _KIND.read(inputs, options)
-    if not filters:
-        raise PipelineError(f"name the topics of {broker}, as {_KIND.form}")
-    for each in filters:
-        levels = each.split("/")
+class _Connection:
+    """A client whose session receives what is wanted; ``spooled`` turns a message into one for the spool."""
+
+    def __init__(
+        self, client: MQTTClient, broker: brokers.BrokerInput, spooled: Callable[[MQTTMessage], SpooledMessage]
+    ) -> None:
+        self._client = client
+        self._broker = broker
+        self._spooled = spooled
+
+    def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
+        """What comes, a few hundred messages at most."""
+        with self._broker.refusals():
+            received = self._client.receive(seconds)
+        return [ReceivedMessage(message=self._spooled(message), token=message) for message in received]
+
+    def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Acknowledge."""
+        with self._broker.refusals():
+            self._client.acknowledge(message.token for message in messages)
+
+    def close(self) -> None:
+        """Say good-bye if somebody listens, and hang up; the session stays."""
+        self._client.close()
+
+
+def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
+    broker = _INPUTS.read(inputs, options)
+    if not broker.names:
+        raise PipelineError(f"name the topics of {broker}, as {_INPUTS.form}")
+    for name in broker.names:
+        levels = name.split("/")
         alone = all(level in ("+", "#") or not set("+#") & set(level) for level in levels)
-        if not alone or "#" in levels[:-1] or "\0" in each or len(each.encode()) > _LONGEST:
-            raise PipelineError(f"{each!r} is no topic filter of MQTT: + stands for one level, # for all that follow")
+        if not alone or "#" in levels[:-1] or "\0" in name or len(name.encode()) > _LONGEST:
+            raise PipelineError(f"{name!r} is no topic filter of MQTT: + stands for one level, # for all that follow")
     expiry = broker.options.get("sessionExpiry", "0")
     if not expiry.isdecimal() or int(expiry) > 0xFFFFFFFF:
         raise PipelineError("the option sessionExpiry is a whole number of seconds")
     if broker.options.get("failOnDataLoss", "true") not in ("true", "false"):
         raise PipelineError("the option failOnDataLoss is true or false")
-    return broker, filters
+    return broker
 
 
-def _memory(spool: MessageSpool, name: str) -> SessionMemory:
+def _session(spool: MessageSpool, name: str) -> SpoolSession:
     """The session to go on with."""
-    known = spool.memory()
+    known = spool.session()
     if known is not None and name in ("", known.name):
         return known
-    return spool.remember(SessionMemory(name=name or f"signalbook-{secrets.token_hex(6)}"))
+    return spool.remember(SpoolSession(name=name or f"signalbook-{secrets.token_hex(6)}"))
 
 
-def _resume(
-    link: SessionLink,
-    broker: brokers.BrokerSettings,
-    spool: MessageSpool,
-    memory: SessionMemory,
-    filters: Sequence[str],
-) -> None:
+def _resume(client: MQTTClient, broker: brokers.BrokerInput, spool: MessageSpool, session: SpoolSession) -> None:
     """Have the session receive what is wanted now. Raises ``PipelineError`` if the broker forgot it."""
-    what = memory.what
-    if what and (memory.lost or not link.present):
-        if not memory.lost:  # from now on the broker has a session of that name again, which receives nothing
-            spool.remember(msgspec.structs.replace(memory, lost=True))
+    filters, received = broker.names, session.receives
+    if received and (session.lost or not client.session_present):
+        if not session.lost:
+            # By connecting the broker has a session of that name again, which receives nothing. The next connection
+            # would find it and take it for the one that was lost.
+            spool.remember(msgspec.structs.replace(session, lost=True))
         if broker.options.get("failOnDataLoss") != "false":
             raise PipelineError(
-                f"the broker {broker} forgot the session {memory.name} and what it kept for it: have it keep sessions "
+                f"the broker {broker} forgot the session {session.name} and what it kept for it: have it keep sessions "
                 "longer, and go on without what is gone by the option failOnDataLoss = false"
             )
-        what = ()
-    if memory.lost or set(what) != set(filters):
-        link.subscribe(each for each in filters if each not in what)
-        link.unsubscribe(each for each in what if each not in filters)
-        spool.remember(SessionMemory(name=memory.name, what=tuple(filters)))
+        received = ()
+    if session.lost or set(received) != set(filters):
+        # Subscribing anew to what the session has already would bring retained messages once more.
+        client.subscribe(each for each in filters if each not in received)
+        client.unsubscribe(each for each in received if each not in filters)
+        spool.remember(SpoolSession(name=session.name, receives=filters))
 
 
 def _topic(received: MQTTMessage) -> str:

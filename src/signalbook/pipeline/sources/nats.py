@@ -10,34 +10,30 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import httpcore
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, NATSError, NATSRefused, StoredMessage
-from signalbook.fetching import Deadline
+from signalbook.brokers.connection import BrokerUnavailable
+from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, StoredMessage
 from signalbook.messages import Message
 from signalbook.messages.bindings.nats import message
-from signalbook.pipeline import headers
+from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers
-from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.base import MessageBatch, split_range
 
-_KIND: Final = brokers.BrokerKind(
+_INPUTS: Final = brokers.BrokerInputFormat(
     name="NATS",
     form="nats://HOST:PORT/STREAM",
     schemes={"nats": (4222, False), "tls": (4222, True)},
     options=("startingOffsets", "failOnDataLoss", "domain"),
 )
-_PASSING: Final = (NATSError, httpcore.NetworkError, httpcore.TimeoutException)
 _NO_STREAM_NAME: Final = frozenset(".*> \t\r\n")
 _CHOICES: Final = {"startingOffsets": ("earliest", "latest"), "failOnDataLoss": ("true", "false")}
 _LEAST: Final = 10_000
@@ -73,19 +69,18 @@ class StreamRange(InputPartition):
 class NATSStreams:
     """Streams of one broker, by the names they were given or by a subject in them."""
 
-    broker: brokers.BrokerSettings
-    names: tuple[str, ...]
+    broker: brokers.BrokerInput
 
     @classmethod
     def of(cls, inputs: Sequence[str], options: Mapping[str, str]) -> NATSStreams:
         """What addresses and options say. Raises ``PipelineError``."""
-        broker, names = _KIND.read(inputs, options)
-        if not names:
-            raise PipelineError(f"name the streams of {broker}, as {_KIND.form}, or a subject that a stream holds")
+        broker = _INPUTS.read(inputs, options)
+        if not broker.names:
+            raise PipelineError(f"name the streams of {broker}, as {_INPUTS.form}, or a subject that a stream holds")
         for option, values in _CHOICES.items():
             if broker.options.get(option, values[0]) not in values:
                 raise PipelineError(f"the option {option} is {' or '.join(values)}")
-        return cls(broker=broker, names=names)
+        return cls(broker=broker)
 
     @property
     def latest(self) -> bool:
@@ -95,7 +90,7 @@ class NATSStreams:
     def chosen(self) -> dict[str, ChosenStream]:
         """The streams, by name. Raises ``PipelineError`` where there are none, or they cannot be read."""
         found: dict[str, ChosenStream] = {}
-        for chosen in self.broker.patiently(self._chosen, _PASSING):
+        for chosen in self.broker.retry(self._chosen):
             state = chosen.state
             if state.name in found:
                 raise PipelineError(f"the stream {state.name} is named twice: name it, or one subject in it")
@@ -107,7 +102,7 @@ class NATSStreams:
             found[state.name] = chosen
         return found
 
-    def pieces(self, start: StreamOffsets, end: StreamOffsets, tasks: int) -> list[StreamRange]:
+    def split(self, start: StreamOffsets, end: StreamOffsets, tasks: int) -> list[StreamRange]:
         """What lies between offsets, dealt out. Raises ``PipelineError`` for messages that are gone."""
         chosen, found = self.chosen(), list[StreamRange]()
         for name, (last, created) in end.items():
@@ -116,34 +111,33 @@ class NATSStreams:
                 continue
             if name not in chosen:
                 raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
-            self.whole(chosen[name].state, before, [last, created])
+            self.check_complete(chosen[name].state, before, [last, created])
             count = max(1, min(tasks, (last - before) // _LEAST))
-            bounds = [before + (last - before) * part // count for part in range(count + 1)]
             found += [
                 StreamRange(stream=name, subject=chosen[name].subject, start=first + 1, end=last)
-                for first, last in pairwise(bounds)
+                for first, last in split_range(before, last, count)
             ]
         return found
 
-    def read(self, piece: StreamRange) -> Iterator[list[StoredMessage]]:
-        """The messages of a piece, over a new connection where one was lost. Raises ``PipelineError``."""
-        done = piece.start - 1
+    def read(self, part: StreamRange) -> Iterator[list[StoredMessage]]:
+        """The messages of a range, over a new connection where one was lost. Raises ``PipelineError``."""
+        done = part.start - 1
         attempts = iter(range(_ATTEMPTS))
         while True:
             try:
-                with self._connected() as (jetstream, deadline):
-                    for messages in jetstream.read(piece.stream, done + 1, piece.end, piece.subject):
+                with self._connected() as jetstream:
+                    for messages in jetstream.read(part.stream, done + 1, part.end, part.subject):
                         yield messages
+                        # Not before they were taken: what breaks off is read again from here, over a new connection.
                         done = messages[-1].number
-                        deadline.restart(self.broker.timeout)
                         attempts = iter(range(_ATTEMPTS))
                     return
-            except _PASSING as error:
+            except BrokerUnavailable as error:
                 if next(attempts, None) is None:
                     raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
-                self.broker.patiently(self._chosen, _PASSING)  # until it is there again
+                self.broker.retry(self._chosen)  # until it is there again
 
-    def whole(self, state: JetStreamState, before: int, known: list[Any]) -> None:
+    def check_complete(self, state: JetStreamState, before: int, known: list[Any]) -> None:
         """Raise ``PipelineError`` for a stream that is not the ``known`` one, or without what follows ``before``."""
         where, (last, created) = f"the stream {state.name} at {self.broker}", known
         why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
@@ -161,12 +155,8 @@ class NATSStreams:
             )
 
     def _chosen(self) -> list[ChosenStream]:
-        with self._connected() as (jetstream, deadline):
-            found = []
-            for name in self.names:
-                deadline.restart(self.broker.timeout)
-                found.append(self._resolved(jetstream, name))
-            return found
+        with self._connected() as jetstream:
+            return [self._resolved(jetstream, name) for name in self.broker.names]
 
     def _resolved(self, jetstream: JetStream, name: str) -> ChosenStream:
         """The stream of a name, or else the one that holds messages of that subject."""
@@ -183,16 +173,14 @@ class NATSStreams:
         return ChosenStream(state=state, subject=name)
 
     @contextmanager
-    def _connected(self) -> Iterator[tuple[JetStream, Deadline]]:
-        """A connection, and the time of its steps. Raises ``PipelineError`` for what the server does not do."""
-        broker = self.broker
-        try:
-            with broker.stream() as (host, opened, deadline):
-                encrypt = partial(broker.encrypted, host) if broker.secure else None
-                line = NATSConnection(opened, user=broker.login, token=broker.options.get("token", ""), encrypt=encrypt)
-                yield JetStream(line, broker.options.get("domain", "")), deadline
-        except NATSRefused as error:
-            raise PipelineError(f"NATS at {broker}: {error}") from None
+    def _connected(self) -> Iterator[JetStream]:
+        """A connection. Raises ``PipelineError`` for what the server does not do."""
+        with self.broker.refusals():
+            connection = NATSConnection.open(self.broker.settings)
+            try:
+                yield JetStream(connection, self.broker.options.get("domain", ""))
+            finally:
+                connection.close()
 
 
 # Spark asks for news again and again.
@@ -226,9 +214,8 @@ class Nats:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
-        named = [(name, value.decode(errors="backslashreplace")) for name, value in headers.pairs(row["headers"])]
+        row = batch.record(index)
+        named = [(name, value.decode(errors="backslashreplace")) for name, value in arrays.header_pairs(row["headers"])]
         return message(
             row["address"],
             row["value"],
@@ -251,23 +238,23 @@ class _Source(brokers.BrokerDataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch."""
-        return _Batch(self.told, schema)
+        return _Batch(self.request, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """For a stream."""
-        return _Stream(self.told, schema)
+        return _Stream(self.request, schema)
 
 
 class _Rows:
-    """Reads pieces."""
+    """Reads ranges of streams."""
 
-    def __init__(self, told: brokers.ReadRequest, schema: StructType) -> None:
-        self._told = told
+    def __init__(self, request: brokers.ReadRequest, schema: StructType) -> None:
+        self._request = request
         self._schema = schema
-        self._streams = NATSStreams.of(told.inputs, told.options)
+        self._streams = NATSStreams.of(request.inputs, request.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of ``records.COLUMNS``."""
+        """Rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, StreamRange)
         for messages in self._streams.read(partition):
             yield brokers.rows_batch(
@@ -286,12 +273,12 @@ class _Batch(_Rows, DataSourceReader):
     """All that there is now."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Pieces of all streams."""
+        """Ranges of all streams."""
         end = {name: chosen.offset(chosen.state.last) for name, chosen in self._streams.chosen().items()}
-        return self._streams.pieces({}, end, self._told.tasks) or [StreamRange(stream="", subject="", start=1, end=0)]
+        return self._streams.split({}, end, self._request.tasks) or [StreamRange(stream="", subject="", start=1, end=0)]
 
 
-class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _Stream(_Rows, brokers.BrokerStreamReader):
     """What there is from time to time."""
 
     _end: dict[str, int] | None = None
@@ -306,10 +293,6 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The messages there are now will be the last."""
         self._end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As many as the stream was told."""
-        return ReadMaxRows(self._told.most) if self._told.most else ReadAllAvailable()
-
     def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:  # noqa: N802
         """How far the next batch goes: of each stream its share at most, where there is a limit."""
         time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
@@ -321,11 +304,11 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = each.state.last if self._end is None else self._end.get(name, 0)
             known = start.get(name) or each.offset(each.state.first - 1)
             before = known[0]
-            self._streams.whole(each.state, before, known)
+            self._streams.check_complete(each.state, before, known)
             first = max(before, each.state.first - 1)  # what is gone is no part of a share
             found[name] = each.offset(max(before, last if share is None else min(last, first + share)))
         return found
 
     def partitions(self, start: StreamOffsets, end: StreamOffsets) -> Sequence[InputPartition]:
-        """Pieces of what lies between."""
-        return self._streams.pieces(start, end, self._told.tasks)
+        """Ranges of what lies between."""
+        return self._streams.split(start, end, self._request.tasks)

@@ -12,12 +12,11 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Protocol, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -25,7 +24,7 @@ from signalbook.pipeline.commit.journal import sync_folder
 from signalbook.pipeline.errors import PipelineError, disk_failure
 
 _SUFFIX: Final = ".messages"
-_MEMORY: Final = "memory.json"
+_SESSION: Final = "memory.json"
 _FULL: Final = "full"
 _LOCK: Final = ".lock"
 _HEAD: Final = Struct("!II")
@@ -46,14 +45,14 @@ class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
     received_at: int
 
 
-class SessionMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a session at a broker: the ``name`` it goes by, and ``what`` it was told to receive.
+class SpoolSession(msgspec.Struct, frozen=True, kw_only=True):
+    """The session at a broker that fills a spool: the ``name`` it goes by, and what it receives.
 
     ``lost`` says that the broker forgot it.
     """
 
     name: str
-    what: tuple[str, ...] = ()
+    receives: tuple[str, ...] = msgspec.field(default=(), name="what")
     lost: bool = False
 
 
@@ -84,7 +83,7 @@ class MessageSpool:
             self.end = self.found = self._repair()
             self._bytes = sum(path.stat().st_size for _, path in _segments(folder))
             self._start()
-            self._tell(full=False)
+            self._mark_full(full=False)
         except BaseException:
             self.close()
             raise
@@ -101,7 +100,7 @@ class MessageSpool:
         return _segments(self._folder)[0][0]
 
     def append(self, messages: Sequence[SpooledMessage]) -> int:
-        """Write messages, as many of the first as there is room for; they are on the disk when this tells how many.
+        """Write as many of the first messages as there is room for; returns how many, once they are on the disk.
 
         One that is larger than the limit has room when nothing else waits. Raises ``PipelineError``.
         """
@@ -118,7 +117,7 @@ class MessageSpool:
         self._size += len(content)
         self._count(len(content))
         self.end += count
-        self._tell(full=count < len(messages))
+        self._mark_full(full=count < len(messages))
         if count < len(messages) and self._size:
             self._start()  # so that all of what waits can be trimmed
         return count
@@ -131,21 +130,21 @@ class MessageSpool:
                 self._count(-path.stat().st_size)
                 path.unlink()
 
-    def memory(self) -> SessionMemory | None:
-        """What was last remembered."""
-        path = self._folder / _MEMORY
-        return msgspec.json.decode(path.read_bytes(), type=SessionMemory) if path.exists() else None
+    def session(self) -> SpoolSession | None:
+        """The session that was last remembered."""
+        path = self._folder / _SESSION
+        return msgspec.json.decode(path.read_bytes(), type=SpoolSession) if path.exists() else None
 
-    def remember(self, memory: SessionMemory) -> SessionMemory:
-        """Keep this, in the place of what was remembered."""
-        fresh = self._folder / f"{_MEMORY}.new"
+    def remember(self, session: SpoolSession) -> SpoolSession:
+        """Keep a session in the place of the one before."""
+        fresh = self._folder / f"{_SESSION}.new"
         with fresh.open("wb") as file:
-            file.write(msgspec.json.encode(memory))
+            file.write(msgspec.json.encode(session))
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(self._folder / _MEMORY)
+        fresh.replace(self._folder / _SESSION)
         sync_folder(self._folder)
-        return memory
+        return session
 
     def close(self) -> None:
         """Leave it to another writer."""
@@ -169,8 +168,8 @@ class MessageSpool:
         with self._counting:
             self._bytes += more
 
-    def _tell(self, *, full: bool) -> None:
-        """Leave word for those who look after the stream."""
+    def _mark_full(self, *, full: bool) -> None:
+        """Leave a file for those who look after the stream."""
         place = self._folder / _FULL
         if full and not place.exists():
             place.touch()
@@ -265,121 +264,3 @@ def _write(handle: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(handle, view) :]
-
-
-_LOOK: Final = 0.5
-_PAUSE: Final = 0.5
-_PARTING: Final = 10.0
-# What a broker has for us comes at once; so many looks without anything are the end of what there is now.
-_QUIET: Final = 4
-# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed.
-_HELD: Final = 1_000
-# Which part of its time a look has to take: one may end early without anything, as for what is no message.
-_WHOLE: Final = 0.9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceivedMessage:
-    """A message that came; ``token`` is what it is confirmed by."""
-
-    message: SpooledMessage
-    token: Any
-
-
-class ReceivingConnection(Protocol):
-    """A connection on which messages come. For one thread."""
-
-    def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
-        """What comes, none if nothing does for so long."""
-
-    def confirm(self, arrivals: Sequence[ReceivedMessage]) -> None:
-        """Tell the broker that it may forget these."""
-
-    def close(self) -> None:
-        """Hang up, whatever state it is in; raises nothing."""
-
-
-class SpoolReceiver:
-    """A thread that keeps a connection made by ``connect``, again and again where it is lost by a ``passing`` error.
-
-    Everybody else may ask for ``end``, which raises ``PipelineError`` once nothing more will come: for any other
-    error, or when the broker was away for ``patience`` seconds.
-    """
-
-    def __init__(
-        self,
-        spool: MessageSpool,
-        connect: Callable[[], ReceivingConnection],
-        passing: tuple[type[Exception], ...],
-        patience: float,
-    ) -> None:
-        self._spool = spool
-        self._connect = connect
-        self._passing = passing
-        self._patience = patience
-        self._over = threading.Event()
-        self._failure: BaseException | None = None
-        self._quiet = 0
-        self._connected = False
-        self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
-        self._thread.start()
-
-    @property
-    def end(self) -> int:
-        """The number behind the last message that is written."""
-        if isinstance(self._failure, PipelineError):
-            raise self._failure
-        if self._failure is not None:
-            raise PipelineError(f"receiving ended: {type(self._failure).__name__}: {self._failure}")
-        return self._spool.end
-
-    def settled(self) -> int:
-        """``end`` once nothing has come for a moment, or messages have come for longer than that is waited for."""
-        deadline = time.monotonic() + self._patience
-        while True:
-            found = self.end
-            if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
-                return found
-            self._over.wait(_LOOK / 5)
-
-    def stop(self) -> None:
-        """End, with what is at hand written and confirmed; a connection that is being made is not waited for."""
-        self._over.set()
-        self._thread.join(_PARTING)
-
-    def _work(self) -> None:
-        away = time.monotonic()
-        while not self._over.is_set():
-            try:
-                link = self._connect()
-                try:
-                    self._follow(link)
-                finally:
-                    if self._connected:
-                        away, self._connected = time.monotonic(), False
-                    link.close()
-            except self._passing as error:
-                if time.monotonic() - away > self._patience:
-                    self._failure = PipelineError(f"the broker is away: {error or type(error).__name__}")
-                    return
-                self._quiet = 0
-                self._over.wait(_PAUSE)
-            except BaseException as error:
-                self._failure = error
-                return
-
-    def _follow(self, link: ReceivingConnection) -> None:
-        """What the spool has no room for is kept unconfirmed: the broker then holds back what comes behind it."""
-        held = list[ReceivedMessage]()
-        while not self._over.is_set() and len(held) <= _HELD:  # of what is not to be confirmed all would come
-            began = time.monotonic()
-            arrivals = link.receive(_LOOK)
-            held += arrivals
-            written = held[: self._spool.append([arrival.message for arrival in held])]
-            if written:
-                link.confirm(written)
-                del held[: len(written)]
-            self._connected = True  # not before: a broker may take connections and end each of them at once
-            still = not arrivals and time.monotonic() - began > _WHOLE * _LOOK
-            self._quiet = self._quiet + 1 if still else 0
-        self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again

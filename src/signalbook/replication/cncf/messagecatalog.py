@@ -8,13 +8,13 @@ from urllib.parse import quote, unquote
 
 import httpx
 
-from signalbook.client import BadAnswer, NotFound
+from signalbook.client import BadResponse, NotFound
+from signalbook.client.registry import Refusal
 from signalbook.cncf.ids import entity_id
 from signalbook.cncf.messagecatalog import definitions, documents, originals
 from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
 
 _ROOT: Final = "messagecatalog"
@@ -64,7 +64,7 @@ class _Catalog:
         if group not in self._groups:
             found = self.group(group)
             if found is None:
-                raise BadAnswer(f"{self.url}: there is no group {group}")
+                raise BadResponse(f"{self.url}: there is no group {group}")
             self._groups[group] = found
         return self._groups[group]
 
@@ -73,8 +73,8 @@ class _Catalog:
         raise NotImplementedError
 
 
-class FirstCatalog(_Catalog):
-    """The first draft, as ``base.Draft`` says."""
+class FirstMessageCatalog(_Catalog):
+    """The first draft, as ``registry.CncfApi`` says."""
 
     def group(self, group: str) -> JSONObject | None:
         """As the protocol says."""
@@ -114,8 +114,8 @@ class FirstCatalog(_Catalog):
         self._requests.transport.send("POST", path, content=sent.body, headers=headers)
 
 
-class Catalog(_Catalog):
-    """0.1, as ``base.Draft`` says."""
+class MessageCatalog(_Catalog):
+    """0.1, as ``registry.CncfApi`` says."""
 
     def group(self, group: str) -> JSONObject | None:
         """As the protocol says."""
@@ -139,8 +139,10 @@ class Catalog(_Catalog):
             "definitions": [{**shared, "versions": found}],
         }
         read = documents.registry_group(reading.group(document))
-        if reading.faults:
-            raise BadAnswer(f"{self.url}: {member} of {group}: {reading.faults[0].path}: {reading.faults[0].message}")
+        if reading.findings:
+            raise BadResponse(
+                f"{self.url}: {member} of {group}: {reading.findings[0].path}: {reading.findings[0].message}"
+            )
         versions = read["messages"][entity_id(member)]["versions"]
         yield from sorted((int(number), version) for number, version in versions.items())
 
@@ -175,7 +177,7 @@ def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONO
     try:
         document = parse_json(answer.content) if form in originals.KNOWN else None
     except JSONError as error:
-        raise BadAnswer(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
+        raise BadResponse(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
     posted = definitions.first_posted(
         member, form, document, content, {name: text for name, text in named.items() if text}
     )

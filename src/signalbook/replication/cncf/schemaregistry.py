@@ -10,17 +10,17 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client import NotFound
-from signalbook.cncf.schemaregistry import Given, draft_format, group_attributes, render_group, version_attributes
+from signalbook.client.registry import Refusal
+from signalbook.cncf.schemaregistry import Stated, draft_format, group_attributes, render_group, version_attributes
 from signalbook.replication.cncf.registry import Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.replication.registry import Refusal
 from signalbook.values import JSON, JSONObject, dump_json
 
 _TIMES: Final = ("createdtimeutc", "updatedtimeutc")
 
 
 class SchemaRegistry:
-    """As ``base.Draft`` says."""
+    """As ``registry.CncfApi`` says."""
 
     kinds = ("schemagroups", "schemas")
 
@@ -101,7 +101,7 @@ class SchemaRegistry:
 def _attributes(answer: httpx.Response, path: str) -> JSONObject:
     """A version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
     headers = answer.headers
-    given = Given(
+    given = Stated(
         format=unquote(headers.get("schema-format", "")),
         description=unquote(headers.get("schema-description", "")),
         authority=headers.get("schema-authority", ""),

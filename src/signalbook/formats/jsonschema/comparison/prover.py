@@ -1,7 +1,7 @@
 """Shows that all values of one schema are values of another, or says why that could not be shown.
 
 What is known of a value is a set of literals: schemas that hold and schemas that do not. To show that a schema holds of
-every such value, each of its keywords is held against the facts that follow; where that fails, the values are divided
+every such value, each of its keywords is compared with the facts that follow; where that fails, the values are divided
 into cases. Nothing is ever guessed: what cannot be shown is a difference.
 
 Schemas may contain themselves. A question that is being answered may be taken for answered when it comes up again about
@@ -34,10 +34,28 @@ from signalbook.formats.jsonschema.comparison.facts import (
 )
 from signalbook.formats.jsonschema.comparison.resolution import Library
 from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, target
-from signalbook.formats.jsonschema.document import DIALECTS, SchemaDocument, compiled, uri_of
+from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compiled, uri_of
 from signalbook.values import JSON, dump_json, parse_json
 
+# Questions asked, and how deep they may lead.
+MAX_STEPS: Final = 20_000
+MAX_DEPTH: Final = 48
+_MAX_FOR_NONE: Final = 200
+_MAX_CASES: Final = 4
+_MAX_SPLITS: Final = 8
+# Of so many cases no more than one is left: the values were divided well.
+_FEW: Final = 4
+_MAX_REFUSED: Final = 12
+_NO_END: Final = 1 << 30
+RULES: Final[dict[str, Rule]] = {**SCALARS, **ARRAYS, **OBJECTS, **COMBINED}
+Question = tuple[Known, Term]
+# A member tells alternatives apart only with few values: each of them is a case.
 _MAX_VALUES: Final = 32
+_MAX_LISTED: Final = 5_000
+# Beyond it a float no longer says which integer was meant.
+_EXACT: Final = 2**53
+# Keywords that mean the same in all drafts, once they are terms.
+_ALONE: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", "content"})
 
 
 def more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Options]:
@@ -66,12 +84,6 @@ def _by_value(proof: Proof, facts: Facts, name: str) -> Options:
         return ()
     options: Options = tuple(frozenset({(tagged(name, key), True)}) for key in values)
     return options if name in facts.required else (*options, frozenset({(has(name), False)}))
-
-
-_MAX_LISTED: Final = 5_000
-_EXACT: Final = 2**53
-# Keywords that mean the same in all drafts, once they are terms.
-_ALONE: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", "content"})
 
 
 def accepted(facts: Facts, term: Term) -> bool:
@@ -128,22 +140,6 @@ def _spelled(value: JSON, kind: type[int] | type[float]) -> JSON:
     return kind(value) if exact else value
 
 
-# Questions asked, and how deep they may lead.
-MAX_STEPS: Final = 20_000
-MAX_DEPTH: Final = 48
-_MAX_FOR_NONE: Final = 200
-_MAX_CASES: Final = 4
-# How often values are divided to show that there are none.
-_MAX_DIVIDED: Final = 2
-_MAX_SPLITS: Final = 8
-# Of so many cases no more than one is left: the values were divided well.
-_FEW: Final = 4
-_MAX_REFUSED: Final = 12
-_NO_END: Final = 1 << 30
-RULES: Final[dict[str, Rule]] = {**SCALARS, **ARRAYS, **OBJECTS, **COMBINED}
-Question = tuple[Known, Term]
-
-
 class Prover:
     """Answers questions, remembering what it found. Once ``MAX_STEPS`` are spent every answer is: undecided."""
 
@@ -152,7 +148,6 @@ class Prover:
         self.same = Sameness()
         self.trial = 0
         self.level = 0
-        self.divided = 0
         # Questions being answered, with the level they were asked at and their place in the queue.
         self.open: dict[Question, tuple[int, int]] = {}
         self.open_empty: set[Known] = set()
@@ -205,6 +200,8 @@ class Prover:
             return self.failed[question]
         if self.trial and question in self.refuted:
             return [undecided(question[1], "it was tried before")]
+        # Induction: a question that is open further up may be taken for answered, but only about a smaller part of the
+        # value (a lower level), or where it was supposed at this very level already.
         level, place = self.supposed.get(question) or self.open.get(question) or (_NO_END, 0)
         if level < self.level or (question in self.supposed and level == self.level):
             self.leans_on = min(self.leans_on, place)
@@ -219,6 +216,8 @@ class Prover:
         self.leans_on = _NO_END
         found = self._decide(*question)[:MAX_FINDINGS]
         del self.open[question]
+        # ``leans_on`` is the earliest open question that the answer supposes. If that is this one or a later one, the
+        # induction is closed; else the answer holds only as long as the earlier question turns out well.
         if found:
             self._forget(question, found, mark)
         elif self.leans_on >= place:
@@ -270,6 +269,7 @@ class Prover:
 
     def _decide(self, known: Known, term: Term) -> list[Difference]:
         facts = self.facts(known)
+        # The same schema on both sides needs no proof; neither does anything about values that there are none of.
         if not facts.types or any(self.same(other, term) for other in facts.terms):
             return []
         found: list[Difference] = []
@@ -278,6 +278,7 @@ class Prover:
                 found += self._keyword(facts, term, keyword)
             if found and (self.trial or len(found) >= MAX_FINDINGS or found[-1].rule in ("type_changed", "undecided")):
                 break
+        # Asked last, as it is costly and rarely so: values that contradict themselves meet any schema.
         return [] if found and self.empty(known) else found
 
     def _keyword(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
@@ -318,6 +319,7 @@ class Prover:
             failing = [(case, result) for case, result in results if result and not self.empty(case.known)]
             if not failing:
                 return []
+            # A split that solves no case at all would only multiply the work one level down.
             promising = len(failing) < len(results) or keyword in UNIONS
             if promising and (best is None or len(failing) < len(best)):
                 best = failing
@@ -356,6 +358,7 @@ class Prover:
 
     def _sparingly(self, known: Known) -> bool:
         """Look for a contradiction, but not for long: mostly there is none."""
+        # The rest of the steps is put aside meanwhile, so that looking here cannot use up what the proof needs.
         kept = 0 if len(self.open_empty) > 1 else max(0, self.steps - _MAX_FOR_NONE)
         self.steps -= kept + 1
         found = self._empty(self.facts(known))
@@ -372,16 +375,6 @@ class Prover:
             return True
         return any(all(self.empty(facts.known | option) for option in split) for split in facts.splits[:_MAX_CASES])
 
-    def _each(self, facts: Facts) -> Iterator[list[Known]]:
-        return ([facts.known | option for option in split] for split in facts.splits[:_MAX_CASES])
-
-    def _empty_in_all_cases(self, cases: list[Known]) -> bool:
-        self.divided += 1
-        try:
-            return all(map(self.empty, cases))
-        finally:
-            self.divided -= 1
-
     def _no_array(self, facts: Facts) -> bool:
         sure = min(facts.size.low, facts.prefix + 1)
         wanted = [
@@ -393,7 +386,7 @@ class Prover:
         return any(self.empty(facts.member(name)) for name in sorted(facts.required))
 
 
-def compare(reader: SchemaDocument, writer: SchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
+def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
     """Why not every value that ``writer`` allows is one ``reader`` accepts; at most ``MAX_FINDINGS`` reasons.
 
     ``steps`` limits the work; what has not been shown by then is a difference.

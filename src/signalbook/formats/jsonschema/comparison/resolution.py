@@ -10,7 +10,7 @@ from signalbook.formats.base import pointer as pointer_of
 from signalbook.formats.jsonschema.comparison.terms import Accepts, Says, Term, made
 from signalbook.formats.jsonschema.document import (
     UNUSABLE,
-    SchemaDocument,
+    JsonSchemaDocument,
     absolute,
     by_schema_uri,
     fragment_of,
@@ -168,7 +168,7 @@ class Resources:
     name "" for ``$recursiveAnchor``. ``scoped`` says whether there are such references at all.
     """
 
-    def __init__(self, document: SchemaDocument) -> None:
+    def __init__(self, document: JsonSchemaDocument) -> None:
         self.year = document.dialect.year
         self.by_uri: dict[str, SchemaResource] = {}
         self.anchors: dict[tuple[str, str], str] = {}
@@ -254,7 +254,7 @@ class Spot:
 class Library:
     """Makes each term once."""
 
-    def __init__(self, document: SchemaDocument) -> None:
+    def __init__(self, document: JsonSchemaDocument) -> None:
         self.document = document
         self.year = document.dialect.year
         self.resources = Resources(document)

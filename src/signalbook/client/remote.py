@@ -1,0 +1,241 @@
+"""A registry behind its API, as the command line and replication use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from itertools import islice
+from typing import Final, Unpack
+
+from signalbook.client.client import Client
+from signalbook.client.registry import (
+    PAGE,
+    URI_APIS,
+    ChangeBatch,
+    NoHistory,
+    Pruned,
+    Refusal,
+    Registry,
+    TooLarge,
+    WriteChecks,
+    mark_of,
+)
+from signalbook.client.responses import BadResponse, ClientError, NotFound, Refused, Unreachable
+from signalbook.client.transport import ReadFlags
+from signalbook.values import JSON, JSONObject
+from signalbook.verdict import Verdict
+from signalbook.xid import ROOT, Kind, Xid
+
+MAX_BYTES: Final = 128 * 1024 * 1024
+"""The largest response that replication holds at once."""
+_EVENTS: Final = 10_000
+_ITEMS: Final = 100
+_BUSY: Final = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY)
+_LISTS: Final = {"schemas": "/schemagroups", "messages": "/messagecatalog?limit=1"}
+
+
+class RemoteRegistry:
+    """A registry behind its API, as ``registry.Registry`` says."""
+
+    partial: Final = False
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._url: str | None = None
+
+    @property
+    def url(self) -> str:
+        """As the protocol says."""
+        if self._url is None:
+            shown = self._client.get(ROOT).get("self")
+            self._url = shown.rstrip("/") if isinstance(shown, str) else self._client.base_url
+        return self._url
+
+    def bases(self) -> Mapping[str, str]:
+        """As the protocol says: the CNCF drafts' APIs, if it is a Signalbook."""
+        apis = URI_APIS.items()
+        return {kind: self.url + path for kind, path in apis if self._client.offers(f"{path}{_LISTS[kind]}")}
+
+    def model(self) -> JSONObject:
+        """As the protocol says."""
+        return self._client.model()
+
+    def modelsource(self) -> JSONObject:
+        """As the protocol says."""
+        return self._client.modelsource()
+
+    def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
+        """As the protocol says."""
+        try:
+            return self._client.get(xid, **_flags(xid.kind, deep=deep, binary=binary))
+        except NotFound:
+            return None
+        except ClientError as error:
+            raise _too_large(error) from None
+
+    def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
+        """As the protocol says; a page at a time."""
+        kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
+        try:
+            yield from self._client.items(collection, limit=page, **_flags(kind, deep=deep))
+        except NotFound:
+            return
+        except ClientError as error:
+            raise _too_large(error) from None
+
+    def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
+        """As the protocol says."""
+        return self._client.get(xid, **flags)
+
+    def items(
+        self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
+    ) -> Iterator[tuple[str, JSONObject]]:
+        """As the protocol says; a page at a time."""
+        page = _ITEMS if limit is None else min(_ITEMS, limit)
+        return islice(self._client.items(xid, limit=page, **flags), limit)
+
+    def export(self, target: Xid) -> Iterator[bytes]:
+        """As the protocol says."""
+        return self._client.export_stream(target)
+
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+        """As the protocol says."""
+        try:
+            self._client.patch(target, body, ignore=["epoch", *ignore])
+        except Refused as error:
+            raise _refusal(error) from None
+        return True
+
+    def delete(self, collection: Xid, ids: Sequence[str]) -> None:
+        """As the protocol says."""
+        try:
+            self._client.delete_members(collection, ids)
+        except NotFound:
+            return
+        except Refused as error:
+            raise _refusal(error) from None
+
+    def replace_model(self, source: JSONObject) -> None:
+        """As the protocol says."""
+        try:
+            self._client.put_modelsource(source)
+        except Refused as error:
+            raise _refusal(error) from None
+
+    @contextmanager
+    def consistent(self) -> Iterator[Registry]:
+        """The same registry: a server cannot be asked to stand still."""
+        yield self
+
+    @contextmanager
+    def trying(self) -> Iterator[Registry]:
+        """The same registry, which is sent nothing but questions."""
+        yield _Trial(self._client)
+
+    @contextmanager
+    def checking(self) -> Iterator[WriteChecks]:
+        """The server, asked write by write: it forgets each before the next."""
+        yield RemoteChecks(self._client)
+
+    def position(self) -> int:
+        """As the protocol says."""
+        try:
+            return self._client.last_event()
+        except (NotFound, BadResponse) as error:
+            raise NoHistory(
+                f"{self.url} has no change feed to follow: copy it every so many seconds ({error})"
+            ) from None
+
+    def changes(self, after: int) -> ChangeBatch:
+        """As the protocol says."""
+        try:
+            found = self._client.events(after, limit=_EVENTS)
+        except Refused as error:
+            if error.status == HTTPStatus.GONE:
+                raise Pruned(str(error)) from None
+            raise
+        return ChangeBatch(events=found.events, position=found.position, more=found.more)
+
+    def mark(self, position: int) -> str:
+        """As the protocol says."""
+        if not position:
+            return ""
+        try:
+            return mark_of(self._client.events(position - 1, limit=1).events, position)
+        except Refused:
+            return ""
+
+    def wait(self, after: int, seconds: float) -> None:
+        """As the protocol says."""
+        self._client.wait_for_event(after, seconds)
+
+
+class _Trial(RemoteRegistry):
+    """A registry whose server is asked what it would say to a write, if it can tell."""
+
+    _asked = False
+
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+        """As the protocol says. Of several writes only the first can be judged: the server forgets each."""
+        asked, self._asked = self._asked, True
+        if asked:
+            return False
+        try:
+            verdict = self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
+        except NotFound:
+            return False  # a server without that API
+        for error in verdict.errors:
+            raise _refusal(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
+        return False
+
+
+class RemoteChecks:
+    """Questions to a server, as ``registry.WriteChecks`` says."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
+        """As the protocol says."""
+        return self._client.check_document(document, ignore=ignore)
+
+    def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
+        """As the protocol says."""
+        attributes = {"format": format}
+        return self._client.check("POST", xid, content=content, attributes=attributes, compatibility=compatibility)
+
+    def format_of(self, xid: Xid) -> str:
+        """As the protocol says."""
+        try:
+            return str(self._client.get(xid).get("format") or "")
+        except NotFound:
+            return ""
+
+
+def _flags(kind: Kind, *, deep: bool, binary: bool = True) -> ReadFlags:
+    """A Version always comes with its document."""
+    flags: ReadFlags = {"doc": True, "binary": binary}
+    if kind is Kind.REGISTRY:
+        flags["inline"] = ["capabilities"]
+    elif deep or kind is Kind.VERSION:
+        flags["inline"] = ["*"]
+    elif kind is Kind.RESOURCE:
+        flags["inline"] = ["meta"]
+    return flags
+
+
+def _too_large(error: ClientError) -> Exception:
+    """What a failed read is: too large, or what it was."""
+    if isinstance(error, BadResponse) and "larger than" in str(error):
+        return TooLarge(str(error))
+    if isinstance(error, Refused) and error.code == "too_large":
+        return TooLarge(str(error))
+    return error
+
+
+def _refusal(error: Refused) -> Exception:
+    """What a failed write is: refused for good, or to be tried again."""
+    if error.status in _BUSY:
+        return Unreachable(str(error))
+    return Refusal(str(error), status=error.status, subject=error.subject, faults=error.faults)

@@ -1,0 +1,316 @@
+"""Brokers that give each message once: received into a spool in the stream's own folder, from which Spark reads.
+
+Offsets are numbers in the spool; what Spark has committed is trimmed. The spool is written by the process in which
+Spark asks for offsets, on the driver's machine, and read by tasks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from signalbook.brokers.connection import BrokerUnavailable
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.sources import base, brokers, spool
+from signalbook.pipeline.sources.base import RecordSource, split_range
+from signalbook.pipeline.sources.brokers import BrokerInput
+from signalbook.pipeline.sources.spool import RECEIVED, MessageSpool, SpooledMessage
+
+SPOOL_LIMIT: Final = "maxSpoolBytes"
+"""The option of how much may wait."""
+_LIMIT: Final = 4 * 1024**3
+_LEAST: Final = 10_000
+_ROWS: Final = 1_000
+_LOOK: Final = 0.5
+_PAUSE: Final = 0.5
+_JOIN_SECONDS: Final = 10.0
+# What a broker has for us comes at once; so many looks without anything are the end of what there is now.
+_QUIET: Final = 4
+# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed.
+_HELD: Final = 1_000
+# Which part of its time a look has to take: one may end early without anything, as for what is no message.
+_WHOLE: Final = 0.9
+
+Offset = dict[str, int]
+"""The number in the spool of the first message that was not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedMessage:
+    """A message that came; ``token`` is what it is confirmed by."""
+
+    message: SpooledMessage
+    token: Any
+
+
+class ReceivingConnection(Protocol):
+    """A connection on which messages come. For one thread."""
+
+    def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
+        """What comes, none if nothing does for so long."""
+
+    def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Have the broker forget these."""
+
+    def close(self) -> None:
+        """Hang up, whatever state it is in; raises nothing."""
+
+
+class SpoolReceiver:
+    """A thread that keeps a connection made by ``connect``, and makes another where the broker was unavailable.
+
+    Each message is on the disk before it is confirmed: what is lost in between comes again. Everybody else may ask for
+    ``end``, which raises ``PipelineError`` once nothing more will come: for any other error, or when the broker was
+    away for ``patience`` seconds.
+    """
+
+    def __init__(self, spool: MessageSpool, connect: Callable[[], ReceivingConnection], patience: float) -> None:
+        self._spool = spool
+        self._connect = connect
+        self._patience = patience
+        self._over = threading.Event()
+        self._failure: BaseException | None = None
+        self._quiet = 0
+        self._connected = False
+        self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
+        self._thread.start()
+
+    @property
+    def end(self) -> int:
+        """The number behind the last message that is written."""
+        if isinstance(self._failure, PipelineError):
+            raise self._failure
+        if self._failure is not None:
+            raise PipelineError(f"receiving ended: {type(self._failure).__name__}: {self._failure}")
+        return self._spool.end
+
+    def settled(self) -> int:
+        """``end`` once nothing has come for a moment, or messages have come for longer than that is waited for."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            found = self.end
+            if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
+                return found
+            self._over.wait(_LOOK / 5)
+
+    def stop(self) -> None:
+        """End, with what is at hand written and confirmed; a connection that is being made is not waited for."""
+        self._over.set()
+        self._thread.join(_JOIN_SECONDS)
+
+    def _work(self) -> None:
+        away = time.monotonic()
+        while not self._over.is_set():
+            try:
+                connection = self._connect()
+                try:
+                    self._receive(connection)
+                finally:
+                    if self._connected:
+                        away, self._connected = time.monotonic(), False
+                    connection.close()
+            except BrokerUnavailable as error:
+                if time.monotonic() - away > self._patience:
+                    self._failure = PipelineError(f"the broker is away: {error or type(error).__name__}")
+                    return
+                self._quiet = 0
+                self._over.wait(_PAUSE)
+            except BaseException as error:
+                self._failure = error
+                return
+
+    def _receive(self, connection: ReceivingConnection) -> None:
+        # What the spool has no room for stays unconfirmed: the broker then holds back what comes behind it. Messages
+        # that need no confirmation would all come nevertheless, so that the connection ends at some number of them.
+        held = list[ReceivedMessage]()
+        while not self._over.is_set() and len(held) <= _HELD:
+            began = time.monotonic()
+            received = connection.receive(_LOOK)
+            held += received
+            written = held[: self._spool.append([each.message for each in held])]
+            if written:
+                connection.confirm(written)
+                del held[: len(written)]
+            # Not before: a broker that takes connections and ends each of them at once is away nevertheless.
+            self._connected = True
+            still = not received and time.monotonic() - began > _WHOLE * _LOOK
+            self._quiet = self._quiet + 1 if still else 0
+        self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
+
+
+class SpoolingSource(RecordSource, Protocol):
+    """A source whose messages are received once."""
+
+    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
+        """Where the messages are. Raises ``PipelineError`` for addresses and options that are none."""
+
+    def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
+        """A connection on which messages come. Raises ``PipelineError`` where the broker refuses."""
+
+
+def refuse_batch(source: RecordSource) -> DataFrame:
+    """A batch there is not. Raises ``PipelineError``."""
+    raise PipelineError(
+        f"{source.name} gives each message once, so that there is no batch to repeat: land what is there now by "
+        "`signalbook pipeline stream --once`"
+    )
+
+
+def load_spooled_stream(
+    source: SpoolingSource,
+    session: SparkSession,
+    inputs: Sequence[str],
+    options: Mapping[str, str],
+    most: int,
+    home: Path,
+) -> DataFrame:
+    """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
+    spool_limit(source.broker(inputs, options).options)
+    place = str(home.absolute() / RECEIVED)
+    return brokers.load_rows(
+        session, session.readStream, _ReceivedDataSource, inputs, options, most=most, source=source.name, home=place
+    )
+
+
+def spool_limit(options: Mapping[str, str]) -> int:
+    """How many bytes may wait in a spool. Raises ``PipelineError``."""
+    text = options.get(SPOOL_LIMIT, str(_LIMIT))
+    if not (text.isdecimal() and int(text)):
+        raise PipelineError(f"the option {SPOOL_LIMIT} is a whole number of bytes, not {text!r}")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SpoolRange(InputPartition):
+    """Messages of a spool for one task, from ``start`` to before ``end``; ``source`` is what they are said to be of."""
+
+    folder: str
+    source: str
+    protocol: str
+    start: int
+    end: int
+
+
+class _ReceivedDataSource(brokers.BrokerDataSource):
+    """As Spark sees it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What Spark calls it."""
+        return "signalbook-received"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For a stream."""
+        return _Stream(self.request, schema)
+
+
+class _Stream(brokers.BrokerStreamReader):
+    """Nothing is opened before Spark asks for an offset: tasks have one of these too, for reading alone."""
+
+    _spool: MessageSpool | None = None
+    _receiver: SpoolReceiver | None = None
+    _end: int | None = None
+    _known = False
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """The first message that waits."""
+        return {"number": self._opened().begin}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What the broker has for us now is the last."""
+        self._end = self._started().settled()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """How far the next batch goes."""
+        end = self._started().end if self._end is None else self._end
+        before = start["number"]
+        if not self._known:
+            self._check(before)
+        self._opened().trim(before)  # Spark says what it has committed not before there is something new
+        return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
+
+    def _check(self, before: int) -> None:
+        """Raise ``PipelineError`` for a spool that is not the one in which ``before`` messages had been."""
+        found = self._opened().found
+        if found < before:
+            raise PipelineError(
+                f"{self._request.home} ended with message {found}, and {before} were there before: put back what was "
+                "in it, or give the stream another name"
+            )
+        self._known = True
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Ranges of what lies between."""
+        first, last, source = start["number"], end["number"], _source(self._request)
+        count = max(1, min(self._request.tasks, (last - first) // _LEAST))
+        session = self._opened().session()
+        name = f"{source.name}:{session.name if session else ''}"
+        return [
+            _SpoolRange(folder=self._request.home, source=name, protocol=source.protocol, start=begin, end=stop)
+            for begin, stop in split_range(first, last, count)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of ``RECORD_COLUMNS``."""
+        assert isinstance(partition, _SpoolRange)
+        waiting = spool.read_messages(Path(partition.folder), partition.start, partition.end)
+        while found := list(islice(waiting, _ROWS)):
+            messages = [message for _, message in found]
+            yield brokers.rows_batch(
+                self._schema,
+                protocol=[partition.protocol] * len(found),
+                source=[partition.source] * len(found),
+                position=[number for number, _ in found],
+                address=[message.address for message in messages],
+                key=[message.key for message in messages],
+                value=[message.value for message in messages],
+                headers=[brokers.header_rows(message.headers) for message in messages],
+                received_at=[message.received_at for message in messages],
+            )
+
+    def commit(self, end: Offset) -> None:
+        """What was landed need not wait any longer."""
+        self._opened().trim(end["number"])
+
+    def stop(self) -> None:
+        """Receive no more."""
+        if self._receiver is not None:
+            self._receiver.stop()
+        if self._spool is not None:
+            self._spool.close()
+        self._receiver = self._spool = None
+
+    def _opened(self) -> MessageSpool:
+        if self._spool is None:
+            self._spool = MessageSpool(Path(self._request.home), limit=spool_limit(_asked(self._request)))
+        return self._spool
+
+    def _started(self) -> SpoolReceiver:
+        if self._receiver is None:
+            asked, source, opened = self._request, _source(self._request), self._opened()
+            patience = source.broker(asked.inputs, asked.options).settings.timeout
+            self._receiver = SpoolReceiver(
+                opened, lambda: source.connect(asked.inputs, asked.options, opened), patience
+            )
+        return self._receiver
+
+
+def _asked(request: brokers.ReadRequest) -> Mapping[str, str]:
+    """All options, those of addresses, too."""
+    return _source(request).broker(request.inputs, request.options).options
+
+
+def _source(request: brokers.ReadRequest) -> SpoolingSource:
+    found: SpoolingSource = base.record_source(request.source)  # type: ignore[assignment]  # it named itself
+    return found

@@ -1,0 +1,28 @@
+"""What a connection makes of a server's no."""
+
+from __future__ import annotations
+
+import pytest
+from tests.brokers.scripted_nats import GREETING, Scripted
+
+from signalbook.brokers.connection import BrokerError, BrokerRefused
+from signalbook.brokers.nats import NATSConnection, NATSError
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("'Authorization Violation'", BrokerRefused),
+        ("'Permissions Violation for Publish to \"a\"'", BrokerRefused),
+        ("'Maximum Connections Exceeded'", NATSError),
+        ("'Authentication Timeout'", NATSError),
+        ("'Stale Connection'", NATSError),
+        ("'Slow Consumer'", NATSError),
+        ("'Server Shutdown'", NATSError),
+    ],
+)
+def test_what_may_pass_is_no_refusal(said: str, kind: type[BrokerError]) -> None:
+    with pytest.raises(BrokerError) as caught:
+        NATSConnection(Scripted(greeting=GREETING + f"-ERR {said}\r\n".encode()))
+    assert type(caught.value) is kind
+    assert said in str(caught.value)

@@ -1,0 +1,76 @@
+"""Versions by number."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.conftest import Registry
+
+from signalbook.cncf.lookup import latest_number, version_numbers, version_with_document
+from signalbook.engine.engine import Engine
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+from signalbook.values import JSONObject
+from signalbook.xid import Xid
+
+S = "/schemagroups/g/schemas/s"
+SAME = "/schemagroups/g/schemas/same"
+
+
+@pytest.fixture
+def filled(store: Store) -> Registry:
+    registry = Registry(Engine(store, settings=Settings(registry_id="test")), store)
+    ids = ("2", "10", "v11", "007", str(2**31))
+    plain: JSONObject = {"format": "Own/1", "contenttype": "text/plain"}
+    versions = {each: {**plain, "schema": each, "ancestorid": each} for each in ids}
+    registry.put(S, {"versions": versions, "meta": {"defaultversionid": "2"}})
+    registry.put(SAME, {"meta": {"xref": S}})
+    return registry
+
+
+@pytest.mark.parametrize("path", [S, SAME])
+def test_counted_versions(filled: Registry, path: str) -> None:
+    """A-18, A-42, J-10: neither the order of the registry nor its default counts."""
+    with filled.engine.reading() as view:
+        assert version_numbers(view, Xid.parse(path)) == [2, 10]
+        assert latest_number(view, Xid.parse(path)) == 10
+
+
+def test_the_latest_behind_many_that_are_gone(filled: Registry) -> None:
+    """A-51"""
+    filled.put(f"{S}/versions/500", {"format": "Own/1"})
+    filled.delete(f"{S}/versions/500")
+    with filled.engine.reading() as view:
+        assert latest_number(view, Xid.parse(S)) == 10
+
+
+def test_no_number_at_all(filled: Registry) -> None:
+    filled.delete(f"{S}/versions/2")
+    filled.delete(f"{S}/versions/10")
+    with filled.engine.reading() as view:
+        assert (latest_number(view, Xid.parse(S)), version_numbers(view, Xid.parse(S))) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "contenttype", "found"),
+    [
+        (b"10", "text/plain", "10"),
+        (b"10", "text/html", None),
+        (b"11", "text/plain", None),
+        (b"v11", "text/plain", None),
+    ],
+)
+def test_who_holds_a_document(filled: Registry, content: bytes, contenttype: str, found: str | None) -> None:
+    """A-45"""
+    with filled.engine.reading() as view:
+        row = version_with_document(view, Xid.parse(S), content, contenttype)
+        assert (row.xid.id if row else None) == found
+
+
+def test_of_nothing(filled: Registry) -> None:
+    with filled.engine.reading() as view:
+        nothing = Xid.parse("/schemagroups/g/schemas/none")
+        assert version_with_document(view, nothing, b"10", "text/plain") is None
+        for question in (latest_number, version_numbers):
+            with pytest.raises(RegistryError, match="cannot be found"):
+                question(view, nothing)

@@ -1,0 +1,70 @@
+"""What answers of web hooks mean."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from signalbook import values
+from signalbook.events.sinks.http import HTTPReply, delivery_error, retry_after
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_done(status: int) -> None:
+    """D-33: 202 too, since nothing more will be known"""
+    assert delivery_error(HTTPReply(status=status, headers={})) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "gone", "rejected", "words"),
+    [
+        (301, False, False, "redirects are not followed"),
+        (307, False, False, "redirects are not followed"),
+        (400, False, False, "answered 400"),
+        (401, False, False, "answered 401"),
+        (404, False, False, "answered 404"),
+        (410, True, False, "gone for good"),
+        (413, False, True, "will not take this event"),
+        (415, False, True, "will not take this event"),
+        (429, False, False, "answered 429"),
+        (500, False, False, "answered 500"),
+    ],
+)
+def test_not_done(status: int, gone: bool, rejected: bool, words: str) -> None:
+    """D-33: 410 ends it, 415 is about this event, the rest may get better"""
+    error = delivery_error(HTTPReply(status=status, headers={"location": "https://secret.example.com"}))
+    assert error is not None
+    assert (error.gone, error.rejected, error.retry_after) == (gone, rejected, None)
+    assert words in str(error)
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("120", 120.0),
+        ("9" * 5000, 86400.0),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00 +9999", None),
+    ],
+)
+def test_retry_after(text: str, seconds: float | None) -> None:
+    """D-33: seconds or a date; a day at most"""
+    assert retry_after({"retry-after": text}) == seconds
+    error = delivery_error(HTTPReply(status=429, headers={"retry-after": text}))
+    assert error is not None
+    assert error.retry_after == seconds
+
+
+def test_retry_after_a_date_to_come() -> None:
+    when = format_datetime(values.now() + timedelta(hours=1), usegmt=True)
+    found = retry_after({"retry-after": when})
+    assert found is not None
+    assert 3000 < found <= 3600

@@ -1,0 +1,52 @@
+"""Signatures, checked as a receiver does (Standard Webhooks)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.events.sinks.http import signature_headers, signing_key
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def test_the_example_of_the_specification() -> None:
+    """The signature that the reference libraries compute for these values."""
+    sent = signature_headers(signing_key(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert sent == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_a_receiver_can_check_it() -> None:
+    sent = signature_headers(signing_key(SECRET), "7", 1700000000, '{"a": "é"}'.encode())
+    signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + '{"a": "é"}'.encode()
+    expected = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
+    assert base64.b64decode(sent["webhook-signature"].removeprefix("v1,")) == expected
+
+
+def test_the_lines_in_the_documentation_check_it() -> None:
+    page = Path(__file__).parents[3] / "docs" / "deliveries.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    sent = signature_headers(signing_key(SECRET), "7", int(time.time()), b"{}")
+    found["check"](SECRET, sent, b"{}")
+    for request, body in ((sent, b"[]"), (signature_headers(signing_key(SECRET), "7", 1700000000, b"{}"), b"{}")):
+        with pytest.raises(ValueError, match=r"too old|not signed"):
+            found["check"](SECRET, request, body)
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_!!!!", "whsec_" + "A" * 8])
+def test_what_is_no_secret(secret: str) -> None:
+    with pytest.raises(ValueError, match="24 to 64 bytes in Base64"):
+        signing_key(secret)

@@ -1,0 +1,79 @@
+"""However a file is cut, each of its lines is read once."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.sources import base, files
+from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
+
+CONTENT = st.lists(st.sampled_from([b"", b"a", b"bcd", b"\r", b"x" * 40]), max_size=20).map(b"\n".join)
+
+
+def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[int, bytes]]:
+    size = path.stat().st_size
+    bounds = [0, *sorted(cut for cut in cuts if 0 < cut < size), size]
+    splits = [Split(path=str(path), start=a, end=b, limit=limit) for a, b in pairwise(bounds)]
+    batches = [batch for split in splits for batch in base.within_limit(files.line_batches(split), limit)]
+    return [(int(batch.positions[i]), batch.raw(i)) for batch in batches for i in range(len(batch))]
+
+
+def expected(content: bytes) -> list[tuple[int, bytes]]:
+    found, offset = [], 0
+    for text in content.removesuffix(b"\n").split(b"\n"):
+        found.append((offset, text))
+        offset += len(text) + 1
+    return found
+
+
+@given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]))
+def test_splits_cover_a_file(content: bytes, cuts: list[int], block: int) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "BLOCK", block)
+        path = Path(folder) / "f"
+        path.write_bytes(content)
+        assert read(path, cuts) == (expected(content) if content else [])
+
+
+def test_a_packed_file(tmp_path: Path) -> None:
+    path = tmp_path / "f.gz"
+    path.write_bytes(gzip.compress(b"a\nb\n" * 1000))
+    assert len(read(path, [])) == 2000
+
+
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"a\n" * 9999, mtime=0)[:-20]])
+def test_a_broken_packed_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "f.gz"
+    path.write_bytes(content)
+    with pytest.raises(PipelineError, match=r"cannot read .*f\.gz"):
+        read(path, [])
+
+
+@given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]), st.booleans())
+def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, packed: bool) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "BLOCK", block)
+        patch.setattr(files, "_STEP", 7)
+        patch.setattr(base, "KEPT", 5)
+        patch.setattr(files, "KEPT", 5)
+        path = Path(folder) / ("f.gz" if packed else "f")
+        path.write_bytes(gzip.compress(content) if packed else content)
+        found = read(path, [] if packed else cuts, limit=10)
+        wanted = expected(content) if content else []
+        assert found == [(offset, text if len(text) <= 10 else text[:5]) for offset, text in wanted]
+
+
+def test_a_line_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x\n" + b"a" * 3_000_000)
+    _, batch = files.line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
+    assert (len(batch.content), int(batch.positions[0]), batch.rule) == (base.KEPT, 2, "too_long")
+    assert batch.error.startswith("a message of 3000000 bytes; at most 100000 are read")
