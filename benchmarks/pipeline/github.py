@@ -88,7 +88,7 @@ class Bench:
     def __init__(self, folder: Path, session: SparkSession, webhooks: github.Webhooks, megabytes: int) -> None:
         self.folder = folder
         self.session = session
-        self.document = github.catalogue(webhooks)
+        self.document = github.webhook_definitions(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
         http, wrapped = github.sound_templates(webhooks)
