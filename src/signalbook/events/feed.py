@@ -121,7 +121,7 @@ class Retention:
 
     def _prune(self, before: datetime, upto: int) -> int:
         total = 0
-        while not self._over.is_set() and (count := self._engine.forget(before=before, upto=upto)):
+        while not self._over.is_set() and (count := self._engine.prune(before=before, upto=upto)):
             total += count
         return total
 

@@ -137,7 +137,7 @@ def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: Subscriptio
     for name in "ab":
         with engine.writing() as session:
             session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": name}, base_url="http://r.example"))
-    assert engine.forget(before=values.now(), upto=engine.position()) == 1
+    assert engine.prune(before=values.now(), upto=engine.position()) == 1
     with pytest.raises(
         SubscriptionError, match="/config/after: the events that are kept are behind the position 1, up"
     ):
